@@ -1,0 +1,51 @@
+# Two commands do everything: `make demo` shows a run, `make test` runs the tests. Both make the virtual environment they need.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# -e: edits show at once; CI installs the wheel instead and tries that, see .ci/run
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test lint format build clean
+
+help:
+	@echo "make demo     install into $(VENV) and run one masked episode with a keyless model"
+	@echo "make test     install with the development tools and run the tests"
+	@echo "make lint     ruff, mypy and import-linter"
+	@echo "make format   let ruff rewrite what it can"
+	@echo "make build    the wheel and the source archive, in dist/"
+	@echo "make clean    remove what these commands made"
+
+demo: $(VENV)/.installed
+	$(BIN)/ktdeval --model builtin/momentum --tasks blinded_open_research
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+build: $(VENV)/.installed-dev
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ktdeval needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; say PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
+	$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,71 @@
+"""Every error that ktdeval raises on purpose: one line that says what is wrong, where, and how to mend it."""
+
+from __future__ import annotations
+
+
+class KtdevalError(Exception):
+    """Base of all expected failures. The command line prints the message on one line and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class UsageError(KtdevalError):
+    """A name, option or argument that the user gave is not usable."""
+
+
+class ConfigError(KtdevalError):
+    """A YAML file, task config or parameter mapping is malformed; names the file and the field."""
+
+
+class DataError(KtdevalError):
+    """Market data is missing, unreadable or inconsistent."""
+
+
+class LookAheadError(KtdevalError):
+    """Code asked a market view for data after its cursor."""
+
+
+class PluginError(KtdevalError):
+    """A plugin is misspelled, clashes with another, or broke the plugin contract."""
+
+
+class StoreError(KtdevalError):
+    """A run folder can't be created, read, locked or written, or belongs to another run."""
+
+
+class CardError(KtdevalError):
+    """A result card is not valid."""
+
+
+class VerificationError(KtdevalError):
+    """A card, ledger or snapshot differs from what its records give; names the first line that differs."""
+
+    exit_code = 1
+
+
+class EpisodeFailure(KtdevalError):
+    """One or more episodes of a run ended without a complete ledger."""
+
+    exit_code = 1
+
+
+class LeakError(KtdevalError):
+    """Text about to leave for the model holds an identity that the mask hides. The text itself is never quoted."""
+
+
+class InvariantError(KtdevalError):
+    """A ledger invariant is broken (cash, shares or value do not add up): a defect of the engine, never of the model."""
+
+
+class ModelError(KtdevalError):
+    """A model call failed. `kind` is one of a small set of words and is counted under that name.
+
+    Args:
+        kind: `timeout`, `rate_limited`, `server`, `connection`, `authentication`, `bad_response` or another
+            identifier of `[a-z_]+` that an adapter documents.
+        message: one line without secrets.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind

@@ -1,0 +1,96 @@
+"""Trading days: the sessions of an exchange, and the rows of a window in a market's days."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market.snapshot import DayArray
+
+_MARGIN = np.timedelta64(14, "D")
+
+
+def parse_day(text: str | np.datetime64) -> np.datetime64:
+    """A calendar day from ISO text such as `2024-01-02`.
+
+    Raises:
+        DataError: the text is no ISO date.
+    """
+    try:
+        return np.datetime64(date.fromisoformat(str(text)), "D")
+    except ValueError as error:
+        raise DataError(f"{str(text)!r} is not a date; write it as 2024-01-02") from error
+
+
+def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG") -> DayArray:
+    """Trading days of an exchange from `first` to `last`, both ends included.
+
+    Args:
+        first: ISO day or datetime64.
+        last: ISO day or datetime64.
+        exchange: market identifier code (ISO 10383), such as `XSHG` or `XNYS`.
+
+    Returns:
+        [n] datetime64[D], ascending; empty when no session lies in the range.
+
+    Raises:
+        DataError: the installed calendar doesn't reach that far, or `first` lies after `last`.
+        UsageError: no such exchange.
+    """
+    # Heavy (it builds its pandas calendars on import), and most commands need no calendar.
+    import exchange_calendars  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+    from exchange_calendars import errors  # noqa: PLC0415
+
+    start, end = parse_day(first), parse_day(last)
+    if start > end:
+        raise DataError(f"sessions of {exchange}: {start} lies after {end}; swap them")
+    known = exchange_calendars.get_calendar_names(include_aliases=False)
+    if exchange not in known:
+        raise UsageError(f"exchange {exchange!r} is unknown{near_matches(exchange, known)}")
+    try:
+        # Bounds are given, since those by default depend on today's date. The margin makes room for ranges of one day.
+        calendar = exchange_calendars.get_calendar(exchange, start=pd.Timestamp(start - _MARGIN), end=pd.Timestamp(end))
+    except errors.NoSessionsError:
+        return np.empty(0, dtype="datetime64[D]")
+    except ValueError as error:
+        raise DataError(
+            f"the calendar of {exchange} does not cover {start}…{end}: {error} Choose days inside, or upgrade exchange_calendars"
+        ) from error
+    days = calendar.sessions.to_numpy().astype("datetime64[D]")
+    return np.asarray(days[(days >= start) & (days <= end)])
+
+
+def window_rows(days: DayArray, first: str | np.datetime64, last: str | np.datetime64) -> tuple[int, int]:
+    """Rows of the trading days of a window in a market's days.
+
+    The decision for the first day is taken at the close of the row before, so that row has to be there.
+
+    Args:
+        days: [T] datetime64[D], ascending.
+        first: first day of the window, included.
+        last: last day of the window, included.
+
+    Returns:
+        `(start, stop)`: the window's days are `days[start:stop]`, and `start >= 1`.
+
+    Raises:
+        DataError: the window reaches outside the data, or holds no trading day.
+    """
+    start_day, last_day = parse_day(first), parse_day(last)
+    if start_day > last_day:
+        raise DataError(f"window {start_day}…{last_day} ends before it begins; swap the dates")
+    if len(days) < 2 or start_day < days[1] or last_day > days[-1]:
+        covered = f"{days[1]}…{days[-1]}" if len(days) > 1 else "no window at all"
+        raise DataError(
+            f"window {start_day}…{last_day} lies outside the data, which allow {covered} (the first day only decides);"
+            " choose a window inside, or other data"
+        )
+    start = int(np.searchsorted(days, start_day, side="left"))
+    stop = int(np.searchsorted(days, last_day, side="right"))
+    if start == stop:
+        raise DataError(f"window {start_day}…{last_day} holds no trading day; choose a longer one")
+    return start, stop

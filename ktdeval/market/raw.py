@@ -1,0 +1,195 @@
+"""Market data as sources give them: plain tables in one form of codes and units, nothing judged or repaired yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, DayArray, FloatArray, MarketSnapshot
+
+PRICE_FIELDS = ("open", "high", "low", "close")
+INDEX_NAMES = {
+    "000001.SH": "SSE Composite", "000016.SH": "SSE50", "000300.SH": "CSI300", "000688.SH": "STAR50", "000852.SH": "CSI1000",
+    "000905.SH": "CSI500", "399001.SZ": "SZSE Component", "399006.SZ": "ChiNext Index",
+}  # fmt: skip
+UNKNOWN_INDUSTRY = "unknown"
+
+_COLUMNS = {
+    "bars": ("date", "code", *BAR_FIELDS),
+    "indices": ("date", "code", "close"),
+    "members": ("code", "first", "last"),
+    "assets": ("code", "name", "industry"),
+}
+
+
+@dataclass(frozen=True)
+class RawMarket:
+    """Tables of one market before any check.
+
+    Attributes:
+        name: short name of the market, becomes the snapshot's.
+        source: where the data come from, in words.
+        benchmark: code of the benchmark index.
+        bars: date (datetime64), code, open, high, low, close (CNY a share, unadjusted where there is a factor), volume (shares),
+            amount (CNY), factor (NaN throughout where there is none), and optionally traded (False on days recorded as suspended).
+        indices: date, code, close.
+        members: intervals of membership: code, first, last, both ends included.
+        assets: code, name, industry; codes that it lacks are named by their code.
+        has_factor: False when prices came adjusted without a factor.
+        synthetic: True for generated markets.
+        index_names: display names beside those known.
+        repairs: what was changed so far, in words.
+    """
+
+    name: str
+    source: str
+    benchmark: str
+    bars: pd.DataFrame
+    indices: pd.DataFrame
+    members: pd.DataFrame
+    assets: pd.DataFrame
+    has_factor: bool
+    synthetic: bool = False
+    index_names: Mapping[str, str] = field(default_factory=dict)
+    repairs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for table, columns in _COLUMNS.items():
+            missing = [column for column in columns if column not in getattr(self, table).columns]
+            if missing:
+                raise DataError(f"market {self.name}: table {table} lacks column {missing[0]!r}; map a column of the source to it")
+        if self.bars.empty:
+            raise DataError(f"market {self.name}: there are no bars; check the file and the range of days")
+
+    @cached_property
+    def table(self) -> BarTable:
+        """The bars as arrays, sorted by code and day."""
+        return BarTable(self.bars)
+
+    @cached_property
+    def codes(self) -> tuple[str, ...]:
+        """Codes that have bars or were members on a day with bars, ascending."""
+        days = self.table.days
+        intervals = zip(self.members["code"], as_days(self.members["first"]), as_days(self.members["last"]), strict=True)
+        present = {code for code, first, last in intervals if first <= days[-1] and last >= days[0]}
+        return tuple(sorted(present.union(self.table.codes)))
+
+
+def as_days(column: pd.Series) -> DayArray:
+    """A column of dates as datetime64[D]."""
+    return np.asarray(column.to_numpy(), dtype="datetime64[D]")
+
+
+class BarTable:
+    """Bars as flat arrays sorted by code, then day (source order among duplicates).
+
+    Attributes:
+        codes: codes with bars, ascending. days: [T] days with bars, ascending.
+        column, row: [rows] place of each bar in codes and days.
+        order: [rows] position of each bar in the source table.
+        values: field -> [rows] float64.
+        suspended: [rows] no trade took place that day: marked so, or volume 0, or no volume and no or one flat price.
+    """
+
+    def __init__(self, bars: pd.DataFrame) -> None:
+        code_places, codes = pd.factorize(bars["code"].astype(str), sort=True)
+        day_places, days = pd.factorize(as_days(bars["date"]), sort=True)
+        self.codes: tuple[str, ...] = tuple(str(code) for code in codes)
+        self.days: DayArray = np.asarray(days, dtype="datetime64[D]")
+        self.order = np.lexsort((day_places, code_places))
+        self.column: npt.NDArray[np.int64] = code_places[self.order].astype(np.int64)
+        self.row: npt.NDArray[np.int64] = day_places[self.order].astype(np.int64)
+        self.values: dict[str, FloatArray] = {name: bars[name].to_numpy(dtype=np.float64)[self.order] for name in BAR_FIELDS}
+        self.suspended = self._suspended(bars)
+        self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
+
+    def _suspended(self, bars: pd.DataFrame) -> BoolArray:
+        prices = np.stack([self.values[name] for name in PRICE_FIELDS])
+        present = np.isfinite(prices)
+        flat = present.all(axis=0) & (prices == prices[0]).all(axis=0)
+        volume = self.values["volume"]
+        suspended = (volume == 0) | (np.isnan(volume) & (flat | ~present.any(axis=0)))
+        if "traded" in bars.columns:
+            suspended |= ~bars["traded"].to_numpy(dtype=np.bool_)[self.order]
+        return np.asarray(suspended)
+
+    @property
+    def traded(self) -> BoolArray:
+        """[rows] a bar of a day with trade."""
+        return np.asarray(~self.suspended)
+
+    def duplicated(self) -> BoolArray:
+        """[rows] the bar repeats code and day of the one before."""
+        same = (self.column[1:] == self.column[:-1]) & (self.row[1:] == self.row[:-1])
+        return np.concatenate([[False], same])
+
+    def label(self, place: int) -> str:
+        """`600519.SH 2024-01-02` of one bar, for messages."""
+        return f"{self.codes[self.column[place]]} {self.days[self.row[place]]}"
+
+    def source_mask(self, mask: BoolArray) -> BoolArray:
+        """A mask over these sorted bars, as one over the source table's rows."""
+        in_source = np.zeros(len(mask), dtype=np.bool_)
+        in_source[self.order[mask]] = True
+        return in_source
+
+
+def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
+    """Membership by day.
+
+    Args:
+        members: intervals code, first, last, both ends included.
+        days: [T] datetime64[D], ascending.
+        codes: N codes; intervals of others are ignored.
+
+    Returns:
+        [T, N] True where the code is a member that day.
+    """
+    place = {code: column for column, code in enumerate(codes)}
+    grid = np.zeros((len(days), len(codes)), dtype=np.bool_)
+    starts = np.searchsorted(days, as_days(members["first"]), side="left")
+    stops = np.searchsorted(days, as_days(members["last"]), side="right")
+    for code, start, stop in zip(members["code"], starts, stops, strict=True):
+        if code in place:
+            grid[start:stop, place[code]] = True
+    return grid
+
+
+def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) -> pd.DataFrame:
+    """Intervals code, first, last of a [T, N] membership grid: the inverse of `membership`."""
+    padded = np.zeros((len(days) + 2, len(codes)), dtype=np.int8)
+    padded[1:-1] = member
+    change = np.diff(padded, axis=0)
+    columns, starts = np.nonzero(change.T == 1)
+    _, stops = np.nonzero(change.T == -1)
+    return pd.DataFrame({"code": [codes[int(column)] for column in columns], "first": days[starts], "last": days[stops - 1]})
+
+
+def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
+    """A stored market as tables again, so that the same checks judge sources and snapshots."""
+    recorded = np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)
+    rows, columns = np.nonzero(recorded)
+    bars = {name: getattr(snapshot, name)[rows, columns] for name in BAR_FIELDS}
+    codes = pd.Categorical.from_codes(columns, categories=pd.Index(snapshot.codes))
+    indices = [
+        pd.DataFrame({"date": snapshot.days, "code": code, "close": levels}) for code, levels in sorted(snapshot.indices.items())
+    ]
+    return RawMarket(
+        name=snapshot.meta.name,
+        source=snapshot.meta.source,
+        benchmark=snapshot.meta.benchmark,
+        bars=pd.DataFrame({"date": snapshot.days[rows], "code": codes, **bars}),
+        indices=pd.concat(indices, ignore_index=True),
+        members=member_intervals(snapshot.member, snapshot.days, snapshot.codes),
+        assets=pd.DataFrame({"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}),
+        has_factor=snapshot.meta.has_factor,
+        synthetic=snapshot.meta.synthetic,
+        index_names=snapshot.index_names,
+        repairs=snapshot.meta.repairs,
+    )

@@ -1,0 +1,181 @@
+"""The market as one immutable value, and the only window through which a decision may look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.codes import Board, board_of
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+DayArray = npt.NDArray[np.datetime64]
+
+BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMeta:
+    """What a reader must know of a snapshot besides its numbers. All of it is part of the snapshot's identity.
+
+    Attributes:
+        name: short name, such as `synthetic-7`.
+        source: where the data come from, in words.
+        synthetic: True for generated markets; a board never ranks them beside real ones.
+        has_factor: False when prices came adjusted without a factor: they are then traded as they are, and the card says so.
+        benchmark: code of the benchmark index, a key of `MarketSnapshot.indices`.
+        repairs: what import changed in the source, in words, in order.
+    """
+
+    name: str
+    source: str
+    synthetic: bool
+    has_factor: bool
+    benchmark: str
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MarketSnapshot:
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY.
+
+    Attributes:
+        days: [T] datetime64[D], ascending.
+        codes: N codes such as `600519.SH`, ascending.
+        names: N company names (may repeat the code where unknown).
+        industries: N industry names (`unknown` where unknown).
+        open, high, low, close: [T, N] CNY a share, NaN where the asset has no bar (suspended, unlisted).
+        volume: [T, N] shares. 0 marks a day recorded as suspended; NaN a day with no record at all.
+        amount: [T, N] CNY turnover, NaN where unknown.
+        factor: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0 before the first bar.
+        member: [T, N] True where the asset is in the index that day.
+        indices: index code -> [T] closing levels. Contains `meta.benchmark`.
+        index_names: index code -> display name, such as `CSI300`.
+        id: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`).
+    """
+
+    meta: SnapshotMeta
+    days: DayArray
+    codes: tuple[str, ...]
+    names: tuple[str, ...]
+    industries: tuple[str, ...]
+    open: FloatArray
+    high: FloatArray
+    low: FloatArray
+    close: FloatArray
+    volume: FloatArray
+    amount: FloatArray
+    factor: FloatArray
+    member: BoolArray
+    indices: Mapping[str, FloatArray]
+    index_names: Mapping[str, str]
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        shape = (len(self.days), len(self.codes))
+        for name in (*BAR_FIELDS, "member"):
+            array = getattr(self, name)
+            if array.shape != shape:
+                raise DataError(f"snapshot {self.meta.name}: {name} has shape {array.shape}, expected {shape}")
+            array.setflags(write=False)
+        if self.meta.benchmark not in self.indices:
+            raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
+
+    @cached_property
+    def boards(self) -> tuple[Board, ...]:
+        """The exchange board of each asset, from its code."""
+        return tuple(board_of(code) for code in self.codes)
+
+    @cached_property
+    def adjusted_close(self) -> FloatArray:
+        """[T, N] close * factor: comparable across splits and dividends. NaN where there is no bar."""
+        return _read_only(self.close * self.factor)
+
+    @cached_property
+    def adjusted_open(self) -> FloatArray:
+        """[T, N] open * factor."""
+        return _read_only(self.open * self.factor)
+
+    @cached_property
+    def asset_index(self) -> dict[str, int]:
+        """Code -> column."""
+        return {code: column for column, code in enumerate(self.codes)}
+
+    @property
+    def benchmark(self) -> FloatArray:
+        """[T] closing levels of the benchmark index."""
+        return self.indices[self.meta.benchmark]
+
+    def day_index(self, day: np.datetime64 | str) -> int:
+        """Row of a trading day.
+
+        Raises:
+            DataError: the day is not a trading day of this snapshot.
+        """
+        wanted = np.datetime64(str(day), "D")
+        row = int(np.searchsorted(self.days, wanted))
+        if row == len(self.days) or self.days[row] != wanted:
+            raise DataError(f"{day} is not a trading day of snapshot {self.meta.name} ({self.days[0]}…{self.days[-1]})")
+        return row
+
+    def as_of(self, day: int) -> MarketView:
+        """The market as known at the close of row `day`: nothing later can be reached through the view."""
+        if not 0 <= day < len(self.days):
+            raise LookAheadError(f"day {day} is outside the snapshot's {len(self.days)} trading days")
+        return MarketView(self, day)
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array.setflags(write=False)
+    return array
+
+
+class MarketView:
+    """What is known at the close of day `day`: every array ends with that day's row, so there is no future to read.
+
+    Attributes are those of `MarketSnapshot`, cut to [day + 1, N] (or [day + 1] for `days` and `indices`); `codes`,
+    `names`, `industries` and `boards` do not change with time.
+    """
+
+    __slots__ = (
+        "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days", "factor",
+        "high", "index_names", "indices", "industries", "low", "member", "names", "open", "volume",
+    )  # fmt: skip
+
+    def __init__(self, snapshot: MarketSnapshot, day: int) -> None:
+        end = day + 1
+        self.day = day
+        self.days = snapshot.days[:end]
+        self.codes = snapshot.codes
+        self.names = snapshot.names
+        self.industries = snapshot.industries
+        self.boards = snapshot.boards
+        self.open = snapshot.open[:end]
+        self.high = snapshot.high[:end]
+        self.low = snapshot.low[:end]
+        self.close = snapshot.close[:end]
+        self.volume = snapshot.volume[:end]
+        self.amount = snapshot.amount[:end]
+        self.factor = snapshot.factor[:end]
+        self.member = snapshot.member[:end]
+        self.adjusted_close = snapshot.adjusted_close[:end]
+        self.adjusted_open = snapshot.adjusted_open[:end]
+        self.indices = {code: levels[:end] for code, levels in snapshot.indices.items()}
+        self.index_names = snapshot.index_names
+        self.benchmark_code = snapshot.meta.benchmark
+
+    def row(self, field_name: str, day: int) -> FloatArray:
+        """[N] values of one array on `day`.
+
+        Raises:
+            LookAheadError: `day` lies after the cursor.
+        """
+        if day > self.day:
+            raise LookAheadError(f"{field_name} of day {day} asked for at the close of day {self.day}")
+        values: FloatArray = getattr(self, field_name)[day]
+        return values

@@ -1,0 +1,323 @@
+"""A market snapshot on disk: one folder of Parquet with a manifest, and an identity that is a hash of what it says.
+
+The identity is taken over canonical content, never over file bytes, so that a snapshot written by another version of Parquet keeps
+its name. Layout of the folder:
+
+* `manifest.json`: format version, meta, identity, a SHA-256 of each array, and a checksum of each array on each day.
+* `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on every day, sorted by date, code.
+* `assets.parquet`: code, name, industry. `indices.parquet`: date, code, close.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktdeval.errors import ConfigError, DataError, StoreError
+from ktdeval.fields import build, to_mapping
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, sha256_hex, sync_folder
+from ktdeval.market.snapshot import BAR_FIELDS, DayArray, MarketSnapshot, SnapshotMeta
+
+FORMAT = "ktdeval-snapshot"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+BARS, ASSETS, INDICES = "bars.parquet", "assets.parquet", "indices.parquet"
+_GRID_FIELDS = (*BAR_FIELDS, "member")
+_CHECKSUM_DIGITS = 8
+
+
+def _canonical(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Little-endian bytes that are equal for equal values: one NaN, no negative zero."""
+    if array.dtype == np.bool_:
+        return np.ascontiguousarray(array, dtype="u1")
+    if array.dtype.kind == "M":
+        return np.ascontiguousarray(array.astype("datetime64[D]").astype("<i8"))
+    values = np.ascontiguousarray(array, dtype="<f8") + 0.0
+    values[np.isnan(values)] = np.nan
+    return values
+
+
+def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
+    """Every array of a snapshot whose first axis is days, by its address in the folder."""
+    arrays: dict[str, npt.NDArray[Any]] = {f"{BARS}: {name}": getattr(snapshot, name) for name in _GRID_FIELDS}
+    for code in sorted(snapshot.indices):
+        arrays[f"{INDICES}: {code}"] = snapshot.indices[code]
+    return arrays
+
+
+def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    """Hashes of what does not change from day to day, and of the days themselves."""
+    return {
+        "days": sha256_hex(_canonical(snapshot.days).tobytes()),
+        "codes": content_hash(list(snapshot.codes)),
+        "names": content_hash(list(snapshot.names)),
+        "industries": content_hash(list(snapshot.industries)),
+    }
+
+
+def _content(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    """What the identity is the hash of."""
+    return {
+        "version": FORMAT_VERSION,
+        "meta": to_mapping(snapshot.meta),
+        "index_names": dict(snapshot.index_names),
+        "statics": _statics(snapshot),
+        "arrays": {address: sha256_hex(_canonical(array).tobytes()) for address, array in _arrays(snapshot).items()},
+    }
+
+
+def snapshot_id(snapshot: MarketSnapshot) -> str:
+    """SHA-256 over the canonical content of a snapshot (its own `id` apart), as 64 hexadecimal digits."""
+    return content_hash(_content(snapshot))
+
+
+def with_id(snapshot: MarketSnapshot) -> MarketSnapshot:
+    """The same snapshot with its `id` set."""
+    return dataclasses.replace(snapshot, id=snapshot_id(snapshot))
+
+
+def _day_checksums(array: npt.NDArray[Any]) -> str:
+    """Eight hexadecimal digits a day, joined: enough to say on which day a changed array changed first."""
+    return "".join(f"{zlib.crc32(row.tobytes()):08x}" for row in _canonical(array))
+
+
+def snapshot_manifest(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    """The manifest that is stored with a snapshot; `differences` compares it with another snapshot."""
+    content = _content(snapshot)
+    checksums = {address: _day_checksums(array) for address, array in _arrays(snapshot).items()}
+    return {"format": FORMAT, "id": content_hash(content), **content, "day_checksums": checksums}
+
+
+def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
+    """Where a snapshot differs from what a manifest recorded, one line for each table and field.
+
+    Args:
+        manifest: from `snapshot_manifest` or `load_manifest`.
+        snapshot: the market to compare.
+
+    Returns:
+        Lines such as `bars.parquet: close differs, first on 2024-05-06`; empty when the content is equal.
+    """
+    found = _static_differences(manifest, snapshot)
+    axes_equal = all(manifest["statics"].get(axis) == _statics(snapshot)[axis] for axis in ("days", "codes"))
+    arrays = _arrays(snapshot)
+    for address in sorted({*manifest["arrays"], *arrays}):
+        table, field = address.split(": ", 1)
+        if address not in arrays or address not in manifest["arrays"]:
+            found.append(f"{table}: {field} is {'absent' if address not in arrays else 'new'}")
+        elif sha256_hex(_canonical(arrays[address]).tobytes()) != manifest["arrays"][address]:
+            recorded = manifest.get("day_checksums", {}).get(address, "")
+            first = _first_changed_day(recorded, arrays[address], snapshot.days) if axes_equal else None
+            found.append(f"{table}: {field} differs" + (f", first on {first}" if first else ""))
+    return found
+
+
+def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
+    found = []
+    meta = to_mapping(snapshot.meta)
+    for field in sorted({*manifest["meta"], *meta}):
+        if manifest["meta"].get(field) != meta.get(field):
+            found.append(f"{MANIFEST}: meta.{field} differs")
+    if manifest["index_names"] != dict(snapshot.index_names):
+        found.append(f"{MANIFEST}: index_names differ")
+    tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS}
+    present = _statics(snapshot)
+    found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present[field]]
+    return found
+
+
+def _first_changed_day(recorded: str, array: npt.NDArray[Any], days: DayArray) -> np.datetime64 | None:
+    present = _day_checksums(array)
+    for row, day in enumerate(days):
+        place = slice(row * _CHECKSUM_DIGITS, (row + 1) * _CHECKSUM_DIGITS)
+        if recorded[place] != present[place]:
+            return np.datetime64(day)
+    return None
+
+
+def save_snapshot(snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None) -> MarketSnapshot:
+    """Write a snapshot as a folder, whole or not at all.
+
+    Args:
+        snapshot: the market; its `id` may be empty.
+        folder: where to. It must not exist yet, be empty, or hold the same snapshot already (then nothing is written).
+        extras: further files to lay beside the tables (such as the truth of a synthetic market); no part of the identity.
+
+    Returns:
+        The same snapshot with its id.
+
+    Raises:
+        StoreError: the folder holds something else, or can't be written.
+    """
+    manifest = snapshot_manifest(snapshot)
+    named = dataclasses.replace(snapshot, id=manifest["id"])
+    try:
+        if _holds(folder, named.id):
+            return named
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StoreError(f"{folder}: exists and is not this snapshot; choose another folder or remove it")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+            # A folder inside, since the temporary one is readable by its owner only.
+            content = Path(temporary) / "snapshot"
+            content.mkdir()
+            _write_tables(named, content)
+            for name, data in {**(extras or {}), MANIFEST: dumps_pretty(manifest).encode()}.items():
+                (content / name).write_bytes(data)
+            _sync(content)
+            _move(content, folder, named.id)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise StoreError(f"{folder}: can't write: {error.strerror or error}; free space or choose another folder") from error
+    return named
+
+
+def _holds(folder: Path, identity: str) -> bool:
+    try:
+        return bool(load_manifest(folder)["id"] == identity)
+    except DataError:
+        return False
+
+
+def _move(content: Path, folder: Path, identity: str) -> None:
+    try:
+        content.rename(folder)
+    except OSError:
+        # Another process may have written the same snapshot in the meantime: then ours is not needed.
+        if not _holds(folder, identity):
+            raise
+        shutil.rmtree(content)
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.iterdir():
+        with path.open("rb") as stream:
+            os.fsync(stream.fileno())
+    sync_folder(folder)
+
+
+def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
+    n_days, n_assets = len(snapshot.days), len(snapshot.codes)
+    code_places = pa.array(np.tile(np.arange(n_assets, dtype=np.int32), n_days))
+    columns: dict[str, Any] = {
+        "date": pa.array(np.repeat(snapshot.days, n_assets)),
+        "code": pa.DictionaryArray.from_arrays(code_places, pa.array(snapshot.codes, pa.string())),
+    }
+    for name in _GRID_FIELDS:
+        columns[name] = pa.array(np.ascontiguousarray(getattr(snapshot, name)).reshape(-1))
+    pq.write_table(pa.table(columns), folder / BARS, compression="zstd")
+    assets = {"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}
+    pq.write_table(pa.table({name: pa.array(texts, pa.string()) for name, texts in assets.items()}), folder / ASSETS)
+    codes = sorted(snapshot.indices)
+    indices = {
+        "date": pa.array(np.tile(snapshot.days, len(codes))),
+        "code": pa.array(np.repeat(np.array(codes, dtype=object), n_days), pa.string()),
+        "close": pa.array(np.concatenate([snapshot.indices[code] for code in codes])),
+    }
+    pq.write_table(pa.table(indices), folder / INDICES)
+
+
+def load_manifest(folder: Path) -> dict[str, JsonValue]:
+    """The manifest of a stored snapshot, unchecked against its tables.
+
+    Raises:
+        DataError: there is no manifest, it is malformed, or of another format version.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = loads_strict(path.read_bytes())
+    except OSError as error:
+        raise DataError(
+            f"{folder}: not a market snapshot ({MANIFEST}: {error.strerror}); make one with 'ktdeval data import'"
+        ) from error
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON: {error}; import the data again") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise DataError(f"{path}: not the manifest of a market snapshot; make one with 'ktdeval data import'")
+    if manifest.get("version") != FORMAT_VERSION:
+        raise DataError(f"{path}: format version {manifest.get('version')!r}, expected {FORMAT_VERSION}; import the data again")
+    missing = [key for key in ("id", "meta", "index_names", "statics", "arrays", "day_checksums") if key not in manifest]
+    if missing:
+        raise DataError(f"{path}: {missing[0]!r} is missing; import the data again")
+    return manifest
+
+
+def load_snapshot(folder: Path) -> MarketSnapshot:
+    """Read a stored snapshot and check that its content is what was stored.
+
+    Raises:
+        DataError: a file is missing or unreadable, or the content was changed (names table, field and first day).
+    """
+    manifest = load_manifest(folder)
+    try:
+        snapshot = _read_tables(folder, manifest)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise DataError(f"{folder}: can't read the snapshot: {error}; import the data again") from error
+    except ConfigError as error:
+        raise DataError(f"{folder}: {error}; import the data again") from error
+    if snapshot_id(snapshot) != manifest["id"]:
+        changes = differences(manifest, snapshot) or [f"{MANIFEST}: id differs"]
+        more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+        raise DataError(f"{folder}: the content was changed after it was stored: {changes[0]}{more}; import the data again")
+    return dataclasses.replace(snapshot, id=manifest["id"])
+
+
+def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnapshot:
+    assets = pq.read_table(folder / ASSETS)
+    codes = tuple(assets["code"].to_pylist())
+    bars = pq.read_table(folder / BARS)
+    days = _read_grid_axes(bars, codes, folder)
+    shape = (len(days), len(codes))
+    grids = {name: bars[name].to_numpy().reshape(shape) for name in _GRID_FIELDS}
+    return MarketSnapshot(
+        meta=build(SnapshotMeta, manifest["meta"], f"{MANIFEST}: meta"),
+        days=days,
+        codes=codes,
+        names=tuple(assets["name"].to_pylist()),
+        industries=tuple(assets["industry"].to_pylist()),
+        **grids,
+        indices=_read_indices(folder, days),
+        index_names=manifest["index_names"],
+    )
+
+
+def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:
+    """The days of the bars table, after a check that it holds every code on every day in order."""
+    order = f"{folder / BARS}: rows are not every code on every day, sorted by date and code; import the data again"
+    if not codes or bars.num_rows % len(codes):
+        raise DataError(order)
+    dates = bars["date"].to_numpy().astype("datetime64[D]").reshape(-1, len(codes))
+    code_column = bars["code"].combine_chunks()
+    if not pa.types.is_dictionary(code_column.type):
+        code_column = code_column.dictionary_encode()
+    known = {code: place for place, code in enumerate(codes)}
+    places = np.array([known.get(code, -1) for code in code_column.dictionary.to_pylist()], dtype=np.int64)
+    columns = places[code_column.indices.to_numpy()].reshape(dates.shape)
+    if (dates != dates[:, :1]).any() or (columns != np.arange(len(codes))).any():
+        raise DataError(order)
+    return np.ascontiguousarray(dates[:, 0])
+
+
+def _read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float64]]:
+    table = pq.read_table(folder / INDICES)
+    codes = np.array(table["code"].to_pylist(), dtype=object)
+    dates = table["date"].to_numpy().astype("datetime64[D]")
+    levels = table["close"].to_numpy()
+    indices = {}
+    for code in sorted(set(codes)):
+        rows = codes == code
+        if not np.array_equal(dates[rows], days):
+            raise DataError(f"{folder / INDICES}: {code} does not have the days of {BARS}; import the data again")
+        indices[code] = np.ascontiguousarray(levels[rows])
+    return indices

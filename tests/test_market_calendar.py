@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market.calendar import parse_day, sessions, window_rows
+
+WINDOWS = {
+    "W1": ("2024-04-01", "2024-06-05", 43), "W2": ("2024-05-27", "2024-07-25", 43), "W3": ("2024-07-25", "2024-09-25", 43),
+    "W4": ("2024-09-09", "2024-11-15", 43), "W5": ("2024-10-21", "2024-12-13", 40), "W6": ("2024-12-06", "2025-02-14", 44),
+    "W7": ("2025-03-03", "2025-05-09", 46), "W8": ("2025-07-14", "2025-09-19", 50), "W9": ("2025-10-13", "2025-12-19", 50),
+    "W10": ("2026-02-02", "2026-04-10", 43), "long": ("2024-01-01", "2026-04-10", 548),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def days() -> np.ndarray:
+    return sessions("2023-12-01", "2026-05-08")
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_of_the_benchmark_have_the_published_numbers_of_days(days: np.ndarray, name: str) -> None:
+    first, last, expected = WINDOWS[name]
+    start, stop = window_rows(days, first, last)
+    assert stop - start == expected
+    assert days[start - 1] < np.datetime64(first) <= days[start]
+    assert days[stop - 1] <= np.datetime64(last) < days[stop]
+
+
+def test_sessions_leave_out_weekends_and_holidays() -> None:
+    found = sessions("2024-02-08", "2024-02-20").astype(str).tolist()
+    assert found == ["2024-02-08", "2024-02-19", "2024-02-20"]  # Spring Festival lies between
+
+
+def test_a_range_of_one_day_is_one_session_or_none() -> None:
+    assert sessions("2024-01-02", "2024-01-02").astype(str).tolist() == ["2024-01-02"]
+    assert len(sessions("2024-01-01", "2024-01-01")) == 0
+
+
+def test_other_exchanges_have_their_own_days() -> None:
+    assert len(sessions("2024-02-12", "2024-02-16", "XNYS")) == 5
+    with pytest.raises(UsageError, match="'XSHH' is unknown; did you mean 'XSHG'"):
+        sessions("2024-01-01", "2024-02-01", "XSHH")
+
+
+def test_days_that_the_calendar_does_not_know_are_refused() -> None:
+    with pytest.raises(DataError, match="XSHG does not cover 2060"):
+        sessions("2060-01-01", "2060-02-01")
+    with pytest.raises(DataError, match="lies after"):
+        sessions("2024-02-01", "2024-01-01")
+
+
+def test_the_first_day_of_the_data_only_decides(days: np.ndarray) -> None:
+    assert window_rows(days, str(days[1]), str(days[3])) == (1, 4)
+    with pytest.raises(DataError, match="outside the data, which allow 2023-12-04…2026-05-08"):
+        window_rows(days, str(days[0]), str(days[3]))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "message"),
+    [
+        ("2026-05-01", "2026-05-09", "outside the data"),
+        ("2024-02-10", "2024-02-18", "holds no trading day"),
+        ("2024-03-01", "2024-02-01", "ends before it begins"),
+        ("2024-13-01", "2024-02-01", "is not a date; write it as 2024-01-02"),
+    ],
+)
+def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray, first: str, last: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        window_rows(days, first, last)
+
+
+def test_no_window_fits_into_one_day_of_data() -> None:
+    with pytest.raises(DataError, match="allow no window at all"):
+        window_rows(np.array(["2024-01-02"], dtype="datetime64[D]"), "2024-01-02", "2024-01-02")
+
+
+def test_a_day_is_read_from_text_and_from_numpy() -> None:
+    assert parse_day("2024-01-02") == parse_day(np.datetime64("2024-01-02")) == np.datetime64("2024-01-02", "D")
+    with pytest.raises(DataError, match="'NaT' is not a date"):
+        parse_day(np.datetime64("NaT"))

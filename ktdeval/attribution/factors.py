@@ -1,0 +1,360 @@
+"""The nine style factors: raw values from trailing windows of prices and turnover, and standardised exposures.
+
+KTD-Fin (Table 7) names the factors without windows; the windows here are ktdeval's. Each factor is one pure function of a
+`TrailingWindow` that reduces the leading (time) axis, so the same definitions serve one day ([rows, N] arrays) and many days
+at once ([rows, days, N], for instance from `numpy.lib.stride_tricks.sliding_window_view`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BoolArray, FloatArray
+
+TRADING_DAYS_PER_YEAR = 252
+YEAR, QUARTER, MONTH = 252, 60, 20
+"""Window lengths in trading days."""
+MONTH_SKIPPED = 21
+"""MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal."""
+YEAR_MINIMUM, QUARTER_MINIMUM, MONTH_MINIMUM = 168, 40, 14
+"""Fewest observations in a window: two thirds of it, rounded up."""
+WINSOR_TAIL = 0.01
+"""Exposures are clipped at this quantile and its mirror image before they are z-scored."""
+
+
+class PriceHistory(Protocol):
+    """What the factors read of a market: `MarketView` offers it, and so may anything that grows day by day.
+
+    Arrays are [day + 1, N], their last row is `day`; units and NaN rules are those of `MarketSnapshot`.
+    """
+
+    @property
+    def day(self) -> int:
+        """Row of the last day."""
+        ...
+
+    @property
+    def adjusted_close(self) -> FloatArray:
+        """Close times factor."""
+        ...
+
+    @property
+    def adjusted_open(self) -> FloatArray:
+        """Open times factor."""
+        ...
+
+    @property
+    def high(self) -> FloatArray:
+        """Unadjusted CNY a share."""
+        ...
+
+    @property
+    def factor(self) -> FloatArray:
+        """Cumulative adjustment factor."""
+        ...
+
+    @property
+    def volume(self) -> FloatArray:
+        """Shares."""
+        ...
+
+    @property
+    def amount(self) -> FloatArray:
+        """CNY turnover."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrailingWindow:
+    """The last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is time.
+
+    Attributes:
+        close: adjusted close, NaN on days without a bar.
+        last_close: adjusted close of the latest bar up to each day; NaN before an asset's first bar.
+        open: adjusted open (scaled by the same day's factor as the close).
+        high: adjusted high.
+        volume: shares, divided by the factor so that a split is no jump of volume.
+        amount: CNY turnover.
+    """
+
+    close: FloatArray
+    last_close: FloatArray
+    open: FloatArray
+    high: FloatArray
+    volume: FloatArray
+    amount: FloatArray
+
+    @cached_property
+    def returns(self) -> FloatArray:
+        """Simple close-to-close returns of the last `QUARTER` days, [≤ 60, ...].
+
+        A day without a bar has no return (NaN); the first bar after a suspension is measured from the last close before it.
+        """
+        return self.close[1:][-QUARTER:] / self.last_close[:-1][-QUARTER:] - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FactorDefinition:
+    """One style factor.
+
+    Attributes:
+        name: as on cards and in tools, such as `MOM_12_1`.
+        description: what it measures, with its formula.
+        window: trading days that it looks back on.
+        minimum_observations: fewest usable days in the window; below it the value is NaN.
+        kernel: trailing window [rows, ...] -> raw values [...].
+    """
+
+    name: str
+    description: str
+    window: int
+    minimum_observations: int
+    kernel: Callable[[TrailingWindow], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class FactorTable:
+    """Raw factor values at the close of one day.
+
+    Attributes:
+        values: factor name -> [N] float64, NaN where undefined, in the order of `FACTORS`.
+    """
+
+    values: Mapping[str, FloatArray]
+
+    def matrix(self) -> FloatArray:
+        """[K, N] values, factors in the order of `FACTORS`."""
+        return np.stack(list(self.values.values()))
+
+    def standardised(self, investable: BoolArray) -> FloatArray:
+        """[K, N] exposures: `standardise` applied to every factor over the names of `investable` [N]."""
+        return standardise(self.matrix(), investable)
+
+
+def factor_values(view: PriceHistory) -> FactorTable:
+    """The nine style factors of every asset, from information up to the close of `view.day`.
+
+    Args:
+        view: a `MarketView`, or any other `PriceHistory`.
+
+    Returns:
+        Raw values in natural units (see `FACTORS`); NaN where a window holds too few observations.
+
+    Source: KTD-Fin, Appendix E (names), ktdeval docs/factors.md (windows and rules for gaps).
+    """
+    return FactorTable(trailing_factors(trailing_window(view)))
+
+
+def trailing_window(view: PriceHistory) -> TrailingWindow:
+    """The last `YEAR` rows of a price history, [≤ 252, N] each."""
+    start = max(0, view.day + 1 - YEAR)
+    close = view.adjusted_close[start:]
+    factor = view.factor[start:]
+    return TrailingWindow(
+        close=close,
+        last_close=_last_close(view.adjusted_close[:start], close),
+        open=view.adjusted_open[start:],
+        high=view.high[start:] * factor,
+        volume=view.volume[start:] / factor,
+        amount=view.amount[start:],
+    )
+
+
+def trailing_factors(window: TrailingWindow) -> dict[str, FloatArray]:
+    """Factor name -> raw values, of the window's trailing shape ([N], or [days, N] for a batch)."""
+    with np.errstate(all="ignore"):
+        return {definition.name: definition.kernel(window) for definition in FACTORS}
+
+
+def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
+    """Winsorise at 1 % and 99 % and z-score, both over the investable names.
+
+    Args:
+        values: [..., N] raw values, NaN where undefined; the last axis is assets.
+        investable: [N] or [..., N] names that set the quantiles, mean and standard deviation (ddof 0).
+
+    Returns:
+        [..., N] exposures. Names that are not investable are clipped and scaled with the same figures. NaN stays NaN;
+        where the investable names do not differ every defined exposure is 0.
+
+    Raises:
+        DataError: `investable` does not fit the assets of `values`.
+    """
+    if investable.shape[-1:] != values.shape[-1:]:
+        raise DataError(
+            f"standardise: values are of {values.shape[-1]} assets, investable of {investable.shape[-1]}; pass one flag an asset"
+        )
+    used = investable & np.isfinite(values)
+    count = used.sum(axis=-1, keepdims=True)
+    ordered = np.sort(np.where(used, values, np.inf), axis=-1)
+    with np.errstate(all="ignore"):
+        clipped = np.clip(values, _quantile(ordered, count, WINSOR_TAIL), _quantile(ordered, count, 1.0 - WINSOR_TAIL))
+        mean = np.where(used, clipped, 0.0).sum(axis=-1, keepdims=True) / count
+        centred = clipped - mean
+        deviation = np.sqrt(np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count)
+        # A spread at rounding level is no spread: dividing by it would blow noise up to unit variance.
+        flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
+        exposures: FloatArray = np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation))
+        return exposures
+
+
+def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArray:
+    """Linear-interpolated quantile of the first `count` entries of each sorted row; NaN where `count` is 0."""
+    place = np.maximum(count - 1, 0) * level
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, np.maximum(count - 1, 0))
+    low = np.take_along_axis(ordered, below, axis=-1)
+    high = np.take_along_axis(ordered, above, axis=-1)
+    return np.where(count > 0, low + (high - low) * (place - below), np.nan)
+
+
+def _last_close(history: FloatArray, close: FloatArray) -> FloatArray:
+    """Forward fill of `close` [rows, N]; names without a bar on its first row start from their last one in `history`."""
+    missing = np.isnan(close)
+    rows = np.flatnonzero(missing.any(axis=1))
+    if not len(rows):
+        return close
+    filled = close.copy()
+    for row in rows:
+        if row:
+            np.copyto(filled[row], filled[row - 1], where=missing[row])
+        else:
+            filled[0, missing[0]] = _latest(history[:, missing[0]])
+    return filled
+
+
+def _latest(history: FloatArray) -> FloatArray:
+    """[N] last finite value of each column of [rows, N], NaN where there is none."""
+    if not len(history):
+        return np.full(history.shape[1], np.nan)
+    backwards = np.isfinite(history[::-1])
+    latest: FloatArray = history[::-1][backwards.argmax(axis=0), np.arange(history.shape[1])]
+    return latest
+
+
+def _counted(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
+    """Mean over time of the finite values, and their number (NaN where fewer than `minimum`, which NaN carries on)."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=0).astype(np.float64)
+    count = np.where(count >= minimum, count, np.nan)
+    return np.where(finite, values, 0.0).sum(axis=0) / count, count
+
+
+def _deviations(values: FloatArray, mean: FloatArray) -> FloatArray:
+    """Deviations from the mean, 0 where there is no value (so that sums skip it)."""
+    return np.where(np.isfinite(values), values - mean, 0.0)
+
+
+def _sample_deviation(values: FloatArray, mean: FloatArray, count: FloatArray) -> FloatArray:
+    deviation: FloatArray = np.sqrt((_deviations(values, mean) ** 2).sum(axis=0) / (count - 1.0))
+    return deviation
+
+
+def _momentum(window: TrailingWindow) -> FloatArray:
+    if len(window.close) < YEAR:
+        return np.full(window.close.shape[1:], np.nan)
+    enough = np.isfinite(window.close).sum(axis=0) >= YEAR_MINIMUM
+    return np.where(enough, window.last_close[-MONTH_SKIPPED] / window.last_close[-YEAR] - 1.0, np.nan)
+
+
+def _realised_volatility(window: TrailingWindow) -> FloatArray:
+    returns = np.log1p(window.returns)
+    mean, count = _counted(returns, QUARTER_MINIMUM)
+    return _sample_deviation(returns, mean, count) * math.sqrt(TRADING_DAYS_PER_YEAR)
+
+
+def _illiquidity(window: TrailingWindow) -> FloatArray:
+    returns = window.returns[-MONTH:]
+    amount = window.amount[1:][-MONTH:]
+    mean, _ = _counted(np.abs(returns) / np.where(amount > 0, amount, np.nan), MONTH_MINIMUM)
+    return np.log(np.where(mean > 0, mean, np.nan))
+
+
+def _overnight_return(window: TrailingWindow) -> FloatArray:
+    return _counted(window.open[1:][-MONTH:] / window.last_close[:-1][-MONTH:] - 1.0, MONTH_MINIMUM)[0]
+
+
+def _intraday_return(window: TrailingWindow) -> FloatArray:
+    return _counted(window.close[-MONTH:] / window.open[-MONTH:] - 1.0, MONTH_MINIMUM)[0]
+
+
+def _negative_skewness(window: TrailingWindow) -> FloatArray:
+    mean, count = _counted(window.returns, QUARTER_MINIMUM)
+    deviations = _deviations(window.returns, mean)
+    variance = (deviations**2).sum(axis=0) / count
+    third_moment = (deviations * deviations * deviations).sum(axis=0) / count
+    # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
+    skewness: FloatArray = 0.0 - third_moment / np.where(variance > 0, variance, np.nan) ** 1.5
+    return skewness
+
+
+def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
+    volume = window.volume[-(MONTH + 1) :]
+    change = np.diff(np.log(np.where(volume > 0, volume, np.nan)), axis=0)
+    returns = window.returns[-MONTH:]
+    both = np.isfinite(change) & np.isfinite(returns)
+    x, y = np.where(both, returns, np.nan), np.where(both, change, np.nan)
+    x_mean, _ = _counted(x, MONTH_MINIMUM)
+    y_mean, _ = _counted(y, MONTH_MINIMUM)
+    dx, dy = _deviations(x, x_mean), _deviations(y, y_mean)
+    scale = (dx**2).sum(axis=0) * (dy**2).sum(axis=0)
+    correlation: FloatArray = (dx * dy).sum(axis=0) / np.sqrt(np.where(scale > 0, scale, np.nan))
+    return np.where(np.isfinite(x_mean), correlation, np.nan)
+
+
+def _year_high(window: TrailingWindow) -> FloatArray:
+    finite = np.isfinite(window.high)
+    high = np.where(finite, window.high, -np.inf).max(axis=0)
+    return np.where(finite.sum(axis=0) >= YEAR_MINIMUM, window.last_close[-1] / high, np.nan)
+
+
+def _amount_variation(window: TrailingWindow) -> FloatArray:
+    amount = window.amount[-MONTH:]
+    amount = np.where(np.isfinite(window.close[-MONTH:]) & (amount > 0), amount, np.nan)
+    mean, count = _counted(amount, MONTH_MINIMUM)
+    return _sample_deviation(amount, mean, count) / mean
+
+
+FACTORS: tuple[FactorDefinition, ...] = (
+    FactorDefinition(
+        "MOM_12_1", "12-minus-1 month momentum: close[-21] / close[-252] - 1", YEAR, YEAR_MINIMUM, _momentum
+    ),
+    FactorDefinition(
+        "RV_60",
+        "60-day realised volatility: standard deviation of daily log returns × √252",
+        QUARTER, QUARTER_MINIMUM, _realised_volatility,
+    ),
+    FactorDefinition(
+        "ILLIQ", "Amihud illiquidity: log of the mean of |return| / amount over 20 days", MONTH, MONTH_MINIMUM, _illiquidity
+    ),
+    FactorDefinition(
+        "REV_ON", "overnight return: mean of open / previous close - 1 over 20 days", MONTH, MONTH_MINIMUM, _overnight_return
+    ),
+    FactorDefinition(
+        "MOM_ID", "intraday momentum: mean of close / open - 1 over 20 days", MONTH, MONTH_MINIMUM, _intraday_return
+    ),
+    FactorDefinition(
+        "SKEW", "negative return skewness: minus the skewness of 60 daily returns", QUARTER, QUARTER_MINIMUM, _negative_skewness
+    ),
+    FactorDefinition(
+        "CORR_PV",
+        "volume-return correlation: correlation of daily return and log-volume change over 20 days",
+        MONTH, MONTH_MINIMUM, _price_volume_correlation,
+    ),
+    FactorDefinition(
+        "HIGH_52W", "52-week high anchor: close / highest high of 252 days", YEAR, YEAR_MINIMUM, _year_high
+    ),
+    FactorDefinition(
+        "CV_VOL",
+        "amount coefficient of variation: standard deviation / mean of amount over 20 days",
+        MONTH, MONTH_MINIMUM, _amount_variation,
+    ),
+)  # fmt: skip
+"""The nine style factors of KTD-Fin (Appendix E), in the paper's order, with ktdeval's windows."""

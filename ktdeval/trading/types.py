@@ -1,0 +1,87 @@
+"""Orders, outcomes and positions: the words of the executor and the ledger.
+
+Money is integer fen (1/100 CNY). Prices are integer ticks of 1/10,000 CNY, so that adjusted prices without a factor trade
+without a second path; a price in whole fen is exact. `notional_fen = round_half_up(price_ticks * shares / 100)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from ktdeval.jsonio import JsonValue
+
+Side = Literal["BUY", "SELL"]
+Status = Literal["filled", "partially_filled", "rejected"]
+
+TICKS_PER_CNY = 10_000
+TICKS_PER_FEN = 100
+
+RULES = (
+    "schema", "universe", "holding", "t_plus_1", "suspended", "price_limit",
+    "position_limit", "weight_limit", "target", "lot", "cash",
+)  # fmt: skip
+"""Why an order was rejected or cut. `holding`: long-only, nothing (or less) is held. `target`: the target weight is already
+reached or lies on the other side of the present weight. The rest are those of the design by name."""
+
+
+class Order(NamedTuple):
+    """One order as decided: exactly one of `target_weight` (share of NAV, 0..1) and `shares` is set. `asset` is a snapshot
+    column, or None for a stock_id that is no asset (rejected under rule `universe`).
+    """
+
+    asset: int | None
+    side: Side
+    confidence: float
+    reason: str
+    target_weight: float | None = None
+    shares: int | None = None
+
+
+class Outcome(NamedTuple):
+    """How one order ended. `rule` is None when filled whole; `shares`, `notional_fen`, `fee_fen` are 0 when rejected."""
+
+    status: Status
+    rule: str | None
+    message: str
+    shares: int = 0
+    price_ticks: int = 0
+    notional_fen: int = 0
+    fee_fen: int = 0
+
+
+class Position(NamedTuple):
+    """Shares held of one asset, and how many of them were bought on the account's current day (T+1: not yet sellable)."""
+
+    shares: int
+    locked: int = 0
+
+
+class CorporateAction(NamedTuple):
+    """A factor change applied to a holding: the value before equals shares_after at the ex-price plus cash, to the fen."""
+
+    asset: int
+    ratio: float
+    shares_before: int
+    shares_after: int
+    cash_fen: int
+
+
+class Account(NamedTuple):
+    """Cash and positions at one moment. `positions` maps asset column -> Position; no zero positions are kept.
+
+    Treat as immutable: the executor returns a new account.
+    """
+
+    cash_fen: int
+    positions: Mapping[int, Position]
+
+
+Action = tuple[Order, ...]
+
+Provenance = Literal["model", "model_after_retry", "fallback", "error"]
+"""Who decided a step: the model at its first submission, the model after retries with feedback, the engine because every
+submission was invalid (hold), the engine because the model call failed (hold)."""
+
+FailureCounts = Mapping[str, int]
+StepJson = Mapping[str, JsonValue]

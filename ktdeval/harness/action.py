@@ -1,0 +1,192 @@
+"""The submission form: the action's JSON Schema, and a submission's text turned into orders or into feedback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from itertools import islice
+from typing import Any, cast
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from ktdeval.harness.agent import Submission
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.text import encodable
+from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.masking.identities import WITHHELD
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.render import render_json
+from ktdeval.trading.types import Order
+
+SUBMIT_TOOL = "submit_action"
+MAX_PROBLEMS = 5
+
+_DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
+
+
+def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[str, JsonValue]:
+    """The JSON Schema (draft 2020-12) of an action.
+
+    Args:
+        config: gives the shortest reason.
+        whole_shares: False where shown share counts are rescaled: then `shares` is any positive number.
+    """
+    text = resources.files("ktdeval.harness").joinpath("action_schema.json").read_text("utf-8")
+    schema: dict[str, JsonValue] = json.loads(text)
+    properties = schema["properties"]["orders"]["items"]["properties"]
+    properties["reason"]["minLength"] = config.min_reason_chars
+    if not whole_shares:
+        shares = properties["shares"]
+        del shares["minimum"]
+        shares |= {"type": "number", "exclusiveMinimum": 0}
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A submission with what was counted while reading it.
+
+    Attributes:
+        submission: the orders, or the feedback.
+        unmask_attempts: hidden identities offered as stock_id, also in a submission that is not valid.
+        unknown_assets: orders whose stock_id is no asset.
+    """
+
+    submission: Submission
+    unmask_attempts: int = 0
+    unknown_assets: int = 0
+
+
+class ActionForm:
+    """Reads submissions under one mask. Make one per episode: the schema is compiled once.
+
+    Args:
+        config: the shortest reason that an order may have.
+        lens: the episode's mask.
+    """
+
+    def __init__(self, config: HarnessConfig, lens: Lens) -> None:
+        schema = action_schema(config, whole_shares=not lens.mask.rebase_prices)
+        self._lens = lens
+        self._validator = Draft202012Validator(schema)
+        shown = copy.deepcopy(schema)
+        del shown["$schema"]
+        self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, shown)
+        """The tool that a model submits with."""
+
+    def parse(self, text: str) -> Submission:
+        """The submission in `text`. Whatever it holds, the answer is a Submission."""
+        return self.read(text).submission
+
+    def read(self, text: str) -> Reading:
+        """Like `parse`, with counts."""
+        try:
+            value = loads_strict(text)
+        except (ValueError, RecursionError):
+            return Reading(_invalid("bad_json", [{"at": "(whole)", "rule": "must be one JSON object, without NaN or Infinity"}]))
+        errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
+        if errors:
+            return Reading(_invalid("schema", _problems(errors)), sum(map(self._is_attempt, _offered_ids(value))))
+        return self._read_orders(value)
+
+    def _read_orders(self, value: Mapping[str, Any]) -> Reading:
+        orders = []
+        shown_ids = []
+        attempts = unknown = 0
+        for item in value["orders"]:
+            stock_id = item["stock_id"]
+            asset = self._lens.parse_asset(stock_id)
+            if asset is None:
+                unknown += 1
+                if self._lens.is_hidden_identity(stock_id):
+                    attempts += 1
+                    stock_id = WITHHELD
+            shown_ids.append(encodable(stock_id))
+            orders.append(self._order(asset, item))
+        submission = Submission(tuple(orders), encodable(value["overall_reason"]), tuple(shown_ids))
+        return Reading(submission, attempts, unknown)
+
+    def _order(self, asset: int | None, item: Mapping[str, Any]) -> Order:
+        weight, shares = item.get("target_weight"), item.get("shares")
+        if shares is not None:
+            shares = max(1, round(shares) if asset is None else self._lens.shares_in(asset, shares))
+        return Order(
+            asset=asset,
+            side=item["side"],
+            confidence=float(item["confidence"]),
+            reason=encodable(item["reason"]),
+            target_weight=None if weight is None else float(weight),
+            shares=shares,
+        )
+
+    def _is_attempt(self, stock_id: str) -> bool:
+        return self._lens.parse_asset(stock_id) is None and self._lens.is_hidden_identity(stock_id)
+
+
+def _offered_ids(value: JsonValue) -> list[str]:
+    """The stock_ids of something that is no valid action, as far as it resembles one."""
+    orders = value.get("orders") if isinstance(value, dict) else None
+    if not isinstance(orders, list):
+        return []
+    offered = [order.get("stock_id") for order in orders if isinstance(order, dict)]
+    return [str(item) for item in offered if isinstance(item, (str, int)) and not isinstance(item, bool)]
+
+
+def _invalid(kind: str, problems: list[dict[str, str]]) -> Submission:
+    return Submission(None, failure=kind, feedback=render_json({"error": {"kind": kind, "problems": problems}}))
+
+
+def _problems(errors: list[ValidationError]) -> list[dict[str, str]]:
+    """Path and rule of each error, once; nothing of what the model wrote."""
+    problems: list[dict[str, str]] = []
+    for error in errors:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+        rule = _RULES.get(error.validator, _of_schema)
+        problem = {"at": path.lstrip(".") or "(whole)", "rule": rule(error)}
+        if problem not in problems:
+            problems.append(problem)
+    return problems
+
+
+def _of_schema(error: ValidationError) -> str:
+    return f"must meet {error.validator} {error.validator_value}"
+
+
+def _missing(error: ValidationError) -> str:
+    instance = cast("Mapping[str, JsonValue]", error.instance)
+    return f"must have {', '.join(name for name in cast('list[str]', error.validator_value) if name not in instance)}"
+
+
+def _bounds(error: ValidationError) -> str:
+    schema = cast("Mapping[str, JsonValue]", error.schema)
+    if "exclusiveMinimum" in schema:
+        return f"must be greater than {schema['exclusiveMinimum']} and at most {schema['maximum']}"
+    return f"must be from {schema['minimum']} to {schema['maximum']}"
+
+
+def _allowed(error: ValidationError) -> str:
+    return f"must have no properties but {', '.join(cast('Mapping[str, JsonValue]', error.schema)['properties'])}"
+
+
+def _one_of(error: ValidationError) -> str:
+    branches = cast("list[Mapping[str, list[str]]]", error.validator_value)
+    return "must have exactly one of " + " and ".join(branch["required"][0] for branch in branches)
+
+
+_RULES: Mapping[object, Callable[[ValidationError], str]] = {
+    "type": lambda error: f"must be of type {error.validator_value}",
+    "required": _missing,
+    "additionalProperties": _allowed,
+    "oneOf": _one_of,
+    "enum": lambda error: f"must be one of {', '.join(cast('list[str]', error.validator_value))}",
+    "minimum": _bounds,
+    "maximum": _bounds,
+    "exclusiveMinimum": _bounds,
+    "minLength": lambda error: f"must have at least {error.validator_value} characters",
+    "maxLength": lambda error: f"must have at most {error.validator_value} characters",
+}

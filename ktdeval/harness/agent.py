@@ -1,0 +1,139 @@
+"""An agent answers an observation with a decision; what it may touch on the way is its desk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.jsonio import JsonValue
+from ktdeval.trading.types import Action, Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the task shows at one step: already masked, already text."""
+
+    step: int
+    system: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The masked answer to one tool call, as text for the model. `failure` names what went wrong with the call, or None."""
+
+    text: str
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A parsed submission: an action, or the feedback that says why there is none.
+
+    Attributes:
+        action: orders with true assets; None when the text is no valid action.
+        overall_reason: the model's own summary.
+        stock_ids: per order, the submitted handle (hidden identities withheld).
+        failure: `bad_json` or `schema` when action is None.
+        feedback: masked text for the model when action is None; never quotes what the model wrote.
+    """
+
+    action: Action | None
+    overall_reason: str = ""
+    stock_ids: tuple[str, ...] = ()
+    failure: str | None = None
+    feedback: str = ""
+
+
+class Desk(Protocol):
+    """One step's access to the outside: the model, the research tools and the submission form.
+
+    Everything sent through it is checked by the leak guard and recorded in the transcript; budgets are kept by it.
+    """
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Research tools of this mode; empty where the mode has none."""
+        ...
+
+    @property
+    def submit_tool(self) -> ToolSpec:
+        """The `submit_action` tool with the action's JSON Schema."""
+        ...
+
+    @property
+    def tool_budget(self) -> int:
+        """Research calls left in this step."""
+        ...
+
+    @property
+    def submission_attempts(self) -> int:
+        """How often the model may be asked to submit in this step: 1 + retries."""
+        ...
+
+    def ask(self, request: ModelRequest) -> Reply:
+        """Call the model. Raises ModelError when the call failed."""
+        ...
+
+    def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run a research tool with un-masked arguments; the result is re-masked. A bad call gives feedback and costs budget."""
+        ...
+
+    def parse_submission(self, text: str) -> Submission:
+        """Validate the arguments of `submit_action`."""
+        ...
+
+    def count_failure(self, kind: str) -> None:
+        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a step was decided. `memory` comes back to the agent at the next step, also after a resume."""
+
+    action: Action
+    provenance: Provenance
+    overall_reason: str = ""
+    stock_ids: tuple[str, ...] = ()
+    memory: JsonValue = None
+
+
+class Agent(Protocol):
+    """A scaffold around a model. Pure but for the desk: equal observation, memory and replies give an equal decision."""
+
+    def decide(self, observation: Observation, desk: Desk, memory: JsonValue) -> Decision:
+        """Decide one step. Must hold (empty action, provenance `fallback`) when no valid submission was obtained, and let
+        ModelError rise: the engine holds and records it.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class StepCounts:
+    """What a desk counted in one step."""
+
+    failures: dict[str, int] = field(default_factory=dict)
+    tool_calls: int = 0
+    tool_calls_valid: int = 0
+    submissions: int = 0
+    unmask_attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    def fail(self, kind: str) -> None:
+        """Count one failure."""
+        self.failures[kind] = self.failures.get(kind, 0) + 1
+
+    def to_json(self) -> Mapping[str, JsonValue]:
+        """The fields of a step record that come from these counts."""
+        return {
+            "failures": dict(sorted(self.failures.items())),
+            "tool_calls": self.tool_calls,
+            "tool_calls_valid": self.tool_calls_valid,
+            "submissions": self.submissions,
+            "unmask_attempts": self.unmask_attempts,
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+        }

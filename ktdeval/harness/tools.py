@@ -1,0 +1,216 @@
+"""A tool is one typed function: its JSON Schema comes from the signature, and bad arguments are data, not exceptions.
+
+    @tool
+    def get_stock_snapshot(context: Scene, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, 250)] = 20) -> Payload:
+        "Daily bars and factor values of one stock." (and an `Args:` section with a line for each argument)
+
+The model writes handles; the function gets asset columns and day rows. It returns a payload of field types, which the
+mask renders. What the model wrote is never quoted back to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+from ktdeval.errors import PluginError
+from ktdeval.fields import near_matches
+from ktdeval.harness.arguments import (
+    AssetArg,
+    Bounds,
+    Converter,
+    DayArg,
+    Length,
+    ToolArgumentError,
+    compile_annotation,
+    holds_handle,
+)
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload import Payload
+
+__all__ = ["AssetArg", "Bounds", "DayArg", "Length", "Tool", "ToolArgumentError", "ToolOutcome", "call", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a tool, compiled from its annotation."""
+
+    name: str
+    convert: Converter
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A research tool: what the model is told, and the function behind it.
+
+    Attributes:
+        name: the function's name.
+        description: the docstring without its `Args:` section.
+        parameters: JSON Schema of the arguments.
+        function: called as `function(context, **arguments)`; returns a payload.
+        arguments: the compiled arguments.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, JsonValue]
+    function: Callable[..., Payload]
+    arguments: tuple[Argument, ...]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as offered to a model."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What a call came to.
+
+    Attributes:
+        payload: the function's result, or the feedback that says what was wrong with the call. Not yet masked.
+        failure: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran.
+        unmask_attempts: hidden identities found among the arguments.
+    """
+
+    payload: Payload
+    failure: str | None = None
+    unmask_attempts: int = 0
+
+
+def tool(function: Callable[..., Payload]) -> Tool:
+    """Make a tool of a typed function. The first parameter is the context; the model never sees it.
+
+    Annotations may be str, int, float, bool, Literal of texts, AssetArg, DayArg, list[...] and dict[AssetArg | str, ...] of
+    these, `... | None`, and Annotated with `Bounds` or `Length`. Defaults must be of the function's side (columns, rows).
+
+    Raises:
+        PluginError: the signature can't be turned into a schema; names the function and the parameter.
+    """
+    name = function.__name__
+    description, lines = _split_docstring(function.__doc__ or "")
+    if not description:
+        raise PluginError(f"tool {name}: a docstring is missing; its text is what the model is told")
+    properties: dict[str, JsonValue] = {}
+    arguments = []
+    for parameter, hint in _parameters(function):
+        schema, convert = compile_annotation(hint, f"tool {name}: parameter {parameter.name}")
+        if parameter.name in lines:
+            schema["description"] = lines[parameter.name]
+        required = parameter.default is parameter.empty
+        if not required and isinstance(parameter.default, (str, int, float)) and not holds_handle(hint):
+            schema["default"] = parameter.default
+        properties[parameter.name] = schema
+        arguments.append(Argument(parameter.name, convert, required))
+    if unknown := [line for line in lines if line not in properties]:
+        raise PluginError(
+            f"tool {name}: its docstring describes {unknown[0]!r}, which is no parameter{near_matches(unknown[0], properties)}"
+        )
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required_names := [argument.name for argument in arguments if argument.required]:
+        schema["required"] = required_names
+    return Tool(name, description, schema, function, tuple(arguments))
+
+
+def _parameters(function: Callable[..., Payload]) -> list[tuple[inspect.Parameter, Any]]:
+    """The parameters after the context, with their resolved annotations."""
+    name = function.__name__
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise PluginError(f"tool {name}: the first parameter must be the context")
+    for parameter in parameters[1:]:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise PluginError(f"tool {name}: parameter {parameter.name}: must be a named parameter")
+        if parameter.annotation is parameter.empty:
+            raise PluginError(f"tool {name}: parameter {parameter.name}: an annotation is missing")
+    # The context's annotation is left out: its type may be imported for type checkers only.
+    annotated = SimpleNamespace(__annotations__={parameter.name: parameter.annotation for parameter in parameters[1:]})
+    try:
+        hints = get_type_hints(annotated, globalns=getattr(function, "__globals__", {}), include_extras=True)
+    except NameError as error:
+        raise PluginError(f"tool {name}: an annotation can't be resolved: {error}; import it outside TYPE_CHECKING") from error
+    return [(parameter, hints[parameter.name]) for parameter in parameters[1:]]
+
+
+def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
+    """Run a tool with arguments as a model wrote them. Whatever the text holds, the answer is an outcome.
+
+    Args:
+        tool: the tool.
+        context: passed to its function.
+        arguments_text: raw JSON text; empty text means no arguments.
+        lens: translates handles.
+    """
+    try:
+        given = loads_strict(arguments_text) if arguments_text.strip() else {}
+    except (ValueError, RecursionError):
+        return ToolOutcome(_feedback("bad_json", "arguments", "one JSON object, without NaN or Infinity"), "bad_json")
+    if not isinstance(given, dict):
+        return ToolOutcome(_feedback("bad_arguments", "arguments", "one JSON object"), "bad_arguments")
+    attempts = sum(lens.is_hidden_identity(text) for text in _texts(given))
+    try:
+        arguments = _convert_all(tool, given, lens)
+        payload = tool.function(context, **arguments)
+    except ToolArgumentError as error:
+        return ToolOutcome(_feedback(error.kind, error.argument, error.expected), error.kind, attempts)
+    return ToolOutcome(payload, None, attempts)
+
+
+def _feedback(kind: str, argument: str, expected: str) -> Payload:
+    return {"error": {"kind": kind, "argument": argument, "expected": expected}}
+
+
+def _convert_all(tool: Tool, given: Mapping[str, JsonValue], lens: Lens) -> dict[str, Any]:
+    known = {argument.name: argument for argument in tool.arguments}
+    for name in given:
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise ToolArgumentError("(unknown)", f"only these arguments: {names}{near_matches(name[:100], known)}")
+    arguments: dict[str, Any] = {}
+    for argument in tool.arguments:
+        if argument.name in given:
+            arguments[argument.name] = argument.convert(given[argument.name], lens, argument.name)
+        elif argument.required:
+            raise ToolArgumentError(argument.name, "a value: this argument is required")
+    return arguments
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """Every text inside a JSON value, keys included: where a hidden identity may be offered."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            yield from item
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+
+
+_ARGUMENT_LINE = re.compile(r"(\w+):\s*(.+)")
+
+
+def _split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
+    """The description, and per argument the text of its line(s) in the `Args:` section."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    heading = lines.index("Args:") if "Args:" in lines else len(lines)
+    described: dict[str, str] = {}
+    current = ""
+    for line in lines[heading + 1 :]:
+        if line and not line.startswith(" "):  # the next section
+            break
+        stripped = line.strip()
+        if (match := _ARGUMENT_LINE.fullmatch(stripped)) and line.startswith("    ") and not line.startswith("     "):
+            current, described[match[1]] = match[1], match[2]
+        elif stripped and current:
+            described[current] += f" {stripped}"
+    return "\n".join(lines[:heading]).strip(), described

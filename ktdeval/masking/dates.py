@@ -1,0 +1,243 @@
+"""Calendar dates in folded text, in the ways that people and programs write them in English and Chinese.
+
+What counts: years 1990…2039 standing alone, ISO, slashed, dotted, compact and Chinese dates, epoch seconds, month and weekday
+names, and holidays. What doesn't: numbers as `render_number` writes them, amounts with a unit, handles such as `day_+12`, and
+ordinary words (`may`, `march`, `sat`, `sun`) without a day or year beside them.
+
+Most texts hold no date at all, so candidates are first found by substring searches in the text's shape; only around a
+candidate does a regular expression look closer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ktdeval.masking.shape import Shape, places_of
+
+Span = tuple[int, int]
+
+_YEAR = r"(?:199[0-9]|20[0-3][0-9])"
+_MONTH = r"(?:1[0-2]|0?[1-9])"
+_DAY = r"(?:3[01]|[12][0-9]|0?[1-9])"
+_MONTH_2 = r"(?:0[1-9]|1[0-2])"
+_DAY_2 = r"(?:0[1-9]|[12][0-9]|3[01])"
+_SHORT_YEAR = r"(?:9[0-9]|[0-3][0-9])"
+
+# --- with a four-digit year
+
+_COMPACT = re.compile(rf"{_YEAR}{_MONTH_2}{_DAY_2}(?:[0-9]{{4}}|[0-9]{{6}})?(?![0-9])")
+_YEAR_MONTH = re.compile(rf"{_YEAR}{_MONTH_2}(?![0-9A-Za-z]|\.[0-9A-Za-z])")
+_YEAR_FIRST = re.compile(rf"{_YEAR}[-/._]{_MONTH}[-/._]{_DAY}(?![0-9])")
+_BARE_YEAR = re.compile(
+    rf"{_YEAR}(?:[QHqh][1-4]|[EAFs])?(?![0-9A-Za-z_]|\.[0-9])"
+    rf"(?: ?年(?: ?{_MONTH} ?月(?: ?{_DAY} ?[日号])?)?|[-/](?:{_MONTH_2}|{_SHORT_YEAR}|W[0-5][0-9])(?![0-9]))?"
+)
+_DAY_BEFORE_YEAR = re.compile(rf"(?<![0-9./-]){_DAY}([-/.]){_DAY}\1\Z")
+_PERIOD_BEFORE_YEAR = re.compile(r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE)
+_STICKS_TO_YEAR = re.compile(r"[0-9A-Za-z_+$¥£€]\Z")
+
+# --- without: each needs a shape (digits as 0, slashes as hyphens) to be in the text at all
+
+_BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
+    (
+        b"00-00-00",
+        re.compile(
+            rf"(?<![0-9./-])(?:{_SHORT_YEAR}([-/]){_MONTH_2}\1{_DAY_2}|{_DAY_2}([-/]){_DAY_2}\2{_SHORT_YEAR})"
+            rf"(?![0-9/.-]|[- ]?(?:day|session|bar|min)|d\b)",
+            re.IGNORECASE,
+        ),
+    ),
+    (b'"00-00"', re.compile(rf'(?<="){_MONTH_2}[-/]{_DAY_2}(?=")')),
+    (b"0000000000", re.compile(r"(?<![0-9.])1[0-9]{9}(?:[0-9]{3})?(?![0-9.])")),
+    (
+        b"'00",
+        re.compile(rf"(?<![a-z])(?:in|since|of|late|early|mid|during|until|from|through)[ -]'{_SHORT_YEAR}(?![0-9A-Za-z_'])", re.I),
+    ),
+)
+_SHORT_PERIOD = re.compile(
+    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|Q[1-4][-']?)'?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])", re.IGNORECASE
+)
+_PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
+
+# --- in words
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_MONTHS_PLAIN = frozenset(_words("january february april june july august september october november december"))
+_MONTHS_DOUBTFUL = frozenset({"march", "may"})
+_MONTHS_SHORT = frozenset(_words("jan feb mar apr jun jul aug sep sept oct nov dec"))
+_WEEKDAYS_PLAIN = frozenset(f"{day}day{s}" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun") for s in ("", "s"))
+_WEEKDAYS_SHORT = frozenset(_words("mon tue tues wed thu thur thurs fri"))
+_WEEKDAYS_DOUBTFUL = frozenset({"sat", "sun"})
+_HOLIDAYS = {
+    "spring": re.compile(r"spring[ -]festival", re.IGNORECASE),
+    "lunar": re.compile(r"lunar[ -]new[ -]year", re.IGNORECASE),
+    "chinese": re.compile(r"chinese[ -]new[ -]year", re.IGNORECASE),
+    "new": re.compile(r"new[ -]year'?s?[ -](?:day|eve)", re.IGNORECASE),
+    "national": re.compile(r"national[ -]day", re.IGNORECASE),
+    "golden": re.compile(r"golden[ -]week", re.IGNORECASE),
+    "labor": re.compile(r"labor[ -]day", re.IGNORECASE),
+    "labour": re.compile(r"labour[ -]day", re.IGNORECASE),
+    "dragon": re.compile(r"dragon[ -]boat", re.IGNORECASE),
+    "mid": re.compile(r"mid[ -]?autumn", re.IGNORECASE),
+    "qing": re.compile(r"qing[ -]?ming", re.IGNORECASE),
+    "qingming": re.compile(r"qingming", re.IGNORECASE),
+    "tomb": re.compile(r"tomb[ -]sweeping", re.IGNORECASE),
+    "christmas": re.compile(r"christmas", re.IGNORECASE),
+    "thanksgiving": re.compile(r"thanksgiving", re.IGNORECASE),
+}
+_PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
+_DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
+WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
+"""Lower-case words without one of which no date in words can be in a text."""
+
+_NUMBER_AFTER = re.compile(rf"\.?[ .,'/_-]{{0,2}}(?:{_YEAR}|{_DAY}(?:st|nd|rd|th)?)(?![0-9A-Za-z%]|\.[0-9])")
+_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_YEAR}|{_DAY}(?:st|nd|rd|th)?)[ /_-](?:of )?\Z")
+_SURE_NUMBER_AFTER = re.compile(rf"(?:[ /_-]{_YEAR}|[/_-]{_DAY_2}|[ -]{_DAY}(?:st|nd|rd|th))(?![0-9A-Za-z])")
+_SURE_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_DAY_2}[/_-]|{_DAY}(?:st|nd|rd|th) (?:of )?)\Z")
+_TIME_WORD_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:in|since|until|till|by|during|early|late|mid|from|of|last|next|this|end|through|before|after)[ -]\Z",
+    re.IGNORECASE,
+)
+_BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
+_NEAR = 16
+
+# --- in Chinese: a character that must be there, and the pattern
+
+_CHINESE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("年", re.compile(r"[〇零一二三四五六七八九]{4} ?年|[0-9]{2} ?年(?= ?(?:初|底|末|[0-9]{1,2} ?月|[一二三四] ?季|[上下]半年))")),
+    ("月", re.compile(r"(?<![0-9])(?:1[0-2]|0?[1-9]) ?月(?: ?[0-9]{1,2} ?[日号])?")),
+    ("月", re.compile(r"(?<![一二三四五六七八九十])(?:十[一二]?|[一二三四五六七八九])月")),
+    *(
+        (name[0], re.compile(rf"(?<![0-9一二三四五六七八九十两每几数]){name}[一二三四五六日天](?![次个轮])"))
+        for name in ("周", "星期", "礼拜")
+    ),
+    *((name[0], re.compile(name)) for name in ("春节", "元旦", "国庆", "清明", "端午", "中秋", "劳动节", "黄金周")),
+)
+
+# --- numbers that are amounts
+
+_UNIT_AFTER = re.compile(
+    r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?|char(?:acter)?s?|bytes?|days?"
+    r"|sessions?|steps?|rows?|points?|times|x|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
+    re.IGNORECASE,
+)
+_MONEY_AFTER = re.compile(r" ?(?:cny|rmb|yuan|usd|fen|元)(?![a-z])", re.IGNORECASE)
+_MONEY_BEFORE = re.compile(r"(?:cny|rmb|usd|[¥$£€]) ?-?\Z", re.IGNORECASE)
+_QUANTITY_BEFORE = re.compile(
+    r"(?:at most|at least|more than|less than|fewer than|up to|[<>=~≈≤≥]|shares:?|volume:?|price:?|cash:?) ?-?\Z", re.IGNORECASE
+)
+_YEAR_WORD_BEFORE = re.compile(r"(?<![a-z])(?:in|since|year|of|during|until) \Z", re.IGNORECASE)
+_HANDLES = ("day_+", "day_-", "asset_", "sector_")
+
+
+def is_money(text: str, start: int, end: int) -> bool:
+    """Is the number at [start, end) marked as money: `CNY 600519`, `600519 yuan`?"""
+    return bool(_MONEY_BEFORE.search(text, max(0, start - _NEAR), start) or _MONEY_AFTER.match(text, end))
+
+
+def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
+    """Spans of everything in a folded text that is or may be a calendar date; they may overlap.
+
+    Args:
+        text: folded text, in its own case.
+        shape: the shape of `text`.
+        words: those of `WORD_HINTS` that are in it.
+    """
+    yield from _years(text, shape)
+    for needed, pattern in _BY_SHAPE:
+        if needed in shape.dashed:
+            yield from (match.span() for match in pattern.finditer(text) if not is_money(text, *match.span()))
+    yield from _in_words(text, frozenset(words))
+    if not text.isascii():
+        for needed_character, pattern in _CHINESE:
+            if needed_character in text:
+                yield from (match.span() for match in pattern.finditer(text))
+
+
+def _years(text: str, shape: Shape) -> Iterator[Span]:
+    for hint in (b"x20", b"x199", b"e20", b"e199", b".20", b".199"):
+        for start in places_of(shape.digits, hint):
+            if (span := _year_at(text, start)) is not None:
+                yield span
+
+
+def _year_at(text: str, start: int) -> Span | None:
+    """The date around a year that may begin at `start`."""
+    back = max(0, start - _NEAR)
+    whole = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
+    if whole is None and (whole := _YEAR_MONTH.match(text, start)) is not None and _STICKS_TO_YEAR.search(text, back, start):
+        whole = None
+    match = whole or _BARE_YEAR.match(text, start)
+    if match is None:
+        return None
+    if (before := _DAY_BEFORE_YEAR.search(text, back, start)) is not None:
+        return before.start(), match.end()
+    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():  # the digits after a decimal point
+        return None
+    if whole is None and (period := _PERIOD_BEFORE_YEAR.search(text, back, start)) is not None:
+        return period.start(), match.end()
+    if whole is None and _STICKS_TO_YEAR.search(text, back, start):
+        return None
+    digits = match[0]
+    if digits.isdigit() and len(digits) <= 6 and _is_amount(text, start, match.end()):
+        return None
+    # 2000 is the one round lot among the years, so it alone needs to be called a year.
+    if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
+        return None
+    return match.span()
+
+
+def _is_amount(text: str, start: int, end: int) -> bool:
+    back = max(0, start - _NEAR)
+    if text.endswith(_HANDLES, back, start):
+        return True
+    return bool(
+        _MONEY_BEFORE.search(text, back, start) or _QUANTITY_BEFORE.search(text, back, start) or _UNIT_AFTER.match(text, end)
+    )
+
+
+def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
+    if not words:
+        return
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a letter whose lower case is longer: places would shift
+        lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
+    for word in sorted(words & _DATE_WORDS):
+        for start in places_of(lowered, word):
+            end = start + len(word)
+            if not _touches_letter(lowered, start, end) and _is_date_word(text, word, start, end):
+                before, after = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start), _NUMBER_AFTER.match(text, end)
+                yield before.start() if before else start, after.end() if after else end
+    for word in sorted(words & _HOLIDAYS.keys()):
+        for start in places_of(lowered, word):
+            if (holiday := _HOLIDAYS[word].match(text, start)) is not None:
+                yield holiday.span()
+    if words & _PERIOD_HINTS:
+        yield from (match.span() for match in _SHORT_PERIOD.finditer(text))
+
+
+def _touches_letter(lowered: str, start: int, end: int) -> bool:
+    before, after = lowered[start - 1 : start] if start else "", lowered[end : end + 1]
+    return (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())
+
+
+def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
+    """Is this word, whose letters are those of a month or weekday, meant as one?"""
+    if word in _PLAIN:
+        return True
+    spelled = text[start:end]
+    if spelled.istitle() and (word in _MONTHS_SHORT or word in _WEEKDAYS_SHORT):
+        return True
+    if word in _WEEKDAYS_SHORT or word in _WEEKDAYS_DOUBTFUL:
+        return spelled.istitle() and _BESIDE_WEEKDAY.match(text, end) is not None
+    back = max(0, start - _NEAR)
+    if spelled[0].islower():
+        return bool(_SURE_NUMBER_AFTER.match(text, end) or _SURE_NUMBER_BEFORE.search(text, back, start))
+    if word in _MONTHS_DOUBTFUL and _TIME_WORD_BEFORE.search(text, back, start):
+        return True
+    return bool(_NUMBER_AFTER.match(text, end) or _NUMBER_BEFORE.search(text, back, start))

@@ -1,0 +1,73 @@
+"""The second line behind typed payloads: nothing that leaves for the model holds an identity that the mask hides."""
+
+from __future__ import annotations
+
+from ktdeval.errors import LeakError
+from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.identities import WITHHELD, IdentityIndex
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.render import render_json
+
+
+class LeakGuard:
+    """Scans text that leaves for the model.
+
+    `check` is for what the suite wrote: there a hidden identity is a defect and stops the step. `redact` is for what the
+    model wrote itself and is sent back to it as part of the conversation.
+
+    Args:
+        lens: the episode's mask.
+        snapshot: the true market, whose identities are hidden.
+    """
+
+    def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
+        self._index = IdentityIndex(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
+
+    def check(self, text: str, what: str = "text for the model") -> None:
+        """Raise when `text` holds a hidden identity.
+
+        Args:
+            text: anything about to be sent.
+            what: what the text is, for the message.
+
+        Raises:
+            LeakError: names the kind of identity and its place, never the text.
+        """
+        if not self._index.has_any(text):
+            return
+        hit = self._index.find(text)[0]
+        raise LeakError(
+            f"leak guard: {what} holds a {hit.kind} at characters {hit.start}…{hit.end} of {len(text)}, which the mask hides; "
+            "build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text"
+        )
+
+    def redact(self, text: str) -> str:
+        """The text with each hidden identity replaced by `[withheld]`. What comes back passes `check`."""
+        return self._index.withhold(text)
+
+    def redact_json(self, text: str) -> str:
+        """Like `redact` for the JSON text of a tool call: if it was JSON before, it is JSON after.
+
+        Identities inside strings are withheld there; a string that is one as a whole, or a bare number that reads as one
+        (`{"stock_id": 600519}`), becomes the string `[withheld]`.
+        """
+        if not self._index.has_any(text) and not self._index.is_code(text.strip('" ')):
+            return text
+        try:
+            value = loads_strict(text)
+        except (ValueError, RecursionError):
+            return self.redact(text)
+        cleaned = render_json(self._redact_value(value))
+        return render_json({"arguments": WITHHELD}) if self._index.has_any(cleaned) else cleaned
+
+    def _redact_value(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return WITHHELD if self._index.is_code(value) else self.redact(value)
+        if isinstance(value, dict):
+            return {self.redact(key): self._redact_value(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._redact_value(item) for item in value]
+        if isinstance(value, int) and not isinstance(value, bool) and len(str(value)) == 6 and self._index.has_any(str(value)):
+            return WITHHELD
+        return value

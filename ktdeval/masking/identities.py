@@ -1,0 +1,250 @@
+"""Every real identity that a mask hides, indexed so that a text is searched in one pass, whatever the number of names.
+
+Codes are found as digits of a known code, standing alone or split (`600-519`), and as any six digits with an exchange beside
+them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest handle: Latin names by a word of theirs,
+Chinese ones by their first two characters. Dates are those of `ktdeval.masking.dates`.
+
+What is not found: a company's nickname, a translation of its name, a traditional-character spelling, or digits replaced by
+letters (`6OO519`). These can't come out of a payload; a model that writes them tells itself nothing new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from operator import add
+from typing import Literal, NamedTuple
+
+from ktdeval.market.codes import Board, parse_code
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_money
+from ktdeval.masking.fold import fold, fold_with_places
+from ktdeval.masking.shape import SPLITTERS, Shape, places_of
+
+WITHHELD = "[withheld]"
+"""What stands in a text for an identity that was taken out. Offered as an identity, it counts as one."""
+
+IdentityKind = Literal["security code", "company or industry name", "calendar date"]
+
+_EXCHANGES = frozenset(["xshg", "shse", "sse", "shh", "sh", "ss", "xshe", "szse", "shz", "sz", "xbse", "bse", "bjse", "bj"])
+_CODE_AFTER_EXCHANGE = re.compile(r"[ .:_-]{0,2}[0-9]{6}(?![0-9])")
+_CODE_BEFORE_EXCHANGE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{6}[ .:_-]{0,2}\Z")
+_MARKET_ID = re.compile(r"[01]\.([0-9]{6})(?![0-9]|[eE][0-9])")  # 1.600519: market number, then code
+_SPLIT_CODE = re.compile(rf"(?<![0-9])(?<![0-9]\.)[0-9](?:[ \t\n{re.escape(SPLITTERS)}]?[0-9]){{5,}}(?!\.?[0-9])")
+_GROUPS = re.compile(r"[0-9]+")
+_CHINESE_DIGITS = "〇零一二三四五六七八九"
+_CHINESE_CODE = re.compile(rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])")
+_FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
+_CODE_DIGITS = re.compile(r"([0-9]{6})(?:\.[A-Za-z]+)?")
+
+_WORD_OR_NUMBER = re.compile(r"[a-z]+|[0-9]+")
+_PADDING = re.compile(r"[\s_·•・‧*.\-]+")
+_SHARE_CLASS = re.compile(r"\A(?:s?\*?st|xd|xr|dr|[nc])(?=[^\x00-\x7f])|(?<=[^\x00-\x7f])-?(?:uw|ud|wd|[abhduvw])\Z")
+_NO_IDENTITY = frozenset({"", "unknown", "other", "others", "none", "nan", "null", "未知", "其他", *Board})
+_MIN_LATIN_LETTERS = 3
+_LONGEST_ARGUMENT = 500
+_ROUNDS = 4  # a replacement can leave digits standing alone that did not before
+
+
+class Hit(NamedTuple):
+    """An identity found: what it is, and where it stands in the text as given."""
+
+    kind: IdentityKind
+    start: int
+    end: int
+
+
+class IdentityIndex:
+    """The hidden identities of a snapshot.
+
+    Args:
+        snapshot: its codes, index codes, company names and industries are read, never its prices.
+        assets: codes, names and industries are hidden.
+        dates: calendar dates are hidden.
+    """
+
+    def __init__(self, snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> None:
+        self._assets = assets
+        self._dates = dates
+        self._digits: frozenset[str] = frozenset()
+        self._latin: dict[str, list[tuple[str, ...]]] = {}
+        self._chinese: dict[str, set[str]] = {}
+        if assets:
+            codes = (*snapshot.codes, *snapshot.indices)
+            self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
+            own_names = {name for name, code in zip(snapshot.names, snapshot.codes, strict=True) if name != code}
+            odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
+            for name in sorted(own_names | odd_codes | set(snapshot.industries)):
+                self._add_name(name)
+        self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
+        keys = {*self._latin, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
+        self._keys = frozenset(key.encode() for key in keys)
+
+    def find(self, text: str) -> list[Hit]:
+        """All hidden identities in `text`, by place; overlapping ones are merged into the first."""
+        if not (self._assets or self._dates):
+            return []
+        folded = fold(text)
+        found = sorted(self._scan(folded), key=lambda hit: (hit.start, -hit.end))
+        if not found:
+            return []
+        _, places = fold_with_places(text)
+        merged: list[Hit] = []
+        for kind, start, end in found:
+            place = Hit(kind, places[start], places[end])
+            if merged and place.start < merged[-1].end:
+                merged[-1] = merged[-1]._replace(end=max(merged[-1].end, place.end))
+            else:
+                merged.append(place)
+        return merged
+
+    def has_any(self, text: str) -> bool:
+        """Does the text hold a hidden identity?"""
+        return (self._assets or self._dates) and next(self._scan(fold(text)), None) is not None
+
+    def names_identity(self, text: str) -> bool:
+        """Is `text`, offered as an argument, a hidden identity? Here any well-formed code counts, known or not."""
+        if not (self._assets or self._dates):
+            return False
+        if WITHHELD in text or self.is_code(text):
+            return True
+        return next(self._scan(fold(text[:_LONGEST_ARGUMENT])), None) is not None
+
+    def is_code(self, text: str) -> bool:
+        """Is the whole text a code in some vendor's style, known or not, while codes are hidden?"""
+        return self._assets and len(text) <= _LONGEST_ARGUMENT and parse_code(fold(text)) is not None
+
+    def withhold(self, text: str) -> str:
+        """The text with each hidden identity replaced by `[withheld]`. In what comes back, `has_any` is False."""
+        for _ in range(_ROUNDS):
+            hits = self.find(text)
+            if not hits:
+                return text
+            parts = []
+            done = 0
+            for hit in hits:
+                parts += [text[done : hit.start], WITHHELD]
+                done = hit.end
+            text = "".join([*parts, text[done:]])
+        return WITHHELD if self.has_any(text) else text
+
+    # --- building
+
+    def _add_name(self, name: str) -> None:
+        folded = fold(name).strip().lower()
+        if folded in _NO_IDENTITY:
+            return
+        if not folded.isascii():
+            squashed = _PADDING.sub("", folded)
+            for variant in (squashed, _SHARE_CLASS.sub("", squashed)):
+                if len(variant) >= 2 and not variant.isascii():
+                    self._chinese.setdefault(variant[:2], set()).add(variant)
+            return
+        parts = tuple(_WORD_OR_NUMBER.findall(folded))
+        words = [part for part in parts if part.isalpha()]
+        if sum(map(len, words)) < _MIN_LATIN_LETTERS:
+            return
+        while len(words) >= 2 and parts[-1].isdigit():  # `Lunthra Veskol 12` is known by its words too
+            parts = parts[:-1]
+        keys = {words[0], "".join(words)} | {"".join(words[:count]) for count in range(1, len(words))}
+        for key in keys:
+            self._latin.setdefault(key, []).append(parts)
+
+    # --- searching
+
+    def _scan(self, folded: str) -> Iterator[Hit]:
+        shape = Shape(folded)
+        matched = [key.decode() for key in self._keys.intersection(shape.words)]
+        if self._assets:
+            yield from (Hit("security code", *span) for span in self._codes_in(folded, shape, _EXCHANGES.intersection(matched)))
+            names = {parts for key in matched for parts in self._latin.get(key, ())}
+            yield from (Hit("company or industry name", *span) for span in _latin_names_in(folded, names))
+            if not folded.isascii():
+                yield from self._chinese_in(folded)
+        if self._dates:
+            yield from (Hit("calendar date", *span) for span in find_dates(folded, shape, WORD_HINTS.intersection(matched)))
+
+    def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
+        for hint, width in ((b"x000000", 0), (b"e000000", 0), (b"x.000000", 1)):
+            for place in places_of(shape.runs, hint):
+                start = place + width
+                if text[start : start + 6] in self._digits and _stands_alone(text, start, start + 6):
+                    yield start, start + 6
+        for place in places_of(shape.runs, b"x0.000000x"):
+            if (match := _MARKET_ID.match(text, place)) is not None and match[1] in self._digits:
+                yield match.span()
+        if b"x000000x" in shape.joined or b"x000000x" in shape.joined_over_spaces:
+            for run in _SPLIT_CODE.finditer(text):
+                yield from self._known_in_run(text, run.start(), run.end())
+        if exchanges and b"000000" in shape.runs:
+            yield from _vendor_codes_in(text, exchanges)
+
+    def _known_in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
+        """Known codes made of neighbouring groups of digits."""
+        groups = [match.span() for match in _GROUPS.finditer(text, start, end)]
+        for first, (begin, _) in enumerate(groups):
+            digits = ""
+            for count, (left, right) in enumerate(groups[first:], 1):
+                digits += text[left:right]
+                if len(digits) >= 6:
+                    if count > 1 and digits in self._digits and _is_one_code(text, begin, right, count):
+                        yield begin, right
+                    break
+
+    def _chinese_in(self, folded: str) -> Iterator[Hit]:
+        for match in _CHINESE_CODE.finditer(folded):
+            if match[0].translate(_FROM_CHINESE) in self._digits:
+                yield Hit("security code", *match.span())
+        lowered = folded.lower()
+        if len(lowered) != len(folded):  # a letter whose lower case is longer: places would shift
+            lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in folded)
+        if self._chinese_begins.isdisjoint(lowered):
+            return
+        squashed = _PADDING.sub("", lowered)
+        begins = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
+        if not begins:
+            return
+        kept = [place for place, character in enumerate(lowered) if not _PADDING.match(character)]
+        for name in sorted(name for begin in begins for name in self._chinese[begin]):
+            for at in places_of(squashed, name):
+                yield Hit("company or industry name", kept[at], kept[at + len(name) - 1] + 1)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Is a known code's number a code here, and neither the digits of a decimal number nor an amount of money?"""
+    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
+        return False
+    after = text[end : end + 2]
+    if after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit()):
+        return False
+    return not is_money(text, start, end)
+
+
+def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
+    """Any six digits with an exchange's name beside them."""
+    lowered = text.lower()
+    for exchange in sorted(exchanges):
+        for start in places_of(lowered, exchange):
+            end = start + len(exchange)
+            if not lowered[start - 1 : start].isalpha() and (match := _CODE_AFTER_EXCHANGE.match(text, end)) is not None:
+                yield start, match.end()
+            if (
+                not lowered[end : end + 1].isalpha()
+                and (match := _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)) is not None
+            ):
+                yield match.start(), end
+
+
+def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
+    """Are these groups of digits meant as one number? Not `asset_0025 55`; by spaces only in threes or ones."""
+    if re.search(r"[A-Za-z]_[+-]?\Z", text[max(0, start - 3) : start]):
+        return False
+    spelled = text[start:end]
+    return " " not in spelled or groups == 6 or (groups == 2 and len(spelled.split(" ")[0]) == 3)
+
+
+def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Span]:
+    for parts in names:
+        spelled = r"[\W_]{0,3}".join(parts)
+        for match in re.finditer(rf"(?<![A-Za-z0-9]){spelled}(?![A-Za-z0-9])", text, re.IGNORECASE):
+            yield match.span()

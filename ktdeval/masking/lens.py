@@ -1,0 +1,271 @@
+"""The mask as a lens: what a model may see of a payload, and what its words mean in the true market.
+
+A lens translates by field type, never by text. It knows only what is static (codes, names, industries, the calendar) and
+what was known at the close of day_+0, so nothing later can shine through it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from ktdeval.errors import DataError, PluginError
+from ktdeval.fields import option
+from ktdeval.jsonio import JsonValue
+from ktdeval.market.codes import parse_code
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.masking.alias import AliasMap
+from ktdeval.masking.fold import fold
+from ktdeval.masking.identities import IdentityIndex
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Payload, Price, SectorRef, Shares
+from ktdeval.masking.render import render_json
+
+MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
+MASK_KINDS: tuple[MaskKind, ...] = ("bright", "stock_blind", "date_blind", "blinded")
+
+REBASE_LEVEL = 100.0
+
+_DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
+_ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True)
+class MaskConfig:
+    """What a mask hides. Part of every task config, and so of the card."""
+
+    kind: Literal["bright", "stock_blind", "date_blind", "blinded"] = option(
+        "blinded", help="bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both"
+    )
+    rebase_prices: bool = option(False, help="show each asset's prices with its close of day_+0 as 100, and its volumes to match")
+
+
+class Lens:
+    """One episode's mask.
+
+    Args:
+        mask: which identities to hide.
+        seed: the mask seed of the episode; equal seeds give equal handles and order under every mask.
+        snapshot: the true market. Only static facts and rows up to `base_row` are read.
+        base_row: row of `day_+0`, the first decision day.
+
+    Raises:
+        DataError: `base_row` is no row of the snapshot.
+    """
+
+    def __init__(self, mask: MaskConfig, seed: int, snapshot: MarketSnapshot, base_row: int) -> None:
+        if not 0 <= base_row < len(snapshot.days):
+            raise DataError(f"day_+0 at row {base_row} lies outside the snapshot's {len(snapshot.days)} trading days")
+        self.mask = mask
+        self.base_row = base_row
+        self.hides_assets: bool = mask.kind in ("stock_blind", "blinded")
+        self.hides_dates: bool = mask.kind in ("date_blind", "blinded")
+        self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
+        self.order: tuple[int, ...] = self._alias.order
+        """Asset columns in a seeded order that says nothing about their codes; the same under all masks."""
+        self._codes = snapshot.codes
+        self._names = snapshot.names
+        self._columns = snapshot.asset_index
+        self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
+        self._rows = {text: row for row, text in enumerate(self._day_texts)}
+        self._index_scale = {code: self._index_scale_of(levels[: base_row + 1]) for code, levels in snapshot.indices.items()}
+        self._scale: list[float] | None = _price_scales(snapshot.close[: base_row + 1]) if mask.rebase_prices else None
+        self._snapshot = snapshot
+        self._renderers: Mapping[type, Callable[[Any], JsonValue]] = {
+            AssetRef: lambda ref: self.asset_handle(ref.asset),
+            AssetName: lambda ref: None if self.hides_assets else self._names[ref.asset],
+            DayRef: lambda ref: self.day_handle(ref.day),
+            SectorRef: lambda ref: self.sector_handle(ref.industry),
+            Price: self._render_price,
+            Shares: self._render_shares,
+            IndexLevel: self._render_level,
+            np.float64: lambda value: self._render(float(value)),
+        }
+
+    # --- from the market to the model
+
+    def render(self, payload: Payload) -> JsonValue:
+        """The plain JSON value of a payload, as this mask shows it. NaN and infinite numbers become null.
+
+        Raises:
+            PluginError: the payload holds a type that is no payload type; the message says where.
+            DataError: a field names an asset, day, industry or index that the snapshot lacks.
+        """
+        try:
+            return self._render(payload)
+        except _RefusedTypeError as refused:
+            raise PluginError(
+                f"payload{_place_of(refused.value, payload)}: a {type(refused.value).__name__} can't be shown; "
+                "use AssetRef, DayRef, … or plain JSON values"
+            ) from None
+
+    def render_text(self, payload: Payload) -> str:
+        """`render` as compact JSON text with numbers as in `ktdeval.masking.render`."""
+        return render_json(self.render(payload))
+
+    def asset_handle(self, asset: int) -> str:
+        """`asset_0042` where assets are hidden, else the code.
+
+        Raises:
+            DataError: the snapshot has no such column.
+        """
+        if not 0 <= asset < len(self._codes):
+            raise DataError(f"there is no asset column {asset}; the snapshot has {len(self._codes)}")
+        return self._alias.asset_handle(asset) if self.hides_assets else self._codes[asset]
+
+    def day_handle(self, row: int) -> str:
+        """`day_+12` where dates are hidden (day_+0 is the first decision day), else the ISO date.
+
+        Raises:
+            DataError: the snapshot has no such row.
+        """
+        if not 0 <= row < len(self._day_texts):
+            raise DataError(f"there is no trading day at row {row}; the snapshot has {len(self._day_texts)}")
+        return f"day_{row - self.base_row:+d}" if self.hides_dates else self._day_texts[row]
+
+    def sector_handle(self, industry: str) -> str:
+        """`sector_07` where assets are hidden, else the industry's name.
+
+        Raises:
+            DataError: no asset of the snapshot is of this industry.
+        """
+        if industry not in self._alias.industries:
+            raise DataError("a payload names an industry that no asset of the snapshot belongs to")
+        return self._alias.sector_handle(industry) if self.hides_assets else industry
+
+    # --- from the model to the market
+
+    def parse_asset(self, text: str) -> int | None:
+        """The asset column of a handle as this mask shows it, or None. Visible codes are understood in any vendor style."""
+        folded = fold(text).strip()
+        if self.hides_assets:
+            return self._alias.asset_of(folded.lower())
+        if (column := self._columns.get(folded)) is not None:
+            return column
+        code = parse_code(folded)
+        return None if code is None else self._columns.get(code)
+
+    def parse_day(self, text: str) -> int | None:
+        """The row of a day handle as this mask shows it, or None when it is no trading day of the snapshot.
+
+        The row may lie after the present: whoever reads with it must compare it with the view's cursor.
+        """
+        folded = fold(text).strip()
+        if not self.hides_dates:
+            return self._rows.get(folded) if _ISO_DAY.fullmatch(folded) else None
+        match = _DAY_HANDLE.fullmatch(folded.lower())
+        if match is None:
+            return None
+        row = self.base_row + (int(match[2]) if match[1] == "+" else -int(match[2]))
+        return row if 0 <= row < len(self._day_texts) else None
+
+    def parse_sector(self, text: str) -> str | None:
+        """The industry of a sector handle as this mask shows it, or None."""
+        if self.hides_assets:
+            return self._alias.sector_of(fold(text).strip().lower())
+        return text if text in self._alias.industries else None
+
+    def shares_in(self, asset: int, shown: float) -> int:
+        """True shares of an asset from a number of shares as shown: differs only under `rebase_prices`."""
+        return round(shown) if self._scale is None else round(shown * self._scale[asset])
+
+    def is_hidden_identity(self, text: str) -> bool:
+        """Is this a real code (any vendor style), company, industry or date that the mask hides? Counts as unmask attempt."""
+        return self._identities.names_identity(text)
+
+    @cached_property
+    def _identities(self) -> IdentityIndex:
+        return IdentityIndex(self._snapshot, assets=self.hides_assets, dates=self.hides_dates)
+
+    # --- the insides
+
+    def _render(self, value: Payload) -> JsonValue:
+        kind = type(value)
+        if kind is str or kind is int or kind is bool or value is None:
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else None
+        if (renderer := self._renderers.get(kind)) is not None:
+            return renderer(value)
+        if kind is dict:
+            return {key if type(key) is str else self._key(key): self._render(item) for key, item in value.items()}
+        if kind is list or kind is tuple:
+            return [self._render(item) for item in value]
+        return self._render_rare(value)
+
+    def _render_rare(self, value: Payload) -> JsonValue:
+        """NumPy scalars and subclasses such as StrEnum; all else is refused, so that no date or frame slips by as text."""
+        if isinstance(value, (np.integer, np.floating, np.bool_)):
+            return self._render(value.item())
+        for base in (str, int, float):
+            if isinstance(value, base):
+                return self._render(base(value))
+        if isinstance(value, Mapping):
+            return self._render(dict(value))
+        raise _RefusedTypeError(value)
+
+    def _key(self, key: Any) -> str:
+        """Handles may be keys (a grid by asset); other keys are plain text."""
+        if type(key) in (AssetRef, DayRef, SectorRef):
+            return str(self._renderers[type(key)](key))
+        if isinstance(key, str):
+            return str(key)
+        raise _RefusedTypeError(key)
+
+    def _render_price(self, price: Price) -> float | None:
+        value = float(price.value) if self._scale is None else float(price.value) * self._scale[price.asset]
+        return value if math.isfinite(value) else None
+
+    def _render_shares(self, shares: Shares) -> int | float | None:
+        number = float(shares.value)
+        if not math.isfinite(number):
+            return None
+        if self._scale is not None:
+            return number / self._scale[shares.asset]
+        return int(number) if number.is_integer() else number
+
+    def _render_level(self, level: IndexLevel) -> float | None:
+        if level.code not in self._index_scale:
+            raise DataError("a payload names an index that the snapshot lacks")
+        value = float(level.value) * (self._index_scale[level.code] if self.hides_dates else 1.0)
+        return value if math.isfinite(value) else None
+
+    def _index_scale_of(self, levels: FloatArray) -> float:
+        """Factor that makes the last known level 100; NaN (shown as null) where there is no level to rebase to."""
+        known = levels[np.isfinite(levels)]
+        return REBASE_LEVEL / float(known[-1]) if len(known) else math.nan
+
+
+def _price_scales(close: FloatArray) -> list[float]:
+    """[N] factors that make each asset's last known close 100; 1 where an asset had no bar yet."""
+    known = np.isfinite(close)
+    last = close.shape[0] - 1 - np.argmax(known[::-1], axis=0)
+    base = np.where(known.any(axis=0), close[last, np.arange(close.shape[1])], REBASE_LEVEL)
+    scales: list[float] = (REBASE_LEVEL / base).tolist()
+    return scales
+
+
+class _RefusedTypeError(TypeError):
+    def __init__(self, value: Any) -> None:
+        super().__init__(type(value).__name__)
+        self.value = value
+
+
+def _place_of(wanted: Any, payload: Payload) -> str:
+    """` at orders[3].price`, found by identity; only text keys and places are named, so the message identifies nothing."""
+    stack: list[tuple[Any, str]] = [(payload, "")]
+    while stack:
+        value, path = stack.pop()
+        if value is wanted:
+            return f" at {path.lstrip('.')}" if path else ""
+        if isinstance(value, Mapping):
+            stack += [(item, f"{path}.{key}" if type(key) is str else f"{path}.…") for key, item in value.items()]
+            stack += [(key, f"{path} (a key)") for key in value]
+        elif type(value) in (list, tuple):
+            stack += [(item, f"{path}[{place}]") for place, item in enumerate(value)]
+    return ""

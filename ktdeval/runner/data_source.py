@@ -1,0 +1,86 @@
+"""From what the user wrote after `--data` to a snapshot: a stored folder, or a provider plugin (the embedded market is cached)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+
+from ktdeval.errors import DataError, StoreError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
+from ktdeval.params import build_params
+from ktdeval.registry import Plugins
+
+
+def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
+    """The snapshot that `data` names.
+
+    Args:
+        plugins: the loaded plugins.
+        data: a folder written by `ktdeval data build` or `ktdeval data import`, or the name of a data provider.
+        data_args: parameters of the provider; a folder takes none.
+
+    Raises:
+        DataError: neither a snapshot folder nor a provider, or unreadable.
+    """
+    path = Path(data).expanduser()
+    if (path / "manifest.json").is_file():
+        if data_args:
+            raise DataError(f"--data {data} is a stored snapshot and takes no arguments, was given {', '.join(sorted(data_args))}")
+        return load_snapshot(path)
+    providers = plugins.specs("data")
+    if data in providers:
+        if providers[data].extra.get("generated"):
+            return _cached(plugins, data, data_args)
+        return with_id(plugins.make_snapshot(data, data_args))
+    if path.exists():
+        raise DataError(f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval data import`")
+    raise DataError(f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)} (see `ktdeval data`)")
+
+
+def cache_folder() -> Path:
+    """Where generated snapshots are kept: `$KTDEVAL_CACHE_DIR`, or the user's cache folder."""
+    return Path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval"))
+
+
+def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path) -> MarketSnapshot:
+    """Make a provider's snapshot and store it in `folder` with the files that belong beside it (a synthetic market's truth).
+
+    Raises:
+        UsageError: unknown provider or bad parameters.
+        DataError: the source can't be read or is refused.
+        StoreError: the folder holds something else, or can't be written.
+    """
+    spec = plugins.spec("data", provider)
+    files: Mapping[str, bytes] = {}
+    if "make_with_files" in spec.extra:
+        params = build_params(spec.params, data_args, f"data provider {provider}") if spec.params is not None else None
+        snapshot, files = spec.extra["make_with_files"](params)
+    else:
+        snapshot = plugins.make_snapshot(provider, data_args)
+    return save_snapshot(snapshot, folder, files)
+
+
+def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
+    """A generated market depends on nothing but its parameters, so it is made once and found again by their hash."""
+    spec = plugins.specs("data")[name]
+    key = content_hash({"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)})[:16]
+    folder = cache_folder() / "snapshots" / f"{name}-{key}"
+    if (folder / "manifest.json").is_file():
+        try:
+            return load_snapshot(folder)
+        except DataError as error:
+            raise DataError(f"{error}; delete {folder} to generate it again") from error
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{folder.parent}: can't keep generated markets here: {error.strerror or error}; "
+            "set KTDEVAL_CACHE_DIR to a writable folder"
+        ) from error
+    return store_snapshot(plugins, name, data_args, folder)

@@ -1,0 +1,50 @@
+"""What a run tells observers: plain values, never a handle to change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.runner.spec import EpisodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStarted:
+    """An episode begins, or continues after `done_steps` recorded ones."""
+
+    spec: EpisodeSpec
+    total_steps: int
+    done_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """A step is durably on disk. Counts are those of this step; `nav_fen` is the NAV after it."""
+
+    spec: EpisodeSpec
+    step: int
+    total_steps: int
+    filled_on: str
+    nav_fen: int
+    orders: int
+    rejections: int
+    tokens: int
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFinished:
+    """An episode's ledger is complete. `resumed` says that it was already complete before this run."""
+
+    spec: EpisodeSpec
+    already_done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFailed:
+    """An episode stopped early; `error` is one line."""
+
+    spec: EpisodeSpec
+    error: str
+
+
+Event = EpisodeStarted | StepFinished | EpisodeFinished | EpisodeFailed

@@ -1,0 +1,93 @@
+"""From a config to a plan: which episodes a run consists of. Pure, and checked whole before anything runs."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ktdeval.config import RunConfig
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import content_hash
+from ktdeval.market.calendar import window_rows
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner.spec import EpisodeSpec, Window
+from ktdeval.runner.task import Task
+
+_DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The episodes of a run, in order, and the task objects that they name."""
+
+    tasks: Mapping[str, Task]
+    specs: tuple[EpisodeSpec, ...]
+
+    def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
+        """The episodes of one task."""
+        return tuple(spec for spec in self.specs if spec.task == task)
+
+
+def make_plan(config: RunConfig, plugins: Plugins, snapshot: MarketSnapshot) -> Plan:
+    """All tasks × windows × seeds of a config.
+
+    Raises:
+        UsageError: an unknown task, window, model or agent (with near matches), or a window given twice.
+        DataError: a window that lies outside the snapshot.
+    """
+    if not config.tasks:
+        raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
+    tasks: dict[str, Task] = {name: plugins.make_task(name) for name in plugins.resolve_tasks(config.tasks)}
+    plugins.make_model(config.model, config.model_args)  # an unknown name or bad argument shows before anything runs
+    plugins.make_agent(config.agent, config.agent_args)
+    specs = []
+    for task in tasks.values():
+        task_hash = content_hash(task.describe())
+        for window in choose_windows(task, config.windows):
+            window_rows(snapshot.days, window.first, window.last)
+            specs += [
+                EpisodeSpec(
+                    task=task.name,
+                    task_version=task.version,
+                    task_hash=task_hash,
+                    snapshot=snapshot.id,
+                    mask=task.mask,
+                    mode=task.mode,
+                    window=window,
+                    model=config.model,
+                    model_args=dict(config.model_args),
+                    agent=config.agent,
+                    agent_args=dict(config.agent_args),
+                    call={"temperature": config.temperature, "max_tokens": config.max_tokens, "timeout_s": config.timeout_s},
+                    seed=seed,
+                    limit=config.limit,
+                )
+                for seed in range(config.seed, config.seed + config.seeds)
+            ]
+    return Plan(tasks, tuple(specs))
+
+
+def choose_windows(task: Task, wanted: Sequence[str]) -> tuple[Window, ...]:
+    """The windows that the user named: names, globs (`W*`), or a range of dates `2024-04-01:2024-06-05`; the task's own when none.
+
+    Raises:
+        UsageError: a name that matches nothing, or an impossible range.
+    """
+    chosen: dict[str, Window] = {}
+    for text in wanted or task.default_windows:
+        if match := _DATE_RANGE.fullmatch(text):
+            if match[1] > match[2]:
+                raise UsageError(f"window {text!r}: the first day is after the last")
+            chosen[text] = Window(text, match[1], match[2])
+            continue
+        names = [name for name in task.windows if fnmatch.fnmatchcase(name, text)]
+        if not names:
+            known = ", ".join(task.windows)
+            near = near_matches(text, task.windows)
+            raise UsageError(f"task {task.name} has no window {text!r}{near} (it has {known}; or FIRST:LAST days)")
+        chosen.update((name, task.windows[name]) for name in names)
+    return tuple(chosen.values())

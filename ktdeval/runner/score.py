@@ -1,0 +1,133 @@
+"""From records to cards: reads ledgers, never a model. The second of the two stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ktdeval.cards.build import CardInputs, build_card
+from ktdeval.cards.check import validate_card
+from ktdeval.errors import DataError, StoreError
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, write_atomic
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.environment import describe_environment
+from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.runner.store import RunFolder
+from ktdeval.runner.task import Task
+from ktdeval.stats.metric import RuleSet
+
+
+def make_card(
+    folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
+) -> dict[str, JsonValue]:
+    """The card of one task of a run, from its complete episodes.
+
+    Args:
+        folder: the run; its manifest says which metrics and rule set.
+        task: the task as now installed; its config must be the one that ran.
+        snapshot: the snapshot that the run used.
+        plugins: where metrics are found.
+        errors: episode id -> why it has no ledger, where known.
+
+    Raises:
+        StoreError: no episode of the task is complete, or the installed task is not the one that ran.
+    """
+    manifest = folder.manifest
+    specs = [spec for spec in manifest.specs if spec.task == task.name]
+    complete = [spec for spec in specs if folder.is_complete(spec)]
+    if not complete:
+        raise StoreError(f"{folder.path}: no episode of {task.name} is complete; run it again to resume")
+    task_json = task.describe()
+    if content_hash(task_json) != complete[0].task_hash:
+        raise StoreError(
+            f"{folder.path}: {task.name} ran as version {complete[0].task_version} ({complete[0].task_hash[:12]}), "
+            f"the installed one is {task.version} ({content_hash(task_json)[:12]}); install the version that ran"
+        )
+    names = list(dict.fromkeys((*task.metrics, *manifest.metrics)))
+    first = complete[0]
+    card = build_card(
+        CardInputs(
+            task=task_json,
+            task_hash=first.task_hash,
+            model={"name": first.model, "args": dict(first.model_args)},
+            agent={"name": first.agent, "args": dict(first.agent_args)},
+            call=first.call,
+            rules=_rule_set(manifest.rules),
+            snapshot=snapshot,
+            specs=specs,
+            ledgers=[folder.load_ledger(spec) for spec in complete],
+            metrics=[plugins.make_metric(name) for name in names],
+            artefacts=folder.artefacts(complete),
+            missing_episodes=[_missing(spec, errors) for spec in specs if spec not in complete],
+            provenance=describe_environment(sum(folder.wall_s(spec) for spec in complete)),
+        )
+    )
+    validate_card(card, str(folder.card_path(task.name)))
+    return card
+
+
+def write_cards(
+    folder: RunFolder, tasks: Sequence[Task], snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
+) -> list[Path]:
+    """Write the card of each task; returns their paths."""
+    paths = []
+    for task in tasks:
+        path = folder.card_path(task.name)
+        write_atomic(path, dumps_pretty(make_card(folder, task, snapshot, plugins, errors)))
+        paths.append(path)
+    return paths
+
+
+def _missing(spec: EpisodeSpec, errors: Mapping[str, str]) -> Mapping[str, Any]:
+    return {"id": spec.id, "error": errors.get(spec.id, "not run to its end")}
+
+
+def _rule_set(text: str) -> RuleSet:
+    return "paper" if text == "paper" else "strict"
+
+
+def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:
+    """Score a run folder again, with other metrics or another rule set if asked for.
+
+    Args:
+        path: the run folder.
+        plugins: the loaded plugins.
+        changes: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones), `rules`.
+
+    Returns:
+        The cards written: one for each task with a complete episode.
+
+    Raises:
+        StoreError: no run here, or its records are not readable.
+        DataError: the snapshot is not the one that ran.
+    """
+    folder = RunFolder.load(path)
+    snapshot = open_recorded_snapshot(folder, plugins, changes)
+    manifest = replace(folder.manifest, **{name: changes[name] for name in ("metrics", "rules") if name in changes})
+    for name in manifest.metrics:
+        plugins.make_metric(name)
+    folder.save_manifest(manifest)
+    names = dict.fromkeys(spec.task for spec in manifest.specs if folder.is_complete(spec))
+    return write_cards(folder, [plugins.make_task(name) for name in names], snapshot, plugins, {})
+
+
+def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:
+    """The snapshot that a run used, from where it was or from where `changes` says that it is now.
+
+    Raises:
+        DataError: it is not there, or not the same snapshot.
+    """
+    recorded = folder.manifest.data
+    if "data" in changes:
+        recorded = {"data": changes["data"], "data_args": changes.get("data_args", {})}
+    snapshot = open_snapshot(plugins, str(recorded["data"]), recorded["data_args"])
+    if snapshot.id != folder.manifest.snapshot:
+        raise DataError(
+            f"{recorded['data']} is snapshot {snapshot.id[:12]}, the run used {folder.manifest.snapshot[:12]}; "
+            "name the right one with --data"
+        )
+    return snapshot

@@ -1,0 +1,252 @@
+"""The run folder: where a plan, its records and its cards live, so that `run` and `score` meet only in files.
+
+RUN/manifest.json                            the plan: config, snapshot, episode specs
+RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
+RUN/episodes/<id>/ledger.parquet             when it is complete
+RUN/episodes/<id>/transcript.jsonl.zst
+RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two
+RUN/cards/<task>.json                        result cards
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, loads_strict, write_atomic
+from ktdeval.runner.journal import Journal, read_journal
+from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.spec import EpisodeSpec, Window
+from ktdeval.trading.ledger import Ledger
+
+MANIFEST_VERSION = 1
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
+_MAX_TRANSCRIPT_BYTES = 1 << 32
+
+
+def spec_from_json(value: Mapping[str, Any]) -> EpisodeSpec:
+    """The spec that `EpisodeSpec.to_json` wrote."""
+    return EpisodeSpec(**{**value, "window": Window(**value["window"])})
+
+
+@dataclass(frozen=True)
+class RunManifest:
+    """What a run is: everything that the command line can change about its outcome, and nothing of the machine.
+
+    Attributes:
+        data: how the user named the data, with arguments, so that `score` and `verify` find the snapshot again.
+        snapshot: the id of that snapshot.
+        metrics: names of metrics beyond those of the tasks.
+        rules: rule set of the metrics.
+        specs: the plan, in order.
+    """
+
+    data: Mapping[str, JsonValue]
+    snapshot: str
+    metrics: tuple[str, ...]
+    rules: str
+    specs: tuple[EpisodeSpec, ...]
+
+    def to_json(self) -> JsonValue:
+        """The manifest as written."""
+        return {
+            "version": MANIFEST_VERSION,
+            "data": dict(self.data),
+            "snapshot": self.snapshot,
+            "metrics": list(self.metrics),
+            "rules": self.rules,
+            "episodes": [{"id": spec.id, **spec.to_json()} for spec in self.specs],
+        }
+
+
+class RunFolder:
+    """A run on disk. Open it with `create` (to run) or `load` (to read)."""
+
+    def __init__(self, path: Path, manifest: RunManifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._lock: int | None = None
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: Path, manifest: RunManifest) -> RunFolder:
+        """Make the folder of a new run, or open that of the same run to resume it; held by one process at a time.
+
+        Raises:
+            StoreError: the folder can't be made, belongs to another run, or another process is running it.
+        """
+        folder = cls(path, manifest)
+        existing = path / "manifest.json"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if not existing.exists() and any(entry.name != ".lock" for entry in path.iterdir()):
+                raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
+            folder._acquire()
+            (path / "episodes").mkdir(exist_ok=True)
+            (path / "cards").mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{path}: can't make the run folder: {error.strerror or error}; choose another --out") from error
+        if existing.exists() and (difference := _manifest_difference(cls.load(path).manifest, manifest)):
+            folder.release()
+            raise StoreError(f"{path}: holds another run ({difference}); choose another --out, or the command that began it")
+        folder.save_manifest(manifest)
+        return folder
+
+    @classmethod
+    def load(cls, path: Path) -> RunFolder:
+        """Open a run for reading.
+
+        Raises:
+            StoreError: there is no run here, or its manifest is not readable.
+        """
+        manifest_path = path / "manifest.json"
+        try:
+            value = loads_strict(manifest_path.read_bytes())
+            if value["version"] != MANIFEST_VERSION:
+                raise StoreError(
+                    f"{manifest_path}: version {value['version']} is not {MANIFEST_VERSION}; use the ktdeval that wrote it"
+                )
+            specs = []
+            for entry in value["episodes"]:
+                recorded_id = entry.pop("id")
+                spec = spec_from_json(entry)
+                if spec.id != recorded_id:
+                    raise StoreError(f"{manifest_path}: episode {recorded_id} has been changed: its spec hashes to {spec.id}")
+                specs.append(spec)
+            manifest = RunManifest(value["data"], value["snapshot"], tuple(value["metrics"]), value["rules"], tuple(specs))
+        except FileNotFoundError as error:
+            raise StoreError(f"{path}: no run here (manifest.json is missing)") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{manifest_path}: not a readable manifest: {error}") from error
+        return cls(path, manifest)
+
+    def save_manifest(self, manifest: RunManifest) -> None:
+        """Write the manifest. Its plan never changes; rule set and extra metrics may, when the run is scored again."""
+        self.manifest = manifest
+        text, path = dumps_pretty(manifest.to_json()), self.path / "manifest.json"
+        if not path.exists() or path.read_text() != text:
+            write_atomic(path, text)
+
+    def _acquire(self) -> None:
+        self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{self.path}: another process is running this; wait for it or choose another --out") from error
+
+    def release(self) -> None:
+        """Let other processes run this folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # -- episodes ------------------------------------------------------------------------------------------------
+
+    def episode_path(self, spec: EpisodeSpec) -> Path:
+        """The folder of one episode."""
+        return self.path / "episodes" / spec.id
+
+    def is_complete(self, spec: EpisodeSpec) -> bool:
+        """True when the episode's ledger and transcript are final."""
+        return (self.episode_path(spec) / "episode.json").exists()
+
+    def open_journal(self, spec: EpisodeSpec) -> Journal:
+        """The journal of an unfinished episode, holding what an earlier run recorded."""
+        folder = self.episode_path(spec)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{folder}: can't make the episode's folder: {error.strerror or error}") from error
+        return Journal(folder / "journal.jsonl")
+
+    def complete(self, spec: EpisodeSpec, initial_cash_fen: int) -> None:
+        """Compact a whole journal into ledger and transcript; safe to repeat after a crash at any point."""
+        folder = self.episode_path(spec)
+        records = read_journal(folder / "journal.jsonl")
+        ledger = Ledger(spec.to_json(), initial_cash_fen, [record["step"] for record in records])
+        transcript = "".join(dumps_canonical(record["transcript"]) + "\n" for record in records).encode()
+        write_atomic(folder / "ledger.parquet", encode_ledger(ledger))
+        write_atomic(folder / "transcript.jsonl.zst", zstandard.ZstdCompressor(level=9, write_checksum=True).compress(transcript))
+        done = {
+            "spec": spec.to_json(),
+            "steps": len(records),
+            "wall_s": round(sum(record["wall_s"] for record in records), 3),
+            "sha256": {name: file_sha256(folder / name) for name in ("ledger.parquet", "transcript.jsonl.zst")},
+        }
+        write_atomic(folder / "episode.json", dumps_pretty(done))
+        self._drop_journal(spec)
+
+    def _drop_journal(self, spec: EpisodeSpec) -> None:
+        (self.episode_path(spec) / "journal.jsonl").unlink(missing_ok=True)
+
+    def load_ledger(self, spec: EpisodeSpec) -> Ledger:
+        """The ledger of a complete episode."""
+        return load_ledger(self.episode_path(spec) / "ledger.parquet")
+
+    def load_transcript(self, spec: EpisodeSpec) -> list[JsonValue]:
+        """The transcript of a complete episode: one JSON value a step."""
+        return list(_read_transcript(self.episode_path(spec) / "transcript.jsonl.zst"))
+
+    def wall_s(self, spec: EpisodeSpec) -> float:
+        """Seconds that the episode took, resumed parts added up."""
+        value = loads_strict((self.episode_path(spec) / "episode.json").read_bytes())
+        return float(value["wall_s"])
+
+    def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
+        """SHA-256 by path (relative to the run folder) of each ledger and transcript, of the bytes now on disk."""
+        paths = [f"episodes/{spec.id}/{name}" for spec in specs for name in ("ledger.parquet", "transcript.jsonl.zst")]
+        return {path: file_sha256(self.path / path) for path in paths}
+
+    # -- cards ---------------------------------------------------------------------------------------------------
+
+    def card_path(self, task: str) -> Path:
+        """Where the card of a task goes.
+
+        Raises:
+            StoreError: the task's name is not a safe file name.
+        """
+        if not _SAFE_NAME.fullmatch(task) or task.startswith("."):
+            raise StoreError(f"task name {task!r} can't be a file name")
+        return self.path / "cards" / f"{task}.json"
+
+
+def _read_transcript(path: Path) -> Iterator[JsonValue]:
+    try:
+        with path.open("rb") as stream:
+            data = zstandard.ZstdDecompressor().decompress(stream.read(), max_output_size=_MAX_TRANSCRIPT_BYTES)
+        for line in data.splitlines():
+            yield loads_strict(line)
+    except (OSError, ValueError, zstandard.ZstdError) as error:
+        raise StoreError(f"{path}: not a readable transcript: {error}") from error
+
+
+def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:
+    """What the user would have to change, in words; empty when the plans are equal."""
+    if recorded.snapshot != wanted.snapshot:
+        return f"snapshot {recorded.snapshot[:12]}, now {wanted.snapshot[:12]}"
+    facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
+        "task": lambda spec: spec.task,
+        "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
+        "model": lambda spec: f"{spec.model} {dumps_canonical(spec.model_args)}",
+        "agent": lambda spec: f"{spec.agent} {dumps_canonical(spec.agent_args)}",
+        "window": lambda spec: spec.window.name,
+        "seed": lambda spec: str(spec.seed),
+        "limit": lambda spec: str(spec.limit),
+        "call parameters": lambda spec: dumps_canonical(spec.call),
+    }
+    for name, facet in facets.items():
+        before, after = sorted({facet(spec) for spec in recorded.specs}), sorted({facet(spec) for spec in wanted.specs})
+        if before != after:
+            return f"{name}: {', '.join(before)}; now {', '.join(after)}"
+    if {spec.id for spec in recorded.specs} != {spec.id for spec in wanted.specs}:
+        return "other episodes"
+    return ""

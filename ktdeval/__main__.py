@@ -1,0 +1,7 @@
+"""`python -m ktdeval` is `ktdeval`."""
+
+import sys
+
+from ktdeval.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,85 @@
+"""`ktdeval card`: show, validate and verify result cards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ktdeval.cli.options import config_option, open_plugins
+from ktdeval.errors import CardError, VerificationError
+
+_PATH = click.argument("path", type=click.Path(path_type=Path))
+
+
+@click.group()
+def card() -> None:
+    """Show, validate and verify result cards.
+
+    PATH is a card file, or a run folder, whose cards are taken one after the other.
+    """
+
+
+@card.command()
+@_PATH
+@click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
+def show(path: Path, plain: bool) -> None:
+    """Print a card as a table."""
+    from ktdeval.cards.check import load_card
+    from ktdeval.cards.show import make_report, plain_text, print_card
+
+    for place, file in enumerate(_card_files(path)):
+        checked = load_card(file)
+        if place:
+            click.echo()
+        if plain:
+            click.echo(plain_text(make_report(checked)), nl=False)
+        else:
+            print_card(checked)
+
+
+@card.command()
+@_PATH
+def validate(path: Path) -> None:
+    """Check a card against its schema and against its own episodes."""
+    from ktdeval.cards.check import load_card
+
+    for file in _card_files(path):
+        checked = load_card(file)
+        click.echo(f"{file}: valid (episodes: {len(checked['episodes'])}, metrics: {len(checked['metrics'])})")
+
+
+@card.command()
+@_PATH
+@config_option("data", "data_args", "plugin")
+def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> None:
+    """Re-execute the recorded decisions, recompute every figure, and name the first line that differs.
+
+    --data and --data-args are only needed when the snapshot has moved since the run.
+    """
+    from ktdeval.runner.verify import verify_card
+
+    plugins = open_plugins(plugin or ())
+    moved = {name: value for name, value in changes.items() if value is not None}
+    for file in _card_files(path):
+        found = verify_card(file, plugins, moved)
+        if found.findings:
+            for finding in found.findings[1:]:
+                click.echo(f"also differs: {finding}")
+            raise VerificationError(f"{file}: does not verify: {found.findings[0]}")
+        click.echo(
+            f"{file}: verified (episodes: {found.episodes}, steps executed again: {found.steps}, "
+            f"of these traced to the model's own submission: {found.traced_steps})"
+        )
+
+
+def _card_files(path: Path) -> list[Path]:
+    """The card itself, or the cards of a run folder."""
+    if not path.is_dir():
+        return [path]
+    files = sorted((path / "cards").glob("*.json"))
+    if not files:
+        raise CardError(
+            f"{path}: no cards here; give a card file, or a run folder with finished episodes (`ktdeval score` writes its cards)"
+        )
+    return files

@@ -1,0 +1,345 @@
+"""`ktdeval data`: list providers; build or import a snapshot; say what a snapshot holds; judge the quality of data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+
+from ktdeval.cli.options import config_option, open_plugins
+from ktdeval.config import is_list
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.params import build_params, parse_assignments, split_list
+from ktdeval.registry import Plugins
+
+if TYPE_CHECKING:
+    from ktdeval.hookspecs import Spec
+    from ktdeval.market.quality import Finding
+    from ktdeval.market.raw import RawMarket
+    from ktdeval.market.snapshot import MarketSnapshot
+
+json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
+Body = Callable[..., Any]
+"""What a provider's command does: called with the plugins, the Spec, the parameters as given, and the command's own options."""
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@config_option("plugin")
+@click.pass_context
+def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
+    """List data providers: what `--data` takes besides a folder."""
+    context.obj = plugins = open_plugins(plugin or ())
+    if context.invoked_subcommand is not None:
+        return
+    specs = plugins.specs("data").values()
+    if as_json:
+        entries = [
+            {
+                "name": spec.name,
+                "summary": spec.summary,
+                "plugin": plugins.owner("data", spec.name),
+                "params": [_field_json(field) for field in _fields(spec)],
+            }
+            for spec in specs
+        ]
+        click.echo(dumps_pretty(entries), nl=False)
+        return
+    width = max((len(spec.name) for spec in specs), default=0)
+    for spec in specs:
+        how = "import" if "read" in spec.extra else "build"
+        click.echo(f"{spec.name.ljust(width)}  {spec.summary}\n{' ' * width}  ktdeval data {how} {spec.name} --help")
+
+
+def _fields(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
+    return dataclasses.fields(spec.params) if spec.params is not None else ()
+
+
+def _field_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    default = None if field.default is dataclasses.MISSING else field.default
+    return {
+        "name": field.name,
+        "required": required,
+        "default": list(default) if isinstance(default, tuple) else default,
+        "help": field.metadata.get("help", ""),
+    }
+
+
+class ProviderGroup(click.Group):
+    """A group with one command for each data provider; its options derive from the provider's parameters."""
+
+    def __init__(self, *args: Any, body: Body, own: Sequence[click.Option], only: str | None = None, **kwargs: Any) -> None:
+        """Give every provider's command `body` and its `own` options; `only` is an `extra` that providers must have."""
+        super().__init__(*args, **kwargs)
+        self.body, self.own, self.only = body, own, only
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the providers."""
+        return [name for name, spec in _plugins(ctx).specs("data").items() if self.only is None or self.only in spec.extra]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of one provider; None where there is none of that name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        plugins = _plugins(ctx)
+        spec = plugins.spec("data", cmd_name)
+        callback = partial(_call_body, self.body, plugins, spec)
+        return click.Command(
+            cmd_name, params=[*_param_options(spec), *self.own], callback=callback, help=f"Source: {spec.summary}."
+        )
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the provider that the first word names.
+
+        Raises:
+            UsageError: unknown, with near names.
+        """
+        command = self.get_command(ctx, args[0])
+        if command is None:
+            names = self.list_commands(ctx)
+            raise UsageError(f"unknown data provider {args[0]!r}{near_matches(args[0], names) or '; known: ' + ', '.join(names)}")
+        return args[0], command, args[1:]
+
+
+class CheckGroup(ProviderGroup):
+    """Providers, and beside them any path of a stored snapshot."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """A provider's command, or the one for a stored snapshot."""
+        return (args[0], _check_folder, args) if self.get_command(ctx, args[0]) is None else super().resolve_command(ctx, args)
+
+
+def _plugins(context: click.Context) -> Plugins:
+    plugins = context.find_object(Plugins)
+    return plugins or open_plugins()
+
+
+def _param_options(spec: Spec) -> list[click.Option]:
+    """One option for each parameter of a provider, `--set` and `--spec`."""
+    hints = get_type_hints(spec.params) if spec.params is not None else {}
+    options = [_option(field, hints[field.name]) for field in _fields(spec)]
+    options.append(click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="parameters by name"))
+    return [*options, click.Option(["--spec", "spec_file"], metavar="FILE", help="YAML file of parameters; options count more")]
+
+
+def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
+    silent = (dataclasses.MISSING, None, ())
+    shown = "" if any(field.default is value for value in silent) else f" [default: {field.default}]"
+    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    kwargs: dict[str, Any] = {"default": None, "help": f"{field.metadata.get('help', '')}{' [required]' if required else shown}"}
+    if is_list(hint):
+        kwargs |= {"multiple": True, "metavar": "NAME,…"}
+    elif get_origin(hint) in (Mapping, dict):
+        kwargs |= {"multiple": True, "metavar": "KEY=VALUE,…"}
+    elif get_origin(hint) is Literal:
+        kwargs |= {"type": click.Choice(get_args(hint))}
+    elif hint is bool:
+        kwargs |= {"type": bool, "metavar": "true|false"}
+    else:
+        scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
+        kwargs |= {"type": scalar, "metavar": "TEXT" if scalar is str else "N"}
+    return click.Option([f"--{field.name.replace('_', '-')}", field.name], **kwargs)
+
+
+def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
+    names = [field.name for field in _fields(spec)]
+    given = {name: values.pop(name) for name in names}
+    args = _merge_params(spec, given, values.pop("assignments"), values.pop("spec_file"))
+    return body(plugins, spec, args, **values)
+
+
+def _merge_params(spec: Spec, given: Mapping[str, Any], assignments: Sequence[str], spec_file: str | None) -> dict[str, Any]:
+    """Parameters from the file, then `--set`, then single options; mappings are merged key by key."""
+    layers: list[Mapping[str, Any]] = []
+    if spec_file is not None:
+        from ktdeval.yamlio import load_yaml
+
+        layers.append(load_yaml(Path(spec_file)))
+    layers.append(parse_assignments(assignments, "--set"))
+    hints = get_type_hints(spec.params) if spec.params is not None else {}
+    layers.append({name: _typed(name, hints[name], value) for name, value in given.items() if value not in (None, ())})
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            below = merged.get(name)
+            merged[name] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _typed(name: str, hint: Any, value: Any) -> Any:
+    if is_list(hint):
+        return [piece for text in value for piece in split_list(text)]
+    return parse_assignments(value, f"--{name}") if get_origin(hint) in (Mapping, dict) else value
+
+
+def _save(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
+    """Make a snapshot, store it and say what it is."""
+    from ktdeval.runner.data_source import store_snapshot
+
+    stored = store_snapshot(plugins, spec.name, args, out)
+    days = f"{len(stored.days)} days {stored.days[0]}…{stored.days[-1]}"
+    click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
+    for repair in stored.meta.repairs:
+        click.echo(f"repaired: {repair}")
+
+
+def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
+    """Body of `data build NAME`."""
+    _save(plugins, spec, args, out)
+
+
+def _import(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
+    """Body of `data import NAME`: as build, and says what to know of the data."""
+    from ktdeval.market.quality import check, raw_from_snapshot
+    from ktdeval.market.storage import load_snapshot
+
+    _save(plugins, spec, args, out)
+    warnings = [finding for finding in check(raw_from_snapshot(load_snapshot(out))) if finding.severity == "warning"]
+    for finding in warnings:
+        click.echo(f"note: {finding.count} {finding.kind}: {finding.hint}")
+    if warnings:
+        click.echo(f"`ktdeval data check {out}` tells more")
+
+
+def _check_source(plugins: Plugins, spec: Spec, args: Mapping[str, Any], as_json: bool) -> int:
+    """Body of `data check NAME`: judge a source before it is imported, after the repairs asked for."""
+    from ktdeval.market.quality import raw_from_snapshot
+    from ktdeval.market.repairs import apply_repairs
+
+    if "read" not in spec.extra:
+        return _report(raw_from_snapshot(plugins.make_snapshot(spec.name, args)), as_json)
+    params = build_params(spec.params, args, f"data provider {spec.name}") if spec.params is not None else None
+    return _report(apply_repairs(spec.extra["read"](params), getattr(params, "repair", ())), as_json)
+
+
+def _report(raw: RawMarket, as_json: bool) -> int:
+    """Print what a check finds; 1 when there are errors."""
+    from ktdeval.market.quality import check
+
+    findings = check(raw)
+    errors = sum(finding.severity == "error" for finding in findings)
+    if as_json or _asked_for_json(click.get_current_context()):
+        report = {"market": raw.name, "errors": errors, "findings": [dataclasses.asdict(finding) for finding in findings]}
+        click.echo(dumps_pretty(report), nl=False)
+    else:
+        for finding in findings:
+            _print_finding(finding)
+        days = raw.table.days
+        click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {errors} kinds of error")
+    return 1 if errors else 0
+
+
+def _asked_for_json(context: click.Context | None) -> bool:
+    """Whether `--json` was given before the name of the source or folder."""
+    while context is not None:
+        if context.params.get("as_json"):
+            return True
+        context = context.parent
+    return False
+
+
+def _print_finding(finding: Finding) -> None:
+    click.echo(f"{finding.severity:7}  {finding.count:>8}  {finding.kind}: {finding.hint}")
+    indent = " " * 19
+    if finding.examples:
+        more = ", …" if finding.count > len(finding.examples) else ""
+        click.echo(f"{indent}{', '.join(finding.examples)}{more}")
+    if finding.repairs and finding.severity != "info":
+        click.echo(f"{indent}mend with --repair {' or --repair '.join(finding.repairs)}")
+
+
+def _nothing(as_json: bool) -> None:
+    """The check group itself does nothing; its `--json` is read by the command that it calls."""
+
+
+def _out_option() -> click.Option:
+    return click.Option(["--out"], required=True, type=click.Path(path_type=Path), metavar="DIR", help="folder to write")
+
+
+def _json_option() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="print JSON")
+
+
+@click.command("check")
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
+    """Judge a stored snapshot."""
+    from ktdeval.market.quality import raw_from_snapshot
+    from ktdeval.market.storage import load_snapshot
+
+    if not folder.exists():
+        names = _plugins(context).specs("data")
+        raise UsageError(f"{folder} is neither a folder nor a data provider{near_matches(str(folder), names)}")
+    return _report(raw_from_snapshot(load_snapshot(folder)), as_json)
+
+
+data.add_command(ProviderGroup("build", body=_build, own=[_out_option()], help="Make a snapshot from a provider and store it."))
+data.add_command(
+    ProviderGroup(
+        "import",
+        body=_import,
+        own=[_out_option()],
+        only="read",
+        help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what mends them.",
+    )
+)
+data.add_command(
+    CheckGroup(
+        "check",
+        body=_check_source,
+        own=[_json_option()],
+        params=[_json_option()],
+        callback=_nothing,
+        help="Judge a stored snapshot (a folder) or a source before it is imported; exit code 1 when there are errors.",
+    )
+)
+
+
+@data.command("info")
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def info(folder: Path, as_json: bool) -> None:
+    """Say what a stored snapshot holds, after checking that it is what was stored."""
+    from ktdeval.market.storage import load_snapshot
+
+    facts = _facts(load_snapshot(folder), folder)
+    if as_json:
+        click.echo(dumps_pretty(facts), nl=False)
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        shown = ", ".join(f"{key} {count}" for key, count in value.items()) if isinstance(value, dict) else value
+        click.echo(f"{name.ljust(width)}  {', '.join(value) or 'none' if isinstance(value, list) else shown}")
+
+
+def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
+    members = snapshot.member.sum(axis=1)
+    return {
+        "name": snapshot.meta.name,
+        "id": snapshot.id,
+        "source": snapshot.meta.source,
+        "synthetic": snapshot.meta.synthetic,
+        "has_factor": snapshot.meta.has_factor,
+        "repairs": list(snapshot.meta.repairs),
+        "days": len(snapshot.days),
+        "first_day": str(snapshot.days[0]),
+        "last_day": str(snapshot.days[-1]),
+        "assets": len(snapshot.codes),
+        "boards": {str(board): count for board, count in sorted(Counter(snapshot.boards).items())},
+        "industries": len(set(snapshot.industries)),
+        "members_a_day": {"smallest": int(members.min()), "largest": int(members.max())},
+        "bars": int((snapshot.close == snapshot.close).sum()),
+        "benchmark": snapshot.meta.benchmark,
+        "indices": [f"{code} ({name})" for code, name in sorted(snapshot.index_names.items())],
+        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+    }

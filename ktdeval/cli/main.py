@@ -1,0 +1,171 @@
+"""The `ktdeval` command: a group whose commands are imported only when called, and which runs `run` when only options are given."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import click
+
+import ktdeval
+from ktdeval.cli.options import open_plugins, run_options
+from ktdeval.errors import KtdevalError, PluginError, UsageError
+from ktdeval.fields import near_matches
+
+INTRO = """\
+Can a language-model agent invest, or does it remember the market and ride factors?
+
+  ktdeval --model builtin/momentum --tasks blinded_open_research
+"""
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is, and its line in `--help`, so that help imports none of them."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "run": LazyCommand("ktdeval.cli.run", "run", "Evaluate a model on tasks; the command that runs when none is named."),
+    "score": LazyCommand("ktdeval.cli.run", "score", "Recompute metrics and cards from a run's records, without any model."),
+    "card": LazyCommand("ktdeval.cli.card", "card", "Show, validate or verify a result card."),
+    "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
+    "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
+    "models": LazyCommand("ktdeval.cli.listing", "models", "List models and model providers."),
+    "agents": LazyCommand("ktdeval.cli.listing", "agents", "List agent scaffolds."),
+    "metrics": LazyCommand("ktdeval.cli.listing", "metrics", "List metrics."),
+    "plugins": LazyCommand("ktdeval.cli.listing", "plugins", "List plugins, what they offer, and those that are broken."),
+}
+
+
+class KtdevalGroup(click.Group):
+    """The top of the command line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `run` where the first word is an option that only `run` has."""
+        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        if args and args[0].startswith("-") and args[0] not in own:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Built-in commands, then those of plugins."""
+        return [*COMMANDS, *_plugin_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None when there is none of that name."""
+        if cmd_name in COMMANDS:
+            return _import_command(cmd_name)
+        if cmd_name not in _plugin_commands(ctx):
+            return None
+        return _checked_command(open_plugins().make_command(cmd_name), cmd_name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names.
+
+        Raises:
+            UsageError: unknown, with near names.
+        """
+        command = self.get_command(ctx, args[0])
+        if command is None:
+            near = near_matches(args[0], self.list_commands(ctx)) or "; see `ktdeval --help`"
+            raise UsageError(f"no command {args[0]!r}{near}")
+        return args[0], command, args[1:]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Usage, commands with plugins' own, and the options of `run`."""
+        formatter.write_usage("ktdeval", "[OPTIONS OF run] | COMMAND [ARGS]…")
+        formatter.write(f"\n{INTRO}")
+        with formatter.section("Commands"):
+            rows = [(name, command.summary) for name, command in COMMANDS.items()]
+            formatter.write_dl(rows + list(_plugin_commands(ctx).items()), col_max=24)
+        with formatter.section("Options of run"):
+            formatter.write_dl(_option_rows(ctx, run_options()), col_max=24)
+        with formatter.section("Options"):
+            formatter.write_dl(_option_rows(ctx, self.get_params(ctx)), col_max=24)
+
+
+def _option_rows(ctx: click.Context, parameters: Sequence[click.Parameter]) -> list[tuple[str, str]]:
+    return [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
+
+
+def _plugin_commands(ctx: click.Context) -> dict[str, str]:
+    """Commands of plugins and their summaries; asked for only by help and by names that are not built in."""
+    found: dict[str, str] | None = ctx.meta.get("ktdeval.commands")
+    if found is None:
+        plugins = open_plugins()
+        found = {name: spec.summary for name, spec in plugins.specs("commands").items()}
+        for name in found:
+            if name in COMMANDS:
+                raise PluginError(f"command {name!r} is offered by ktdeval itself and by plugin {plugins.owner('commands', name)}")
+        ctx.meta["ktdeval.commands"] = found
+    return found
+
+
+def _import_command(name: str) -> click.Command:
+    lazy = COMMANDS[name]
+    try:
+        module = importlib.import_module(lazy.module)
+    except ModuleNotFoundError as error:
+        if error.name != lazy.module:
+            raise
+        raise UsageError(f"command {name!r} is missing from this installation ({lazy.module}); reinstall ktdeval") from error
+    return _checked_command(getattr(module, lazy.attribute, None), name)
+
+
+def _checked_command(command: Any, name: str) -> click.Command:
+    if not isinstance(command, click.Command):
+        raise PluginError(f"command {name!r} is {type(command).__name__}, expected a click.Command")
+    return command
+
+
+def _normalise(token: str) -> str:
+    """lm-eval writes `--model_args`; both spellings name one option."""
+    return token.replace("_", "-")
+
+
+def _terminal_width() -> int:
+    """Columns to write help in. click's own way imports shutil, with all compression formats, for this."""
+    try:
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
+    except (ValueError, OSError):  # not a terminal, or stdout is replaced
+        columns = 100
+    return max(60, min(columns, 120))
+
+
+@click.command(cls=KtdevalGroup, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _normalise})
+@click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")
+def cli() -> None:
+    """The root of the command line; `KtdevalGroup.format_help` writes its help."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 1 a result says no, 2 bad input, 130 interrupted.
+
+    Every expected failure is one line on stderr.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    try:
+        result = cli.main(arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=_terminal_width())
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except KtdevalError as error:
+        return _fail(str(error), error.exit_code)
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader has gone (`| head`); pointing stdout elsewhere keeps Python from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _fail(message: str, exit_code: int) -> int:
+    click.echo(f"ktdeval: error: {' '.join(message.split())}", err=True)
+    return exit_code

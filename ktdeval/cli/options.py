@@ -1,0 +1,94 @@
+"""Command-line options that derive from `RunConfig`, and loading plugins the way commands do."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import click
+
+from ktdeval.config import RunConfig, is_list, load_config
+from ktdeval.params import parse_assignments, split_list
+from ktdeval.registry import Plugins, load_plugins
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_METAVARS = {"out": "DIR", "limit": "STEPS", "int": "N", "float": "X"}
+
+
+def warn(message: str) -> None:
+    """Tell the user something on stderr that does not stop the command."""
+    click.echo(f"ktdeval: warning: {message}", err=True)
+
+
+def open_plugins(extra: Sequence[str] = ()) -> Plugins:
+    """All plugins, with a warning on stderr for each that is skipped. `extra` as given by `--plugin`."""
+    return load_plugins(extra, warn)
+
+
+def run_options() -> list[click.Option]:
+    """One option for each field of `RunConfig`, in its order, and `--config`."""
+    hints = get_type_hints(RunConfig)
+    options = [_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
+    file_help = "YAML file of these options (underscores for dashes); what the command line says counts more"
+    return [*options, click.Option(["--config", "config_file"], metavar="FILE", help=file_help)]
+
+
+def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a click command body: it gets a `RunConfig` as its first argument, built from `--config` and the options."""
+    names = [field.name for field in dataclasses.fields(RunConfig)]
+
+    @functools.wraps(function)
+    def body(config_file: str | None, **values: Any) -> Any:
+        overrides = {name: values.pop(name) for name in names}
+        return function(load_config(config_file, overrides), **values)
+
+    return _with_options(body, run_options())
+
+
+def config_option(*names: str) -> Callable[[F], F]:
+    """Decorate a click command body with the options of single `RunConfig` fields; what was not given arrives as None."""
+    hints = get_type_hints(RunConfig)
+    fields = {field.name: field for field in dataclasses.fields(RunConfig)}
+    return lambda function: _with_options(function, [_option(fields[name], hints[name]) for name in names])
+
+
+def _with_options(function: F, options: Sequence[click.Option]) -> F:
+    # The list that click's own decorators fill; it reads it backwards, as decorators run from the bottom up.
+    known: list[click.Parameter] = getattr(function, "__click_params__", [])
+    function.__click_params__ = [*known, *reversed(options)]  # type: ignore[attr-defined]
+    return function
+
+
+def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
+    flag = f"--{field.name.replace('_', '-')}"
+    kwargs: dict[str, Any] = {"help": _help(field), "default": None}
+    if is_list(hint):
+        kwargs |= {"multiple": True, "callback": _list_callback, "metavar": f"{field.name.removesuffix('s').upper()},…"}
+    elif get_origin(hint) is Mapping:
+        kwargs |= {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
+    elif get_origin(hint) is Literal:
+        # Not click.Choice: the config's own message suggests near words, and is the same for a YAML file.
+        kwargs |= {"type": str, "metavar": f"[{'|'.join(get_args(hint))}]"}
+    elif hint is bool:
+        kwargs |= {"is_flag": True, "flag_value": True}
+    else:
+        scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
+        kwargs |= {"type": scalar, "metavar": _METAVARS.get(field.name) or _METAVARS.get(scalar.__name__, field.name.upper())}
+    return click.Option([flag, field.name], **kwargs)
+
+
+def _help(field: dataclasses.Field[Any]) -> str:
+    silent = (dataclasses.MISSING, None, (), False)
+    shown = not any(field.default is value for value in silent)
+    return f"{field.metadata['help']}{f' [default: {field.default}]' if shown else ''}"
+
+
+def _list_callback(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...] | None:
+    return tuple(piece for text in texts for piece in split_list(text)) or None
+
+
+def _mapping_callback(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any] | None:
+    return parse_assignments(texts, parameter.opts[0]) if texts else None

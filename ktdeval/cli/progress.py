@@ -1,0 +1,126 @@
+"""How far a run is: a live bar an episode on a terminal, plain lines elsewhere. An observer, as any plugin could be."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ktdeval.hookspecs import hookimpl
+from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
+from ktdeval.runner.spec import EpisodeSpec
+
+_PLAIN_REPORTS = 10  # lines an episode where there is no terminal to redraw
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Running totals of one episode, as shown."""
+
+    total: int
+    done: int = 0
+    orders: int = 0
+    rejections: int = 0
+    tokens: int = 0
+    not_by_model: int = 0
+    day: str = ""
+    nav_fen: int = 0
+
+    def add(self, event: StepFinished) -> None:
+        self.done = event.step + 1
+        self.orders += event.orders
+        self.rejections += event.rejections
+        self.tokens += event.tokens
+        self.not_by_model += event.provenance in ("fallback", "error")
+        self.day, self.nav_fen = event.filled_on, event.nav_fen
+
+    def text(self) -> str:
+        parts = [self.day or "…", f"NAV {self.nav_fen / 100:,.0f}" if self.nav_fen else "", f"{self.orders} orders"]
+        parts += [f"{self.rejections} rejected", f"{self.tokens:,} tokens"]
+        if self.not_by_model:
+            parts.append(f"{self.not_by_model} not decided by the model")
+        return " · ".join(part for part in parts if part)
+
+
+class ProgressObserver:
+    """Draws a run's progress on stderr. Use as a context manager and register with `Plugins.register_observer`."""
+
+    def __init__(self, console: Console, episodes: int) -> None:
+        self._console = console
+        self._live = console.is_terminal
+        self._lock = threading.Lock()
+        self._tallies: dict[str, _Tally] = {}
+        self._bars: dict[str, TaskID] = {}
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=console,
+            disable=not self._live,
+        )
+        self._overall = self._progress.add_task("episodes", total=episodes, status="", visible=episodes > 1)
+
+    def __enter__(self) -> ProgressObserver:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._progress.stop()
+
+    @hookimpl
+    def ktdeval_event(self, event: Event) -> None:
+        """Take note of one event; events of several episodes may come from several threads."""
+        with self._lock:
+            if isinstance(event, EpisodeStarted):
+                self._start(event)
+            elif isinstance(event, StepFinished):
+                self._step(event)
+            elif isinstance(event, EpisodeFinished):
+                self._finish(event)
+            else:
+                self._fail(event)
+
+    def _start(self, event: EpisodeStarted) -> None:
+        self._tallies[event.spec.id] = _Tally(event.total_steps, event.done_steps)
+        bar = self._progress.add_task(_title(event.spec), total=event.total_steps, completed=event.done_steps, status="")
+        self._bars[event.spec.id] = bar
+        if event.done_steps:
+            self._say(f"{_title(event.spec)}: resuming after {event.done_steps} of {event.total_steps} steps")
+
+    def _step(self, event: StepFinished) -> None:
+        tally = self._tallies[event.spec.id]
+        tally.add(event)
+        self._progress.update(self._bars[event.spec.id], completed=tally.done, status=tally.text())
+        stride = max(1, -(-tally.total // _PLAIN_REPORTS))
+        if not self._live and (tally.done % stride == 0 or tally.done == tally.total):
+            self._say(f"{_title(event.spec)}: {tally.done}/{tally.total} {tally.text()}")
+
+    def _finish(self, event: EpisodeFinished) -> None:
+        self._drop_bar(event.spec)
+        tally = self._tallies.pop(event.spec.id, None)
+        if event.already_done:
+            self._say(f"{_title(event.spec)}: already complete")
+        elif self._live and tally is not None:
+            self._say(f"{_title(event.spec)}: {tally.done}/{tally.total} {tally.text()}")
+
+    def _fail(self, event: EpisodeFailed) -> None:
+        self._drop_bar(event.spec)
+        self._say(f"{_title(event.spec)}: failed: {event.error}")
+
+    def _drop_bar(self, spec: EpisodeSpec) -> None:
+        if (bar := self._bars.pop(spec.id, None)) is not None:
+            self._progress.remove_task(bar)
+        self._progress.advance(self._overall)
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _title(spec: EpisodeSpec) -> str:
+    return f"{spec.task} {spec.window.name} seed {spec.seed}"

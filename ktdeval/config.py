@@ -1,0 +1,86 @@
+"""Every option of a run, once: command line, YAML files and the card's `config` derive from `RunConfig`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
+
+from ktdeval.errors import UsageError
+from ktdeval.fields import build, option
+from ktdeval.params import split_list
+from ktdeval.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What `ktdeval run` is asked to do. Field names are option names, with dashes for underscores."""
+
+    model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
+    tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
+    agent: str = option("react", help="agent scaffold around the model (see `ktdeval agents`)")
+    model_args: Mapping[str, Any] = option(factory=dict, help="parameters of the model")
+    agent_args: Mapping[str, Any] = option(factory=dict, help="parameters of the agent")
+    data: str = option("synthetic", help="snapshot folder, or data provider (see `ktdeval data`)")
+    data_args: Mapping[str, Any] = option(factory=dict, help="parameters of the data provider")
+    windows: tuple[str, ...] = option((), help="window names, globs, or FIRST:LAST days; default: the task's own")
+    seeds: int = option(1, help="number of seeds, each an episode a window", minimum=1, maximum=10_000)
+    seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
+    limit: int | None = option(None, help="stop each episode after this many steps; the card says so", minimum=1)
+    metrics: tuple[str, ...] = option((), help="further metrics besides the task's own (see `ktdeval metrics`)")
+    rules: Literal["strict", "paper"] = option("strict", help="which rule set where a paper's rule and the right rule differ")
+    temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)
+    max_tokens: int = option(4096, help="most tokens in a reply", minimum=1)
+    timeout_s: float = option(120.0, help="longest wait for a reply in seconds", minimum=0.001)
+    runner: str = option("local", help="execution backend (see `ktdeval plugins`)")
+    concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
+    out: str | None = option(None, help="folder of the run; default: a new one in ktdeval-runs")
+    plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
+    quiet: bool = option(False, help="no progress bar")
+
+
+_STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
+"""For the fields without a default: examples in messages, and placeholders while a file is checked on its own."""
+
+
+def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
+    """The config of a run: a YAML file of `RunConfig` fields, with what the command line says on top.
+
+    Args:
+        path: the file, or None.
+        overrides: fields given on the command line; those that are None were not given. Mappings (`model_args`, …) are merged
+            into the file's key by key, anything else replaces.
+
+    Raises:
+        ConfigError: the file is unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near names.
+        UsageError: no model or no task is named.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        values = _from_file(path)
+        build(RunConfig, {**_STAND_INS, **values}, str(path))  # so that a mistake in the file is reported with the file's name
+    for name, value in overrides.items():
+        if value is None:
+            continue
+        below = values.get(name)
+        values[name] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    for name, example in _STAND_INS.items():
+        if not values.get(name):
+            shown = example if isinstance(example, str) else example[0]
+            raise UsageError(f"no {name.removesuffix('s')} named; say --{name} {shown} (see `ktdeval {name.removesuffix('s')}s`)")
+    return build(RunConfig, values, "options")
+
+
+def _from_file(path: Path | str) -> dict[str, Any]:
+    values = load_yaml(path)
+    # As on the command line, `tasks: a,b` and `tasks: a` stand for lists.
+    lists = {name for name, hint in get_type_hints(RunConfig).items() if is_list(hint)}
+    return {name: split_list(value) if name in lists and isinstance(value, str) else value for name, value in values.items()}
+
+
+def is_list(hint: Any) -> bool:
+    """Whether an option of this type may be given several times, or with commas."""
+    return get_origin(hint) is tuple

@@ -1,0 +1,105 @@
+"""Which plugins are installed: the entry points of one group, found without importing `importlib.metadata` where that is safe.
+
+`importlib.metadata` takes half as long as the rest of `ktdeval --help` (it loads the email, zip and csv machinery to read a few
+lines of INI). The files it reads are a stable standard, so they are read here directly; where `sys.path` holds anything but
+plain folders, or another finder than Python's own offers distributions, the standard library does the work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+GROUP = "ktdeval"
+
+_METADATA_SUFFIXES = (".dist-info", ".egg-info")
+
+
+class EntryPoint(NamedTuple):
+    """One advertised plugin: `module` (and `attribute` in it, if any), and the distribution that advertises it."""
+
+    name: str
+    module: str
+    attribute: str
+    distribution: str
+    version: str
+
+    @property
+    def value(self) -> str:
+        """The reference as written, `module` or `module:attribute`."""
+        return f"{self.module}:{self.attribute}" if self.attribute else self.module
+
+
+def find_entry_points() -> list[EntryPoint]:
+    """Entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by distribution and name.
+
+    Of two distributions with one name the first on the path counts.
+    """
+    found = _standard_library() if _needs_standard_library() else _scan()
+    return sorted(found, key=lambda entry: (entry.distribution != "ktdeval", entry.distribution, entry.name))
+
+
+def _needs_standard_library() -> bool:
+    own = "_frozen_importlib_external"
+    foreign = any(hasattr(finder, "find_distributions") and getattr(finder, "__module__", "") != own for finder in sys.meta_path)
+    return foreign or any(os.path.isfile(entry) for entry in sys.path)  # noqa: PTH113 - pathlib costs an import here
+
+
+def _standard_library() -> Iterator[EntryPoint]:
+    import importlib.metadata  # noqa: PLC0415 - the slow road, see above
+
+    seen = set()
+    for distribution in importlib.metadata.distributions():
+        name = _normalise(distribution.metadata["Name"] or "")
+        if name in seen:
+            continue
+        seen.add(name)
+        for entry in distribution.entry_points:
+            if entry.group == GROUP:
+                yield EntryPoint(entry.name, entry.module, entry.attr or "", name, distribution.version)
+
+
+def _scan() -> Iterator[EntryPoint]:
+    seen: set[str] = set()
+    for folder in dict.fromkeys(sys.path):
+        try:
+            with os.scandir(folder or ".") as listing:
+                names = sorted(item.name for item in listing if item.name.endswith(_METADATA_SUFFIXES))
+        except OSError:  # sys.path may name folders that do not exist or can't be read
+            continue
+        for stem in names:
+            distribution, _, rest = stem.rpartition(".")[0].partition("-")
+            distribution = _normalise(distribution)
+            if distribution in seen:
+                continue
+            seen.add(distribution)
+            text = _read(os.path.join(folder, stem, "entry_points.txt"))  # noqa: PTH118
+            if f"[{GROUP}]" in text:
+                version = rest.partition("-")[0]
+                yield from (EntryPoint(name, module, attribute, distribution, version) for name, module, attribute in _parse(text))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:  # most distributions have no entry points; a metadata file has no folder inside
+        return ""
+
+
+def _parse(text: str) -> Iterator[tuple[str, str, str]]:
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+        elif section == GROUP and line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            module, _, attribute = value.partition("[")[0].partition(":")
+            yield name.strip(), module.strip(), attribute.strip()
+
+
+def _normalise(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

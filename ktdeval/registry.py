@@ -1,0 +1,367 @@
+"""The registry: which tasks, models, agents, tools, metrics, data, runners and commands there are, and who offers them.
+
+`load_plugins()` returns a fresh object each time; there is no module-level state. Plugins are found by entry point (group
+`ktdeval`) and by `--plugin`. What a plugin offers is asked for kind by kind, so that listing models reads no task file.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pluggy
+
+from ktdeval import hookspecs
+from ktdeval.discovery import EntryPoint, find_entry_points
+from ktdeval.errors import PluginError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.hookspecs import Spec
+from ktdeval.params import build_params
+from ktdeval.plugin_import import call_foreign, import_module_or_path, import_reference, one_line
+
+if TYPE_CHECKING:
+    from ktdeval.harness.agent import Agent
+    from ktdeval.harness.messages import Model
+    from ktdeval.harness.tools import Tool
+    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.runner.backend import Runner
+    from ktdeval.runner.events import Event
+    from ktdeval.runner.task import Task
+    from ktdeval.stats.metric import Metric
+
+KINDS = ("tasks", "models", "agents", "tools", "metrics", "data", "runners", "commands")
+"""What plugins can offer; the hook of a kind is `ktdeval_<kind>`."""
+
+_HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("ktdeval_"))
+_ONE_OF = {"tasks": "task", "models": "model", "agents": "agent", "tools": "tool", "metrics": "metric", "data": "data provider"}
+_ONE_OF |= {"runners": "runner", "commands": "command"}
+
+
+def count_of(kind: str, count: int) -> str:
+    """Such as `1 task` or `7 models`."""
+    return f"{count} {_ONE_OF[kind]}{'' if count == 1 else 's'}"
+
+
+class PluginInfo(NamedTuple):
+    """A plugin that was loaded.
+
+    Attributes:
+        name: its module, such as `ktdeval_models`.
+        distribution: the installed distribution that advertises it; "" when it came by `--plugin`.
+        version: that distribution's version.
+        hooks: the hooks it implements, sorted.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    hooks: tuple[str, ...]
+
+
+Warn = Callable[[str], None]
+"""Told, in one line, of each plugin that is skipped."""
+
+
+def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
+    """Import every installed plugin's manifest and those in `extra`.
+
+    Args:
+        extra: modules or paths (a .py file or a package folder), as given by `--plugin`.
+        warn: called once for each plugin that is skipped, also when that shows only later, as its hooks are called.
+
+    Returns:
+        A fresh registry; installed plugins that can't be imported are in its `broken` and otherwise left out.
+
+    Raises:
+        PluginError: a plugin of `extra` can't be imported, or any plugin misspells a hook.
+    """
+    plugins = Plugins(warn)
+    for entry in find_entry_points():
+        plugins.add_entry_point(entry)
+    for reference in extra:
+        try:
+            module = import_module_or_path(reference)
+        except PluginError as error:
+            raise PluginError(f"--plugin {reference}: {error}") from error
+        plugins.add(module, PluginInfo(module.__name__, "", "", _hooks_of(module)))
+    plugins.check()
+    return plugins
+
+
+class Plugins:
+    """The loaded plugins.
+
+    Attributes:
+        broken: plugin name -> one line saying why it was skipped.
+        info: plugin name -> what is known of it, in the order loaded.
+    """
+
+    def __init__(self, warn: Warn | None = None) -> None:
+        self._warn = warn
+        self.broken: dict[str, str] = {}
+        self.info: dict[str, PluginInfo] = {}
+        self._manager = pluggy.PluginManager("ktdeval")
+        self._manager.add_hookspecs(hookspecs)
+        self._specs: dict[str, dict[str, Spec]] = {}
+        self._owners: dict[tuple[str, str], str] = {}
+
+    # ---- loading
+
+    def add_entry_point(self, entry: EntryPoint) -> None:
+        """Import and register one advertised plugin; a failure is noted in `broken`."""
+        if entry.value in self.info:  # the same module advertised twice is the same plugin
+            return
+        try:
+            plugin = import_reference(entry.module, entry.attribute)
+        except PluginError as error:
+            self._skip(entry.value, error)
+            return
+        self.add(plugin, PluginInfo(entry.value, entry.distribution, entry.version, _hooks_of(plugin)))
+
+    def add(self, plugin: object, info: PluginInfo) -> None:
+        """Register an imported plugin.
+
+        Raises:
+            PluginError: it misspells a hook, forgets `@hookimpl`, or implements a hook with arguments that it does not have.
+        """
+        if info.name in self.info or self._manager.is_registered(plugin):
+            return
+        _check_hook_names(plugin, info.name)
+        try:
+            self._manager.register(plugin, info.name)
+        except pluggy.PluginValidationError as error:
+            raise PluginError(f"plugin {info.name}: {one_line(error)}") from error
+        self.info[info.name] = info
+
+    def _skip(self, plugin: str, error: Exception) -> None:
+        if plugin in self.info and not self.info[plugin].distribution:
+            # Asked for by name with --plugin: going on without it is not what the user wants.
+            raise PluginError(f"plugin {plugin}: {error}") from error
+        self.broken[plugin] = str(error)
+        if self._warn is not None:
+            self._warn(f"plugin {plugin} is skipped: {error}")
+
+    def check(self) -> None:
+        """Refuse implementations of hooks that do not exist.
+
+        Raises:
+            PluginError: names the plugin and the hook.
+        """
+        try:
+            self._manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            raise PluginError(one_line(error)) from error
+
+    def register_observer(self, observer: object) -> None:
+        """Let an object with a `ktdeval_event` method (marked `@hookimpl`) see the events of a run."""
+        self.add(observer, PluginInfo(f"{type(observer).__qualname__}-{id(observer):x}", "", "", _hooks_of(observer)))
+
+    def emit(self, event: Event) -> None:
+        """Tell every observer. An observer that raises is dropped with a warning: watching a run must not be able to end it."""
+        for implementation in self._manager.hook.ktdeval_event.get_hookimpls():
+            name = implementation.plugin_name
+            try:
+                # As pluggy does, an implementation may leave out arguments that it has no use for.
+                arguments = (event,) if implementation.argnames else ()
+                call_foreign(implementation.function, "ktdeval_event", *arguments)
+            except PluginError as error:
+                self._manager.unregister(name=name)
+                self.broken[name] = str(error)
+                if self._warn is not None:
+                    self._warn(f"plugin {name} sees no further events: {error}")
+
+    # ---- names
+
+    def specs(self, kind: str) -> dict[str, Spec]:
+        """Everything of one kind that plugins offer, by name, sorted.
+
+        Args:
+            kind: one of `KINDS`.
+
+        Raises:
+            PluginError: two plugins offer one name, or a hook returned something else than Specs.
+        """
+        if kind not in self._specs:
+            specs = self._collect(kind)
+            if kind == "tasks":
+                from ktdeval.task_files import resolve_variants  # noqa: PLC0415 - `ktdeval --help` lists no tasks
+
+                specs, problems = resolve_variants(specs)
+                for name, problem in problems.items():
+                    self._skip(self._owners[kind, name], problem)
+            self._specs[kind] = specs
+        return dict(self._specs[kind])
+
+    def _collect(self, kind: str) -> dict[str, Spec]:
+        found: dict[str, Spec] = {}
+        hook = getattr(self._manager.hook, f"ktdeval_{kind}")
+        # Called one by one, not through pluggy's multicall, so that each name has an owner and one plugin's failure stays its own.
+        for implementation in hook.get_hookimpls():
+            plugin = implementation.plugin_name
+            try:
+                offered = call_foreign(implementation.function, f"ktdeval_{kind}")
+            except PluginError as error:
+                self._skip(plugin, error)
+                continue
+            for spec in _checked_specs(offered, f"plugin {plugin}: ktdeval_{kind}"):
+                self._claim(kind, spec.name, plugin)
+                found[spec.name] = spec
+        return dict(sorted(found.items()))
+
+    def _claim(self, kind: str, name: str, plugin: str) -> None:
+        other = self._owners.setdefault((kind, name), plugin)
+        if other != plugin:
+            raise PluginError(
+                f"{_ONE_OF[kind]} {name!r} is offered by plugin {other} and by plugin {plugin}; rename it in one of them"
+            )
+
+    def owner(self, kind: str, name: str) -> str:
+        """Name of the plugin that offers `name`."""
+        self.spec(kind, name)
+        return self._owners[kind, name]
+
+    def spec(self, kind: str, name: str) -> Spec:
+        """One named thing.
+
+        Raises:
+            UsageError: there is none of that name; suggests near ones and names skipped plugins.
+        """
+        specs = self.specs(kind)
+        if name not in specs:
+            listing = kind if kind in ("tasks", "models", "agents", "metrics", "data") else "plugins"
+            raise UsageError(
+                f"unknown {_ONE_OF[kind]} {name!r}{near_matches(name, specs) or f'; see `ktdeval {listing}`'}{self._skipped()}"
+            )
+        return specs[name]
+
+    def _skipped(self) -> str:
+        return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
+
+    def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
+        """Task names that patterns stand for: a task, a group, or a glob such as `blinded_*`; in the order asked, each once.
+
+        Raises:
+            UsageError: a pattern that matches nothing, with near names.
+        """
+        specs = self.specs("tasks")
+        groups = {group for spec in specs.values() for group in spec.groups}
+        chosen: dict[str, None] = {}
+        for pattern in patterns:
+            if pattern in specs:
+                names = [pattern]
+            elif pattern in groups:
+                names = [name for name, spec in specs.items() if pattern in spec.groups]
+            else:
+                names = [name for name in specs if fnmatch.fnmatchcase(name, pattern)]
+            if not names:
+                hint = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
+                raise UsageError(f"no task, group or glob {pattern!r}{hint}{self._skipped()}")
+            chosen.update(dict.fromkeys(names))
+        return list(chosen)
+
+    # ---- making
+
+    def make_task(self, name: str) -> Task:
+        """The task called `name`."""
+        task: Task = self._make("tasks", name, (), {})
+        return task
+
+    def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
+        """The model called `full_name`: a listed name such as `builtin/hold`, or `PROVIDER/anything` of a listed provider.
+
+        Raises:
+            UsageError: unknown, with near names; or a provider without a model.
+        """
+        spec_name, rest = self.model_spec_name(full_name)
+        model: Model = self._make("models", spec_name, (rest,), args or {})
+        return model
+
+    def model_spec_name(self, full_name: str) -> tuple[str, str]:
+        """Name of the spec that answers to a model's full name, and what its maker is given (what follows the provider's slash)."""
+        specs = self.specs("models")
+        provider, slash, rest = full_name.partition("/")
+        if slash and full_name in specs:
+            return full_name, rest
+        if provider in specs:
+            if not rest:
+                raise UsageError(f"{provider!r} is a provider of models; name one of its models, as in {provider}/NAME")
+            return provider, rest
+        return self.spec("models", full_name).name, rest
+
+    def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
+        """The agent scaffold called `name`."""
+        agent: Agent = self._make("agents", name, (), args or {})
+        return agent
+
+    def make_metric(self, name: str) -> Metric:
+        """The metric called `name`."""
+        metric: Metric = self._make("metrics", name, (), {})
+        return metric
+
+    def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
+        """The tools called `names`, in that order."""
+        return tuple(self._make("tools", name, (), {}) for name in names)
+
+    def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
+        """A market from the data provider called `name`, without an id."""
+        snapshot: MarketSnapshot = self._make("data", name, (), args or {})
+        return snapshot
+
+    def make_runner(self, name: str, args: Mapping[str, Any] | None = None) -> Runner:
+        """The execution backend called `name`."""
+        runner: Runner = self._make("runners", name, (), args or {})
+        return runner
+
+    def make_command(self, name: str) -> Any:
+        """The command called `name`, a `click.Command`."""
+        return self._make("commands", name, (), {})
+
+    def _make(self, kind: str, name: str, given: tuple[Any, ...], args: Mapping[str, Any]) -> Any:
+        spec = self.spec(kind, name)
+        where = f"{_ONE_OF[kind]} {name}"
+        if spec.params is not None:
+            given = (*given, build_params(spec.params, args, where))
+        elif args:
+            raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
+        try:
+            return spec.make(*given)
+        except ImportError as error:
+            raise PluginError(
+                f"{where} of plugin {self._owners[kind, name]} needs what is not installed: {one_line(error)}"
+            ) from error
+
+
+def _checked_specs(offered: Any, where: str) -> list[Spec]:
+    if not isinstance(offered, (list, tuple)):
+        raise PluginError(f"{where} returned {type(offered).__name__}, expected a list of Spec")
+    for spec in offered:
+        if not isinstance(spec, Spec):
+            raise PluginError(f"{where} returned a list with {type(spec).__name__} in it, expected Spec only")
+    names = [spec.name for spec in offered]
+    for name in names:
+        if names.count(name) > 1:
+            raise PluginError(f"{where} offers {name!r} twice; rename one of them")
+    return list(offered)
+
+
+def _hook_functions(plugin: object) -> dict[str, Callable[..., Any]]:
+    """Functions of a plugin whose names claim to be hooks."""
+    candidates = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith("ktdeval_")}
+    return {name: value for name, value in candidates.items() if isinstance(value, (types.FunctionType, types.MethodType))}
+
+
+def _hooks_of(plugin: object) -> tuple[str, ...]:
+    return tuple(sorted(_hook_functions(plugin)))
+
+
+def _check_hook_names(plugin: object, name: str) -> None:
+    for hook, function in _hook_functions(plugin).items():
+        if hook not in _HOOKS:
+            raise PluginError(f"plugin {name}: there is no hook {hook!r}{near_matches(hook, _HOOKS) or f'; hooks are {_HOOKS}'}")
+        options = getattr(function, "ktdeval_impl", None)
+        if options is None:
+            raise PluginError(f"plugin {name}: {hook} is not marked as a hook; put @hookimpl (from ktdeval.api) above it")
+        if options["wrapper"] or options["hookwrapper"]:
+            raise PluginError(f"plugin {name}: {hook} is a hook wrapper; ktdeval's hooks return lists and take no wrappers")

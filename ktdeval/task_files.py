@@ -1,0 +1,207 @@
+"""Task variants as data: one YAML file per task family, one `Spec` per variant, and variants that extend another plugin's task.
+
+A task file is a mapping with these keys:
+
+    family            name of the family; also a group that selects all its variants
+    version           text; part of every card
+    summary           one line, for variants that give none
+    groups            further group names of every variant
+    data_card         mapping: what the task needs from market data, and its limits
+    sources           list: papers and other origins
+    windows           mapping: window name -> {first, last}, ISO days, both ends included
+    default_windows   list of window names used when the user names none
+    defaults          mapping: config of every variant
+    variants          mapping: task name -> overrides of `defaults`
+
+The config of a variant is `defaults` with the variant's overrides merged in (mappings merge key by key, anything else replaces),
+together with `family`, `version`, `data_card`, `sources`, `windows` and `default_windows`, which a variant may override as well.
+`summary`, `groups` and `extends` are read here and do not enter it. A variant that says `extends: NAME` starts from the config of
+task NAME, which may belong to another plugin, and is built by that task's maker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ktdeval.errors import ConfigError
+from ktdeval.fields import convert, near_matches
+from ktdeval.hookspecs import Spec
+from ktdeval.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TaskConfig = Mapping[str, Any]
+"""A variant's resolved config: plain YAML values."""
+
+TaskMaker = Callable[[str, TaskConfig, str], Any]
+"""`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and variant)."""
+
+_FILE_HINTS: dict[str, Any] = {
+    "family": str,
+    "version": str,
+    "summary": str,
+    "groups": tuple[str, ...],
+    "data_card": dict[str, Any],
+    "sources": tuple[Any, ...],
+    "windows": dict[str, Any],
+    "default_windows": tuple[str, ...],
+    "defaults": dict[str, Any],
+    "variants": dict[str, Any],
+}
+_REQUIRED = ("family", "version", "variants")
+_SHARED = ("data_card", "sources", "windows", "default_windows")
+_VARIANT_HINTS: dict[str, Any] = {
+    "extends": str,
+    **{key: _FILE_HINTS[key] for key in ("family", "version", "summary", "groups", *_SHARED)},
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One variant as written, before it is resolved against what it extends.
+
+    Attributes:
+        where: file and variant, for error messages.
+        layers: mappings to merge, weakest first.
+        make: the family's maker; None when only the extended task has one.
+        extends: name of the task whose config it starts from.
+        summary: its line in listings; "" takes the extended task's.
+    """
+
+    where: str
+    layers: tuple[TaskConfig, ...]
+    make: TaskMaker | None
+    extends: str | None
+    summary: str
+
+
+def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
+    """The tasks of a YAML file, for a plugin's `ktdeval_tasks` hook.
+
+    Args:
+        path: the task file.
+        make: builds a task of this family; may be left out when every variant extends another task.
+
+    Raises:
+        ConfigError: unreadable, not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the key.
+    """
+    content = load_yaml(path)
+    for key in content:
+        if key not in _FILE_HINTS:
+            raise ConfigError(f"{path}: unknown key {key!r}{near_matches(key, _FILE_HINTS)}")
+    for key in _REQUIRED:
+        if key not in content:
+            raise ConfigError(f"{path}: key {key!r} is missing")
+    _check_types(content, _FILE_HINTS, str(path))
+    if not content["variants"]:
+        raise ConfigError(f"{path}: variants: expected at least one task, was an empty mapping")
+    return [_variant_spec(path, content, name, overrides, make) for name, overrides in content["variants"].items()]
+
+
+def _variant_spec(path: Path | str, content: TaskConfig, name: str, overrides: Any, make: TaskMaker | None) -> Spec:
+    where = f"{path}: variants: {name}"
+    overrides = {} if overrides is None else overrides
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(f"{where}: expected a mapping of overrides, was {type(overrides).__name__}")
+    _check_types(overrides, _VARIANT_HINTS, where)
+    extends = overrides.get("extends")
+    if extends is None and make is None:
+        raise ConfigError(f"{where}: say which task it builds on, as in `extends: blinded_open_research`")
+    shared = {key: content[key] for key in ("family", "version", *_SHARED) if key in content}
+    own = {key: value for key, value in overrides.items() if key not in ("extends", "summary", "groups")}
+    summary = str(overrides.get("summary", content.get("summary", "")))
+    variant = Variant(where, (shared, content.get("defaults", {}), own), make, extends, summary)
+    groups = dict.fromkeys((str(own.get("family", content["family"])), *content.get("groups", ()), *overrides.get("groups", ())))
+    return Spec(name, _unresolved(where), summary, groups=tuple(groups), extra={"variant": variant})
+
+
+def _unresolved(where: str) -> Callable[[], Any]:
+    def make() -> Any:
+        raise ConfigError(f"{where}: this task is not resolved yet; get it through `load_plugins().make_task(...)`")
+
+    return make
+
+
+def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
+    """Resolve every variant against what it extends.
+
+    Args:
+        specs: all tasks of all plugins by name; those that did not come from a task file pass through.
+
+    Returns:
+        Specs whose `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends"}; and, by name, why a
+        variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
+    """
+    resolved: dict[str, Spec] = {}
+    problems: dict[str, ConfigError] = {}
+    for name in specs:
+        try:
+            _resolve(name, specs, resolved, ())
+        except ConfigError as error:
+            problems[name] = error
+    return {name: resolved[name] for name in specs if name in resolved}, problems
+
+
+def _resolve(name: str, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]) -> Spec:
+    if name in resolved:
+        return resolved[name]
+    spec = specs[name]
+    variant = spec.extra.get("variant")
+    if not isinstance(variant, Variant):
+        resolved[name] = spec
+        return spec
+    layers, make, summary = variant.layers, variant.make, variant.summary
+    if variant.extends is not None:
+        base = _base_of(name, variant, specs, resolved, (*chain, name))
+        layers = (base.extra["config"], *layers)
+        make = base.extra["make"]
+        summary = summary or base.summary
+    if make is None:  # not reachable through task_specs, which asks for one of the two
+        raise ConfigError(f"{variant.where}: has neither a maker nor `extends`")
+    config = merge_layers(layers)
+    resolved[name] = replace(
+        spec,
+        make=_maker(make, name, config, variant.where),
+        summary=summary,
+        extra=MappingProxyType({"config": config, "make": make, "where": variant.where, "extends": variant.extends}),
+    )
+    return resolved[name]
+
+
+def _base_of(name: str, variant: Variant, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]) -> Spec:
+    extends = str(variant.extends)
+    if extends not in specs:
+        raise ConfigError(f"{variant.where}: extends: no task {extends!r}{near_matches(extends, set(specs) - {name})}")
+    if extends in chain:
+        raise ConfigError(f"{variant.where}: extends: a circle, {' -> '.join((*chain, extends))}")
+    base = _resolve(extends, specs, resolved, chain)
+    if "config" not in base.extra:
+        raise ConfigError(f"{variant.where}: extends: task {extends!r} is not made from a task file, so it can't be extended")
+    return base
+
+
+def _maker(make: TaskMaker, name: str, config: TaskConfig, where: str) -> Callable[[], Any]:
+    return lambda: make(name, config, where)
+
+
+def merge_layers(layers: Sequence[TaskConfig]) -> dict[str, Any]:
+    """Merge mappings, weakest first: mappings merge key by key, anything else replaces. The inputs stay as they are."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Mapping):
+                below = merged.get(key)
+                merged[key] = merge_layers((below, value) if isinstance(below, Mapping) else (value,))
+            else:
+                merged[key] = value
+    return merged
+
+
+def _check_types(mapping: TaskConfig, hints: Mapping[str, Any], where: str) -> None:
+    for key, value in mapping.items():
+        if key in hints:
+            convert(hints[key], value, f"{where}: {key}")

@@ -1,0 +1,17 @@
+"""What plugin authors need to test a plugin: small markets made by hand, and checks of the plugin contract.
+
+from ktdeval.testing import check_plugin
+
+def test_plugin_keeps_the_contract():
+    check_plugin("my_plugin")
+"""
+
+from ktdeval.testing.conformance import (
+    ConformanceError as ConformanceError,
+    check_metric as check_metric,
+    check_model as check_model,
+    check_plugin as check_plugin,
+    check_task as check_task,
+)
+from ktdeval.testing.ledgers import ledger_of as ledger_of, step_record as step_record
+from ktdeval.testing.markets import random_snapshot as random_snapshot, tiny_snapshot as tiny_snapshot

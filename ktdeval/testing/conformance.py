@@ -1,0 +1,258 @@
+"""Checks of the plugin contract. Each raises `ConformanceError`, an AssertionError, that says what to change."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from ktdeval.errors import ModelError
+from ktdeval.harness.messages import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolSpec
+from ktdeval.hookspecs import Spec
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.registry import KINDS, Plugins, load_plugins
+from ktdeval.runner.spec import EpisodeSpec, Window
+from ktdeval.runner.task import Task
+from ktdeval.stats.metric import Metric, MetricValue
+from ktdeval.testing.ledgers import sample_ledgers
+from ktdeval.testing.markets import random_snapshot
+from ktdeval.trading.types import Account
+
+HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
+"""What a manifest must not import: a listing of names has to be quick."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
+_KIND_OF_FAILURE = re.compile(r"[a-z_]+")
+
+
+class ConformanceError(AssertionError):
+    """A plugin does not keep the contract."""
+
+
+def _expect(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConformanceError(message)
+
+
+def check_plugin(module: str) -> Plugins:
+    """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing it imports nothing heavy.
+
+    Args:
+        module: the manifest's module, as an entry point names it. Installed or not, it is loaded beside all installed plugins,
+            so that clashes of names show.
+
+    Returns:
+        The registry with the plugin in it, to make and check its parts.
+    """
+    plugins = load_plugins([module])
+    _expect(module in plugins.info, f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}")
+    _expect(bool(plugins.info[module].hooks), f"{module}: implements no hook")
+    offered = 0
+    for kind in KINDS:
+        for spec in plugins.specs(kind).values():
+            if plugins.owner(kind, spec.name) == module:
+                offered += 1
+                _check_spec(f"{module}: {kind}: {spec.name}", spec)
+    _expect(module not in plugins.broken, f"{module}: {plugins.broken.get(module)}")
+    _expect(offered > 0 or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
+    _check_light(module)
+    return plugins
+
+
+def _check_spec(where: str, spec: Spec) -> None:
+    _expect(
+        _NAME.fullmatch(spec.name) is not None, f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes"
+    )
+    _expect(bool(spec.summary.strip()) and "\n" not in spec.summary, f"{where}: the summary is one line that is not empty")
+    _expect(callable(spec.make), f"{where}: make is not callable")
+    if spec.params is not None:
+        _expect(dataclasses.is_dataclass(spec.params), f"{where}: params is a dataclass")
+        for field in dataclasses.fields(spec.params):
+            _expect(
+                bool(field.metadata.get("help")), f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option"
+            )
+
+
+def _check_light(module: str) -> None:
+    # In a process of its own: here, some test has long since imported pandas. Alone: others' weight is not its fault.
+    script = (
+        "import sys\nfrom ktdeval.registry import EntryPoint, KINDS, Plugins\nplugins = Plugins()\n"
+        f"plugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked', ''))\n[plugins.specs(kind) for kind in KINDS]\n"
+        f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    path = f"import sys\nsys.path[:0] = {[entry for entry in sys.path if entry]!r}\n"
+    done = subprocess.run([sys.executable, "-c", path + script], capture_output=True, text=True, check=False)  # noqa: S603
+    _expect(done.returncode == 0, f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}")
+    _expect(
+        not done.stdout.strip(),
+        f"{module}: listing imports {done.stdout.strip()}; import it inside the maker, or under TYPE_CHECKING",
+    )
+
+
+def check_model(model: Model, *, deterministic: bool = True) -> None:
+    """Check that a model speaks the protocol: free turns, tool turns and forced submissions, in well-formed replies.
+
+    Args:
+        model: anything with `reply(request)`.
+        deterministic: whether equal requests must give equal replies (True for keyless models).
+    """
+    for where, request in _requests():
+        outcome = _reply(model, request, where)
+        if deterministic:
+            _expect(
+                _reply(model, request, where) == outcome,
+                f"{where}: equal requests gave different replies; keep no state, use params.seed",
+            )
+
+
+def _requests() -> Iterable[tuple[str, ModelRequest]]:
+    tool = ToolSpec(
+        "get_market_context", "Indices and sector tone.", {"type": "object", "properties": {}, "additionalProperties": False}
+    )
+    submit = ToolSpec(
+        "submit_action", "Submit the orders of this step.", {"type": "object", "properties": {"orders": {"type": "array"}}}
+    )
+    system = Message("system", "You manage a portfolio.")
+    user = Message("user", 'Decide.\n```json\n{"account": {"cash_cny": 1000000, "positions": []}}\n```')
+    params = CallParams(seed=7)
+    yield "a conversation without tools", ModelRequest((system, user), params=params)
+    yield "tools on offer", ModelRequest((system, user), (tool,), None, params)
+    yield "submission forced", ModelRequest((system, user), (submit,), "submit_action", params)
+    yield "another seed", ModelRequest((system, user), (tool, submit), "submit_action", replace(params, seed=8))
+
+
+def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
+    try:
+        reply = model.reply(request)
+    except ModelError as error:
+        _expect(_KIND_OF_FAILURE.fullmatch(error.kind) is not None, f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+")
+        return error.kind
+    _expect(isinstance(reply, Reply), f"{where}: reply is {type(reply).__name__}, expected ktdeval.api.Reply")
+    _expect(
+        reply.finish_reason in get_args(FinishReason),
+        f"{where}: finish_reason {reply.finish_reason!r} is none of {get_args(FinishReason)}",
+    )
+    _expect(isinstance(reply.content, str), f"{where}: content is {type(reply.content).__name__}, expected text")
+    ids = [call.id for call in reply.tool_calls]
+    _expect(all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat")
+    texts = all(isinstance(call.name, str) and isinstance(call.arguments, str) for call in reply.tool_calls)
+    _expect(texts, f"{where}: a tool call's name and arguments are text (arguments as written, not parsed)")
+    _expect(reply.usage.input_tokens >= 0 and reply.usage.output_tokens >= 0, f"{where}: tokens are below 0")
+    dumps_canonical(reply.to_json())
+    return reply
+
+
+def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None:
+    """Check that a metric is documented, and a pure function that bears every legal ledger without NaN.
+
+    Args:
+        metric: the metric.
+        snapshot: the market of the test ledgers; default: `random_snapshot()`.
+    """
+    name = metric.name
+    for attribute in ("name", "formula", "unit", "source"):
+        _expect(bool(str(getattr(metric, attribute, "") or "").strip()), f"metric {name}: {attribute} is empty")
+    _expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
+    _expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
+    market = snapshot or random_snapshot()
+    for case, ledger in sample_ledgers(market).items():
+        before = dumps_canonical(list(ledger.steps))
+        for rules in ("strict", "paper"):
+            value = metric.compute(ledger, market, rules)
+            where = f"metric {name} on {case!r} by {rules} rules"
+            _expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
+            _expect(value.n >= 0, f"{where}: n is below 0")
+            _strict(value.detail, f"{where}: detail")
+            _expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
+        _expect(dumps_canonical(list(ledger.steps)) == before, f"metric {name} on {case!r}: changed the ledger")
+
+
+def _strict(value: Any, where: str) -> str:
+    try:
+        return dumps_canonical(value)
+    except (TypeError, ValueError) as error:
+        raise ConformanceError(f"{where}: not strict JSON: {error}") from error
+
+
+def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
+    """Check a task's declaration and the first observations of an episode: pure, masked, and blind to the future.
+
+    Args:
+        task: the task.
+        snapshot: the market to observe; default: `random_snapshot()`. Its last five days serve as the window.
+    """
+    market = snapshot or random_snapshot()
+    _check_declaration(task)
+    start = len(market.days) - 5
+    window = Window("check", str(market.days[start]), str(market.days[-1]))
+    spec = EpisodeSpec(
+        task.name,
+        task.version,
+        "",
+        market.id,
+        task.mask,
+        task.mode,
+        window,
+        model="check/model",
+        model_args={},
+        agent="react",
+        agent_args={},
+    )
+    for step in range(3):
+        row = start - 1 + step
+        texts = _observe(task, spec, market, row, step)
+        _expect(
+            texts == _observe(task, spec, market, row, step), f"task {task.name}: step {step}: two observations of one state differ"
+        )
+        future = f"task {task.name}: step {step}: the observation changes when later days do"
+        _expect(texts == _observe(task, spec, _poisoned(market, row), row, step), future)
+        guard = LeakGuard(task.scene(spec, market).lens, market)
+        for text in texts:
+            guard.check(text)
+
+
+def _check_declaration(task: Task) -> None:
+    name = task.name
+    description = _strict(dict(task.describe()), f"task {name}: describe()")
+    _expect(_strict(dict(task.describe()), name) == description, f"task {name}: describe() gave two different values")
+    for key in ("data_card", "sources"):
+        _expect(key in task.describe(), f"task {name}: describe() has no {key}")
+    _expect(bool(task.version), f"task {name}: version is empty")
+    _expect(
+        bool(task.windows) and set(task.default_windows) <= set(task.windows),
+        f"task {name}: default_windows are not among its windows",
+    )
+    for window in task.windows.values():
+        np.datetime64(window.first, "D"), np.datetime64(window.last, "D")
+        _expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
+    tools = [tool.name for tool in task.make_tools()]
+    _expect(len(set(tools)) == len(tools), f"task {name}: two tools of one name")
+    _expect("submit_action" not in tools, f"task {name}: submit_action is the harness's own tool")
+
+
+def _observe(task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, step: int) -> tuple[str, str]:
+    account = Account(int(task.trading.initial_cash_cny * 100), {})
+    observation = task.scene(spec, market).observe(step, market.as_of(row), account, None)
+    _expect(observation.step == step, f"task {task.name}: observation.step is {observation.step}, expected {step}")
+    return observation.system, observation.user
+
+
+def _poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
+    """The market with every number after `row` replaced by garbage."""
+
+    def garbage(array: Any) -> Any:
+        changed = array.copy()
+        changed[row + 1 :] = ~changed[row + 1 :] if changed.dtype == bool else 7.77
+        return changed
+
+    spoil: Callable[[str], Any] = lambda name: garbage(getattr(market, name))  # noqa: E731 - a name for one expression
+    arrays = {name: spoil(name) for name in (*BAR_FIELDS, "member")}
+    return replace(market, indices={code: garbage(levels) for code, levels in market.indices.items()}, **arrays)

@@ -1,0 +1,104 @@
+"""YAML in: safe, fast and strict. Duplicate keys are errors; scalars follow YAML 1.2, so a day stays text and `no` is no bool."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from ktdeval.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# PyYAML speaks YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010 into 8 and leaves 1e-3 text.
+# These are the scalars of the core schema of YAML 1.2, in decimal, which does not.
+_SCALARS = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?[0-9]{1,18}", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+0123456789."),
+    ("merge", r"<<", "<"),
+)
+
+
+@functools.cache
+def _strict_loader() -> Any:
+    """The loader class; built on first use, because most commands read no YAML and importing it takes time."""
+    import yaml  # noqa: PLC0415
+
+    # The C parser is ten times faster; wheels have it, some source builds of PyYAML do not.
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class StrictLoader(base):  # type: ignore[misc]
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+            _check_keys(self, node)
+            mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+            return mapping
+
+    StrictLoader.yaml_implicit_resolvers = {}
+    for tag, pattern, first in _SCALARS:
+        StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"^(?:{pattern})$"), list(first))
+    StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
+    StrictLoader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: _parse_float(loader.construct_scalar(node)))
+    return StrictLoader
+
+
+def _parse_float(text: str) -> float:
+    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _check_keys(loader: Any, node: Any) -> None:
+    seen: dict[str, int] = {}
+    for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if not isinstance(key, str):
+            raise ConfigError(f"line {line}: expected text as a key, was {key!r}; quote it")
+        if key in seen:
+            raise ConfigError(f"line {line}: key {key!r} was already given on line {seen[key]}; keep one of the two")
+        seen[key] = line
+
+
+def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
+    """Parse a YAML document that is one mapping.
+
+    Args:
+        text: the document.
+        where: prefix of error messages, such as the file's path.
+
+    Raises:
+        ConfigError: not YAML, not a mapping, a duplicate key or a key that is not text; names the line.
+    """
+    import yaml  # noqa: PLC0415 - see _strict_loader
+
+    try:
+        value = yaml.load(text, Loader=_strict_loader())  # noqa: S506 - a subclass of the safe loader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError(f"{where}: {line}not YAML: {error.problem or error.context}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: expected a mapping of fields, was {'nothing' if value is None else type(value).__name__}")
+    return value
+
+
+def load_yaml(path: Path | str) -> dict[str, Any]:
+    """Read a YAML file that is one mapping.
+
+    Raises:
+        ConfigError: unreadable, or as `parse_yaml`.
+    """
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read()
+    except OSError as error:
+        raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
+    return parse_yaml(text, str(path))

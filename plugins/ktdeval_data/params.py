@@ -1,0 +1,61 @@
+"""Parameters of the data providers. No heavy imports here: listings and `--help` read these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval.api import option
+
+
+@dataclass(frozen=True)
+class LongParams:
+    """Where the tables are and how to read them."""
+
+    bars: str = option(help="daily bars: a .csv, .csv.gz or .parquet file, or a folder of them (one per code or per period)")
+    benchmark: str = option(help="index levels: a file with date, close and, for several indices, code")
+    benchmark_code: str = option("000300.SH", help="code of the benchmark index")
+    members: str | None = option(
+        None,
+        help="index membership: a file of intervals (code, in_date, out_date; both ends included) or of dated lists (date, code),"
+        " each holding until the next; without it every asset is a member from its first bar to its last",
+    )
+    industry: str | None = option(None, help="a file with code, name, industry")
+    map: Mapping[str, str] = option(
+        factory=dict,
+        help="which column of the file is a field, such as open=raw_open; fields of the other files have their option as prefix,"
+        " such as benchmark.close=level",
+    )
+    prices: Literal["unadjusted", "adjusted"] = option(
+        "unadjusted", help="adjusted prices are divided by the factor and rounded to fen; without a factor they stay as they are"
+    )
+    volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")
+    amount_unit: Literal["CNY", "thousand_CNY", "ten_thousand_CNY"] = option("CNY", help="unit of the amount column")
+    assets: Literal["members", "all"] = option("members", help="keep only codes that were members at some time, or all")
+    first: str | None = option(None, help="first day to read")
+    last: str | None = option(None, help="last day to read")
+    name: str | None = option(None, help="name of the market; by default the name of the bars file")
+    source: str | None = option(None, help="where the data come from, in words; by default the names of the files")
+    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that mend what it finds")
+
+
+@dataclass(frozen=True)
+class QlibParams:
+    """Where the folder is and how to read it."""
+
+    folder: str = option(help="folder with calendars/, instruments/ and features/")
+    universe: str = option("csi300", help="name of the file in instruments/ that holds membership")
+    benchmark_code: str = option("000300.SH", help="code of the benchmark index, one of features/")
+    industry: str | None = option(None, help="a file with code, name, industry")
+    prices: Literal["unadjusted", "adjusted"] = option(
+        "adjusted",
+        help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen, volumes multiplied by it",
+    )
+    volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")
+    amount_unit: Literal["CNY", "thousand_CNY", "ten_thousand_CNY"] = option("CNY", help="unit of the amount field")
+    first: str | None = option(None, help="first day to read")
+    last: str | None = option(None, help="last day to read")
+    name: str | None = option(None, help="name of the market; by default the folder's")
+    source: str | None = option(None, help="where the data come from, in words; by default the folder's name")
+    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that mend what it finds")

@@ -1,0 +1,158 @@
+"""Market data in Qlib's binary layout.
+
+`calendars/day.txt` holds one day a line, `instruments/<universe>.txt` lines of code, first and last day of membership, and
+`features/<code>/<field>.day.bin` little-endian float32 numbers: the place of the first day in the calendar, then one value a day.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.api import DataError, DayArray, FloatArray, RawMarket
+from ktdeval_data.params import QlibParams
+from ktdeval_data.tables import AMOUNT_UNITS, VOLUME_UNITS, index_code, normalise_codes, parse_days, read_industry, unadjust
+
+_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
+
+
+def read_qlib(params: QlibParams) -> RawMarket:
+    """Read the universe's members, their bars and the benchmark from a folder.
+
+    Returns:
+        The market, with codes normalised, prices in CNY unadjusted where there is a factor, volume in shares and amount in CNY;
+        nothing is judged or repaired. A member without a folder in `features` has no bars.
+
+    Raises:
+        DataError: a file is missing, unreadable, or reaches outside the calendar.
+    """
+    folder = Path(params.folder)
+    calendar = _read_calendar(folder / "calendars" / "day.txt")
+    members = _read_instruments(folder / "instruments" / f"{params.universe}.txt")
+    start, stop = _clip(calendar, params)
+    benchmark = index_code(params.benchmark_code)
+    bars, has_factor = _read_bars(folder, calendar, members, slice(start, stop))
+    bars["volume"] *= VOLUME_UNITS[params.volume_unit]
+    bars["amount"] *= AMOUNT_UNITS[params.amount_unit]
+    if has_factor and params.prices == "adjusted":
+        unadjust(bars, bars["factor"])
+        # Whole shares again: single precision leaves fractions.
+        bars["volume"] = (bars["volume"] * bars["factor"]).round()
+    name = params.name or folder.resolve().name
+    return RawMarket(
+        name=name,
+        source=params.source or f"Qlib binary data {folder.resolve().name}, universe {params.universe}",
+        benchmark=benchmark,
+        bars=bars,
+        indices=_read_index(folder, calendar, benchmark),
+        members=members[["code", "first", "last"]],
+        assets=read_industry(Path(params.industry), {}) if params.industry else pd.DataFrame(columns=["code", "name", "industry"]),
+        has_factor=has_factor,
+    )
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: can't read: {error}; expected Qlib's calendars/, instruments/ and features/") from error
+    return [line for line in lines if line.strip()]
+
+
+def _read_calendar(path: Path) -> DayArray:
+    days = parse_days(pd.Series(_read_lines(path), dtype=object), str(path)).to_numpy().astype("datetime64[D]")
+    if not len(days) or (days[1:] <= days[:-1]).any():
+        raise DataError(f"{path}: expected days in ascending order, each once")
+    return days
+
+
+def _read_instruments(path: Path) -> pd.DataFrame:
+    """Columns folder (the name in features/), code, first, last."""
+    rows = [line.split() for line in _read_lines(path)]
+    for place, row in enumerate(rows):
+        if len(row) != 3:
+            raise DataError(f"{path}: line {place + 1}: expected code, first day and last day, was {' '.join(row)!r}")
+    if not rows:
+        raise DataError(f"{path}: no instruments")
+    table = pd.DataFrame(rows, columns=["text", "first", "last"])
+    return pd.DataFrame(
+        {
+            "folder": table["text"].str.lower(),
+            "code": normalise_codes(table["text"]),
+            "first": parse_days(table["first"], str(path)),
+            "last": parse_days(table["last"], str(path)),
+        }
+    )
+
+
+def _clip(calendar: DayArray, params: QlibParams) -> tuple[int, int]:
+    """Rows of the calendar to read."""
+    bounds = parse_days(pd.Series([params.first or str(calendar[0]), params.last or str(calendar[-1])]), "first, last").to_numpy()
+    start, stop = np.searchsorted(calendar, bounds[0], side="left"), np.searchsorted(calendar, bounds[1], side="right")
+    if start >= stop:
+        raise DataError(
+            f"{params.folder}: no days from {params.first} to {params.last}; its calendar is {calendar[0]}…{calendar[-1]}"
+        )
+    return int(start), int(stop)
+
+
+def read_bin(path: Path, n_days: int) -> FloatArray:
+    """One field of one instrument over the calendar.
+
+    Args:
+        path: a `.day.bin` file; one that is not there gives NaN throughout.
+        n_days: T, length of the calendar.
+
+    Returns:
+        [T] float64, NaN outside what the file holds.
+
+    Raises:
+        DataError: the file is no such file, or reaches past the calendar.
+    """
+    values = np.full(n_days, np.nan)
+    if not path.exists():
+        return values
+    try:
+        stored = np.fromfile(path, dtype="<f4")
+        size = path.stat().st_size
+    except OSError as error:
+        raise DataError(f"{path}: can't read: {error.strerror or error}") from error
+    if not len(stored) or size % 4 or not stored[0] >= 0 or stored[0] != np.floor(stored[0]):
+        raise DataError(f"{path}: not a Qlib field (float32 numbers, the first one a place in the calendar)")
+    start, stop = int(stored[0]), int(stored[0]) + len(stored) - 1
+    if stop > n_days:
+        raise DataError(f"{path}: holds days {start}…{stop - 1}, the calendar has {n_days}; it belongs to another calendar")
+    values[start:stop] = stored[1:]
+    return values
+
+
+def _read_bars(folder: Path, calendar: DayArray, members: pd.DataFrame, rows: slice) -> tuple[pd.DataFrame, bool]:
+    """Bars of the universe's instruments as stored, and whether any has a factor. Days on which nothing is stored have no row."""
+    frames = []
+    for name, code in members[["folder", "code"]].drop_duplicates("code").itertuples(index=False):
+        if not (folder / "features" / name).is_dir():
+            continue
+        fields = {field: read_bin(folder / "features" / name / f"{field}.day.bin", len(calendar))[rows] for field in _FIELDS}
+        stored = np.flatnonzero(np.isfinite(fields["close"]) | np.isfinite(fields["volume"]))
+        frame = pd.DataFrame(
+            {"date": calendar[rows][stored], "code": code, **{key: values[stored] for key, values in fields.items()}}
+        )
+        frames.append(frame)
+    bars = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    if bars.empty:
+        raise DataError(f"{folder}: no instrument of the universe has bars in features/ in the range of days")
+    return bars, bool(bars["factor"].notna().any())
+
+
+def _read_index(folder: Path, calendar: DayArray, code: str) -> pd.DataFrame:
+    """Levels of the benchmark, divided by its factor where it has one."""
+    home = folder / "features" / f"{code[7:]}{code[:6]}".lower()
+    if not (home / "close.day.bin").exists():
+        raise DataError(f"{home}: no close.day.bin of benchmark {code}; choose another benchmark_code")
+    level = read_bin(home / "close.day.bin", len(calendar))
+    factor = read_bin(home / "factor.day.bin", len(calendar))
+    level = level / np.where(factor > 0, factor, 1.0)
+    known = np.isfinite(level)
+    return pd.DataFrame({"date": calendar[known], "code": code, "close": level[known]})

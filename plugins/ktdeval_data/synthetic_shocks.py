@@ -1,0 +1,227 @@
+"""Everything that chance decides before the first day: factor, industry and idiosyncratic returns, activity, events.
+
+Each purpose has its own random stream, so that a change of one does not move the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval.api import FACTORS, Board, BoolArray, DayArray, FloatArray, derive_seed
+from ktdeval_data.synthetic_names import Listings
+from ktdeval_data.synthetic_regimes import daily_noise, target_levels
+
+# Annual premium and daily standard deviation of each factor's return per unit of standardised exposure.
+FACTOR_PREMIA = {
+    "MOM_12_1": 0.02, "RV_60": -0.04, "ILLIQ": 0.015, "REV_ON": -0.03, "MOM_ID": -0.03, "SKEW": 0.02, "CORR_PV": -0.03,
+    "HIGH_52W": 0.02, "CV_VOL": -0.03,
+}  # fmt: skip
+FACTOR_VOLATILITY = {
+    "MOM_12_1": 0.0045, "RV_60": 0.0050, "ILLIQ": 0.0032, "REV_ON": 0.0035, "MOM_ID": 0.0042, "SKEW": 0.0033,
+    "CORR_PV": 0.0033, "HIGH_52W": 0.0055, "CV_VOL": 0.0035,
+}  # fmt: skip
+RV_MARKET_SLOPE = 0.15
+"""Volatile names move more with the market: the RV_60 factor return rises by this much of the index's target return."""
+INDUSTRY_VOLATILITY = 0.0045
+IDIOSYNCRATIC_VOLATILITY = 0.0118
+TAIL_DEGREES = 5.0
+"""Degrees of freedom of Student's t in every shock."""
+GARCH_SHOCK, GARCH_MEMORY = 0.07, 0.90
+"""GARCH(1,1) weights of yesterday's squared shock and variance."""
+BOARD_VOLATILITY = {Board.MAIN: 1.0, Board.CHINEXT: 1.25, Board.STAR: 1.3, Board.BSE: 1.4}
+TRADING_DAYS_PER_YEAR = 252
+
+
+@dataclass(frozen=True)
+class Shocks:
+    """What the day loop reads; rows are days, columns assets, factors or industries.
+
+    Attributes:
+        target: [T] index levels to aim at.
+        volatility: [T] multiplier of all shocks, around 1.
+        factor: [T, K] factor returns, in the order of `FACTORS`.
+        industry: [T, I] industry returns.
+        idiosyncratic: [T, N] residual returns.
+        base_volatility: [N] long-run daily standard deviation of the residual.
+        overnight: [T, N] noise of the opening price.
+        range_up, range_down: [T, N] how far high and low reach beyond open and close, as fractions.
+        activity: [T, N] log of turnover relative to an asset's normal turnover.
+        lock: [T, N] uniform draws that decide whether a day at the limit trades at one price.
+    """
+
+    target: FloatArray
+    volatility: FloatArray
+    factor: FloatArray
+    industry: FloatArray
+    idiosyncratic: FloatArray
+    base_volatility: FloatArray
+    overnight: FloatArray
+    range_up: FloatArray
+    range_down: FloatArray
+    activity: FloatArray
+    lock: FloatArray
+
+
+@dataclass(frozen=True)
+class Events:
+    """What happens to assets by calendar.
+
+    Attributes:
+        listed: [T, N] False before an asset's first day.
+        suspended: [T, N] True on days without trading.
+        dividend_yield: [T, N] cash dividend as a share of the previous close, on its ex-day.
+        bonus: [T, N] new shares per old share, on the ex-day.
+    """
+
+    listed: BoolArray
+    suspended: BoolArray
+    dividend_yield: FloatArray
+    bonus: FloatArray
+
+
+def stream(seed: int, purpose: str) -> np.random.Generator:
+    """The random stream of one purpose."""
+    return np.random.default_rng(derive_seed(seed, "synthetic market", purpose))
+
+
+def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
+    """Draw the whole path of returns and activity."""
+    shape = (len(days), len(listings.codes))
+    noise = daily_noise(days)
+    volatility = _volatility(stream(seed, "volatility"), noise)
+    target = target_levels(days, noise * volatility * _student(stream(seed, "index"), (len(days),)))
+    base = _base_volatility(stream(seed, "idiosyncratic volatility"), listings)
+    ranges = np.abs(stream(seed, "range").standard_normal((2, *shape))) * (0.4 * base) * volatility[:, None]
+    return Shocks(
+        target=target,
+        volatility=volatility,
+        factor=_factor_returns(seed, target, volatility),
+        industry=_student(stream(seed, "industry"), (len(days), len(listings.industry_names)))
+        * (INDUSTRY_VOLATILITY * volatility)[:, None],
+        idiosyncratic=_clustered(stream(seed, "idiosyncratic"), shape) * base * volatility[:, None],
+        base_volatility=base,
+        overnight=_overnight(stream(seed, "overnight"), base, volatility),
+        range_up=ranges[0],
+        range_down=ranges[1],
+        activity=_activity(stream(seed, "activity"), shape, volatility),
+        lock=stream(seed, "lock").random(shape),
+    )
+
+
+def _student(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Student's t scaled to unit variance."""
+    draws: FloatArray = rng.standard_t(TAIL_DEGREES, shape) * np.sqrt((TAIL_DEGREES - 2.0) / TAIL_DEGREES)
+    return draws
+
+
+def _volatility(rng: np.random.Generator, noise: FloatArray) -> FloatArray:
+    """[T] common volatility: a persistent log process on top of the regime's own noise level."""
+    steps = rng.standard_normal(len(noise)) * 0.07
+    level = np.zeros(len(noise))
+    for row in range(1, len(noise)):
+        level[row] = 0.96 * level[row - 1] + steps[row]
+    multiplier: FloatArray = np.exp(level - level.mean()) * (noise / 0.0075) ** 0.35
+    return multiplier
+
+
+def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> FloatArray:
+    names = [definition.name for definition in FACTORS]
+    premia = np.array([FACTOR_PREMIA[name] for name in names]) / TRADING_DAYS_PER_YEAR
+    spread = np.array([FACTOR_VOLATILITY[name] for name in names])
+    returns: FloatArray = _student(stream(seed, "factors"), (len(target), len(names))) * spread * volatility[:, None]
+    index_return = np.append(0.0, target[1:] / target[:-1] - 1.0)
+    returns[:, names.index("RV_60")] += RV_MARKET_SLOPE * index_return
+    # Centred, so that the planted premia hold in this sample and not only on average over seeds: four years of chance
+    # alone would move a premium by about three points a year.
+    returns += premia - returns.mean(axis=0)
+    return returns
+
+
+def _base_volatility(rng: np.random.Generator, listings: Listings) -> FloatArray:
+    boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
+    volatility: FloatArray = IDIOSYNCRATIC_VOLATILITY * boards * np.exp(0.25 * rng.standard_normal(len(boards)))
+    return volatility
+
+
+def _clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """[T, N] unit-variance GARCH(1,1) series with Student's t innovations, one independent series an asset."""
+    innovations = _student(rng, shape)
+    shocks = np.empty(shape)
+    variance = np.ones(shape[1])
+    for row in range(shape[0]):
+        shocks[row] = innovations[row] * np.sqrt(variance)
+        variance = 1.0 - GARCH_SHOCK - GARCH_MEMORY + GARCH_SHOCK * shocks[row] ** 2 + GARCH_MEMORY * variance
+        variance = np.clip(variance, 0.3, 6.0)
+    return shocks
+
+
+def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArray) -> FloatArray:
+    """[T, N] opening noise around a persistent tilt of each asset, so that overnight and intraday styles exist."""
+    tilt = 0.0008 * rng.standard_normal(len(base))
+    noise: FloatArray = rng.standard_normal((len(volatility), len(base))) * (0.35 * base) * volatility[:, None]
+    return tilt + noise
+
+
+def _activity(rng: np.random.Generator, shape: tuple[int, int], volatility: FloatArray) -> FloatArray:
+    """[T, N] log turnover relative to normal: persistent, more erratic for some assets, higher in volatile markets."""
+    erratic = rng.uniform(0.12, 0.40, shape[1])
+    steps = rng.standard_normal(shape) * erratic
+    level = np.zeros(shape)
+    for row in range(1, shape[0]):
+        level[row] = 0.8 * level[row - 1] + steps[row]
+    return level + 0.6 * np.log(volatility)[:, None]
+
+
+def draw_events(seed: int, days: DayArray, n_assets: int) -> Events:
+    """Draw listings, suspensions, dividends and bonus issues."""
+    listed = _listed(stream(seed, "listing"), days, n_assets)
+    suspended = _suspended(stream(seed, "suspension"), listed)
+    dividend_yield, bonus = _distributions(stream(seed, "distribution"), days, listed & ~suspended)
+    return Events(listed, suspended, dividend_yield, bonus)
+
+
+LATE_LISTINGS = 8
+"""Assets that are listed after the first day."""
+
+
+def _listed(rng: np.random.Generator, days: DayArray, n_assets: int) -> BoolArray:
+    first = np.zeros(n_assets, dtype=np.int64)
+    late = rng.choice(n_assets, size=LATE_LISTINGS, replace=False)
+    first[late] = rng.integers(1, max(2, len(days) * 3 // 4), size=LATE_LISTINGS)
+    listed: BoolArray = np.arange(len(days))[:, None] >= first
+    return listed
+
+
+def _suspended(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
+    """About one suspension an asset in ten years, four days long on average, rarely a month."""
+    starts = np.argwhere(rng.random(listed.shape) < 0.0004)
+    lengths = np.where(rng.random(len(starts)) < 0.05, 25, 0) + rng.geometric(0.28, len(starts))
+    suspended = np.zeros_like(listed)
+    for (row, column), length in zip(starts, lengths, strict=True):
+        # The first bars of an asset are left alone: it needs a close to be valued at while suspended.
+        if row >= 5 and listed[row - 5, column]:
+            suspended[row : row + length, column] = True
+    return suspended
+
+
+def _distributions(rng: np.random.Generator, days: DayArray, trading: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """One ex-day an asset and year between May and July for most assets; a few issue bonus shares with it."""
+    shape = trading.shape
+    dividend_yield, bonus = np.zeros(shape), np.zeros(shape)
+    first_bar = trading.argmax(axis=0)
+    for year in np.arange(days[0].astype("datetime64[Y]"), days[-1].astype("datetime64[Y]") + 1):
+        pays = rng.random(shape[1]) < 0.85
+        offsets = rng.integers(0, 92, shape[1])
+        yields = np.minimum(0.018 * np.exp(0.5 * rng.standard_normal(shape[1])), 0.06)
+        splits = np.where(rng.random(shape[1]) < 0.06, rng.choice([0.2, 0.3, 0.4, 0.5, 1.0], shape[1]), 0.0)
+        ex_days = (year.astype("datetime64[M]") + 4).astype("datetime64[D]") + offsets
+        for column in np.flatnonzero(pays & (ex_days > days[0])):
+            # An ex-day in a suspension takes effect when trading resumes.
+            row = int(np.searchsorted(days, ex_days[column]))
+            row += int(trading[row:, column].argmax()) if row < len(days) else 0
+            if first_bar[column] < row < len(days) and trading[row, column]:
+                dividend_yield[row, column] = yields[column]
+                bonus[row, column] = splits[column]
+    return dividend_yield, bonus

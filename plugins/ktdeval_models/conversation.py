@@ -1,0 +1,104 @@
+"""How a built-in model reads a request and writes a reply: the same messages and tools that a real model gets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ktdeval.api import JsonValue, ModelRequest, Reply, ToolCall, loads_strict
+
+SUBMIT = "submit_action"
+_JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
+
+Call = tuple[str, Mapping[str, JsonValue]]
+"""A tool's name and its arguments."""
+Row = Mapping[str, Any]
+"""One row of a table, by column name."""
+
+
+class Conversation:
+    """A request, read: what is shown, what was looked up, what is asked for now."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self.request = request
+        self.offered = frozenset(tool.name for tool in request.tools)
+
+    @property
+    def is_submission(self) -> bool:
+        """True when a submission is asked for."""
+        return self.request.tool_choice == SUBMIT or self.offered == {SUBMIT}
+
+    @cached_property
+    def state(self) -> Mapping[str, Any]:
+        """The JSON block of the latest user message that holds one; empty when there is none."""
+        for message in reversed(self.request.messages):
+            if message.role != "user":
+                continue
+            blocks = _JSON_BLOCK.findall(message.content)
+            value = _object(blocks[-1]) if blocks else {}
+            if value:
+                return value
+        return {}
+
+    @property
+    def is_readable(self) -> bool:
+        """True when the state is one that these models understand: account, positions and constraints are there."""
+        return {"account", "positions", "constraints"} <= self.state.keys()
+
+    @cached_property
+    def calls_made(self) -> int:
+        """Tool calls in the conversation so far."""
+        return sum(len(message.tool_calls) for message in self.request.messages)
+
+    @cached_property
+    def turns(self) -> int:
+        """Assistant turns with tool calls so far."""
+        return sum(bool(message.tool_calls) for message in self.request.messages)
+
+    def result(self, name: str) -> Mapping[str, Any]:
+        """The latest JSON result of a tool; empty when it was not called, or answered with something else."""
+        names = {call.id: call.name for message in self.request.messages for call in message.tool_calls}
+        for message in reversed(self.request.messages):
+            if message.role == "tool" and names.get(message.tool_call_id or "") == name:
+                return _object(message.content)
+        return {}
+
+    def rows(self, source: Any) -> list[Row]:
+        """The rows of a table as mappings; empty when `source` is no table."""
+        return list(_rows(source))
+
+    def call(self, calls: Sequence[Call]) -> Reply:
+        """A reply that calls tools."""
+        return Reply(tool_calls=tuple(self._numbered(calls)), finish_reason="tool_calls")
+
+    def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
+        """A reply that submits an action."""
+        return self.call([(SUBMIT, {"orders": list(orders), "overall_reason": overall_reason})])
+
+    def reason(self, text: str) -> str:
+        """`text`, made as long as the task's shortest reason."""
+        shortest = int(self.state.get("constraints", {}).get("min_reason_chars", 0))
+        return text if len(text) >= shortest else (text + " " + text * (shortest // len(text)))[: max(shortest, len(text))]
+
+    def _numbered(self, calls: Sequence[Call]) -> Iterator[ToolCall]:
+        for number, (name, arguments) in enumerate(calls, start=self.calls_made + 1):
+            # Keys stay in the model's order: sorted, those that are stocks would be ordered by their labels.
+            yield ToolCall(f"call_{number}", name, json.dumps(arguments, ensure_ascii=False, allow_nan=False))
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = loads_strict(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(source: Any) -> Iterator[Row]:
+    if isinstance(source, Mapping) and "columns" in source and "rows" in source:
+        columns = source["columns"]
+        for row in source["rows"]:
+            yield dict(zip(columns, row, strict=True))

@@ -1,0 +1,51 @@
+"""Parameters of the built-in models, apart so that listing them imports nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.api import option
+
+
+@dataclass(frozen=True)
+class RankParams:
+    """Parameters of the models that hold the best of a ranking."""
+
+    positions: int = option(20, help="names held; never more than the task allows", minimum=1, maximum=1000)
+    keep_rank: int = option(30, help="a holding is kept while it ranks this high or higher", minimum=1, maximum=1000)
+    invested: float = option(
+        0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
+    )
+    trim_above: float = option(1.5, help="a holding is cut back when it exceeds this multiple of its target weight", minimum=1.01)
+
+
+@dataclass(frozen=True)
+class EqualWeightParams:
+    """Parameters of `builtin/equal_weight`."""
+
+    positions: int = option(20, help="names held; never more than the task allows", minimum=1, maximum=1000)
+    invested: float = option(
+        0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
+    )
+    band: float = option(
+        0.25, help="relative distance from the equal weight at which a holding is rebalanced", minimum=0.01, maximum=1.0
+    )
+
+
+@dataclass(frozen=True)
+class RandomParams:
+    """Parameters of `builtin/random`."""
+
+    sell_probability: float = option(0.1, help="chance that a holding is sold at a step", minimum=0.0, maximum=1.0)
+    max_buys: int = option(3, help="most names bought at a step", minimum=0, maximum=100)
+    largest_weight: float = option(
+        0.08, help="upper end of the target weight of a buy; the lower end is a quarter of it", minimum=0.001, maximum=1.0
+    )
+
+
+@dataclass(frozen=True)
+class ChaosParams:
+    """Parameters of `builtin/chaos`."""
+
+    misbehaviour: float = option(0.65, help="chance that a reply misbehaves", minimum=0.0, maximum=1.0)
+    model_errors: float = option(0.04, help="chance that a call fails altogether", minimum=0.0, maximum=1.0)

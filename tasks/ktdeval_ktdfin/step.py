@@ -1,0 +1,272 @@
+"""One step as seen through a market view: status, returns, factors and marks, each computed once and only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.api import (
+    DAILY_LIMIT_PCT,
+    Account,
+    Board,
+    BoolArray,
+    FloatArray,
+    HarnessConfig,
+    Lens,
+    MarketSnapshot,
+    MarketView,
+    TradingConfig,
+    factor_values,
+)
+
+IntArray = npt.NDArray[np.int64]
+
+TICKS_PER_CNY = 10_000
+LOOKBACK_DAYS = 60
+AMOUNT_DAYS = 20
+PPM = 1_000_000
+
+FACTOR_NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
+MEASURE_NAMES = ("return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny")
+# Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to rounding.
+_PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What does not change within an episode.
+
+    Attributes:
+        lens: the episode's mask.
+        base_row: row of the first decision day.
+        harness, trading: the task's limits.
+        limit_ppm: [N] distance from the previous close at which trading stops, in parts per million.
+        min_buy_shares: [N] smallest buy.
+        place: [N] each asset's place in `lens.order`, the last tie-break of every ranking.
+        sector_of: [N] index into `sectors`.
+        sectors: industry names, ordered by the place of their first asset, which tells nothing about the name.
+        code_column: code -> asset column.
+    """
+
+    lens: Lens
+    base_row: int
+    harness: HarnessConfig
+    trading: TradingConfig
+    limit_ppm: IntArray
+    min_buy_shares: IntArray
+    place: IntArray
+    sector_of: IntArray
+    sectors: tuple[str, ...]
+    code_column: Mapping[str, int]
+
+    @classmethod
+    def open(cls, snapshot: MarketSnapshot, lens: Lens, base_row: int, limits: tuple[HarnessConfig, TradingConfig]) -> Stage:
+        """Prepare an episode from the static facts of a snapshot."""
+        harness, trading = limits
+        place = np.empty(len(lens.order), dtype=np.int64)
+        place[list(lens.order)] = np.arange(len(lens.order))
+        sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
+        number = {name: index for index, name in enumerate(sectors)}
+        star_shares = max(trading.star_min_shares, trading.lot_shares)
+        return cls(
+            lens=lens,
+            base_row=base_row,
+            harness=harness,
+            trading=trading,
+            limit_ppm=np.array([round(limit_stop_pct(board, trading) * PPM / 100) for board in snapshot.boards], dtype=np.int64),
+            min_buy_shares=np.array([star_shares if board is Board.STAR else trading.lot_shares for board in snapshot.boards]),
+            place=place,
+            sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
+            sectors=sectors,
+            code_column=snapshot.asset_index,
+        )
+
+
+def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
+    """Move of a day's open against the previous close at which a board's stocks stop trading, in per cent."""
+    return round(DAILY_LIMIT_PCT[board] - trading.limit_buffer_pct, 6)
+
+
+class Step:
+    """The market and the account at the close of one decision day. Research tools get it as their first argument.
+
+    Attributes:
+        stage: the episode's constants.
+        number: 0 for the first decision.
+        view: the market up to this close.
+        account: cash and positions at this close.
+    """
+
+    def __init__(self, stage: Stage, number: int, view: MarketView, account: Account) -> None:
+        self.stage = stage
+        self.number = number
+        self.view = view
+        self.account = account
+
+    @cached_property
+    def has_bar(self) -> BoolArray:
+        """[N] True where the asset traded this day."""
+        view = self.view
+        traded: BoolArray = np.isfinite(view.close[view.day]) & (view.volume[view.day] > 0)
+        return traded
+
+    @cached_property
+    def _closes(self) -> FloatArray:
+        """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an asset's first bar."""
+        history = self.view.adjusted_close
+        start = max(0, self.view.day - LOOKBACK_DAYS)
+        window = history[start:].copy()
+        missing = np.isnan(window)
+        if missing[0].any():
+            window[0, missing[0]] = _latest(history[:start, missing[0]])
+        for row in np.flatnonzero(missing[1:].any(axis=1)) + 1:
+            np.copyto(window[row], window[row - 1], where=missing[row])
+        return window
+
+    @cached_property
+    def marks_cny(self) -> FloatArray:
+        """[N] last close in today's terms, CNY a share, NaN before the first bar."""
+        close, view = self.view.close[self.view.day], self.view
+        marks: FloatArray = np.where(np.isnan(close), self._closes[-1] / view.factor[view.day], close)
+        return marks
+
+    @cached_property
+    def previous_cny(self) -> FloatArray:
+        """[N] last close before this day in today's terms, CNY a share: what today's price limits refer to."""
+        before = self._closes[-2] if len(self._closes) > 1 else np.full(len(self.view.codes), np.nan)
+        previous: FloatArray = before / self.view.factor[self.view.day]
+        return previous
+
+    @cached_property
+    def _limit_moves(self) -> tuple[BoolArray, BoolArray]:
+        known = self.has_bar & np.isfinite(self.previous_cny)
+        close, reference = _ticks(np.where(known, self.marks_cny, 0.0)), _ticks(np.where(known, self.previous_cny, 0.0))
+        limit = self.stage.limit_ppm
+        return known & (close * PPM >= reference * (PPM + limit)), known & (close * PPM <= reference * (PPM - limit))
+
+    @property
+    def limit_up(self) -> BoolArray:
+        """[N] True where the close is too near the upper price limit to buy."""
+        return self._limit_moves[0]
+
+    @property
+    def limit_down(self) -> BoolArray:
+        """[N] True where the close is too near the lower price limit to sell."""
+        return self._limit_moves[1]
+
+    @property
+    def member(self) -> BoolArray:
+        """[N] True where the asset is in the index this day."""
+        member: BoolArray = self.view.member[self.view.day]
+        return member
+
+    @cached_property
+    def candidates(self) -> BoolArray:
+        """[N] True where the asset can be bought as things stand: a member that trades and is not limit-up."""
+        buyable: BoolArray = self.member & self.has_bar & ~self.limit_up
+        return buyable
+
+    def status(self, asset: int) -> str:
+        """`trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
+        if not self.has_bar[asset]:
+            return "not_listed" if np.isnan(self.marks_cny[asset]) else "suspended"
+        if self.limit_up[asset]:
+            return "limit_up"
+        return "limit_down" if self.limit_down[asset] else "trading"
+
+    @cached_property
+    def dims(self) -> dict[str, FloatArray]:
+        """Every figure that candidates can be ranked and compared by: name -> [N], in the units that models are shown."""
+        raw = factor_values(self.view).values
+        values = {name: raw[name] * 100.0 if name in _PERCENT_FACTORS else raw[name] for name in FACTOR_NAMES}
+        values.update(self._measures())
+        return values
+
+    def _measures(self) -> dict[str, FloatArray]:
+        closes = self._closes
+        nothing = np.full(closes.shape[1], np.nan)
+        measures = {f"return_{days}d_pct": self.returns(days) * 100.0 for days in (1, 5, 20)}
+        with np.errstate(all="ignore"):
+            measures["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes, axis=0) - 1.0) * 100.0
+            amount = self.view.amount[-AMOUNT_DAYS:]
+            usable = np.isfinite(amount) & (amount > 0)
+            count = usable.sum(axis=0)
+            measures["amount_20d_cny"] = np.where(count > 0, np.where(usable, amount, 0.0).sum(axis=0) / count, nothing)
+        return measures
+
+    def returns(self, days: int) -> FloatArray:
+        """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN where the history is shorter."""
+        closes = self._closes
+        if len(closes) <= days:
+            return np.full(closes.shape[1], np.nan)
+        change: FloatArray = closes[-1] / closes[-1 - days] - 1.0
+        return change
+
+    def mark_ticks(self, asset: int) -> int:
+        """Last close in today's terms, in ticks of 1/10,000 CNY."""
+        mark = float(self.marks_cny[asset])
+        return round(mark * TICKS_PER_CNY) if mark == mark else 0
+
+    def value_fen(self, asset: int, shares: int) -> int:
+        """Value of a holding at the last close, in fen, rounded half up."""
+        return (shares * self.mark_ticks(asset) + 50) // 100
+
+    @cached_property
+    def held_fen(self) -> dict[int, int]:
+        """Asset -> value of the holding in fen, largest first; equal values in an order that no label enters."""
+        values = {asset: self.value_fen(asset, position.shares) for asset, position in self.account.positions.items()}
+        ranked = sorted(values, key=lambda asset: (-values[asset], -self.account.positions[asset].shares, self.stage.place[asset]))
+        return {asset: values[asset] for asset in ranked}
+
+    @cached_property
+    def nav_fen(self) -> int:
+        """Cash and holdings at the last closes, in fen."""
+        return self.account.cash_fen + sum(self.held_fen.values())
+
+    def benchmark_return(self, since_row: int) -> float:
+        """Simple return of the benchmark index from the close of `since_row` to this close."""
+        levels = self.view.indices[self.view.benchmark_code]
+        return float(levels[-1] / levels[since_row] - 1.0)
+
+
+def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
+    """Assets of `pool`, best first.
+
+    Args:
+        step: gives the tie-breaks after `keys`: all factor values, then the episode's shuffled order.
+        keys: [N] arrays, most important first, larger is better.
+        pool: [N] the assets to rank.
+    """
+    assets = np.flatnonzero(pool)
+    first = -keys[0][assets]
+    order = np.argsort(first)
+    if np.all(np.diff(first[order]) > 0):  # no ties, as nearly always: the other keys can't change anything
+        return [int(asset) for asset in assets[order]]
+    columns = [*keys, *(step.dims[name] for name in FACTOR_NAMES)]
+    # lexsort takes the least important key first and sorts upwards; NaN sorts last in any case.
+    order = np.lexsort((step.stage.place[assets], *(-column[assets] for column in reversed(columns))))
+    return [int(asset) for asset in assets[order]]
+
+
+def figure(value: Any, digits: int = 4) -> float | None:
+    """A number for a payload: `digits` significant digits, so that tables stay short; None where it is not defined."""
+    number = float(value)
+    return float(f"{number:.{digits}g}") if number - number == 0.0 else None
+
+
+def _latest(history: FloatArray) -> FloatArray:
+    """[N] last finite value of each column of [rows, N], NaN where there is none."""
+    if not len(history):
+        return np.full(history.shape[1], np.nan)
+    backwards = np.isfinite(history[::-1])
+    latest: FloatArray = history[::-1][backwards.argmax(axis=0), np.arange(history.shape[1])]
+    return latest
+
+
+def _ticks(cny: FloatArray) -> IntArray:
+    return np.rint(cny * TICKS_PER_CNY).astype(np.int64)

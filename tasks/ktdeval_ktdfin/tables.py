@@ -1,0 +1,204 @@
+"""Payloads shared by observations and tools: account, positions, performance, bars, candidate tables.
+
+A table is `{"columns": [...], "rows": [[...], ...]}`: column names are said once, which halves the tokens of a list of objects.
+Units are in the names: `_cny` yuan (prices per share), `_pct` per cent; weights are fractions of NAV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ktdeval.api import AssetRef, Board, DayRef, Payload, Price, SectorRef, Shares, StepRecord
+from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, figure, limit_stop_pct, ranked
+
+BAR_COLUMNS = ("day", "open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny", "return_pct")
+POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "last_close_cny", "value_cny", "weight", "member", "status")
+ORDER_COLUMNS = (
+    "stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price_cny", "cost_cny",
+)  # fmt: skip
+EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
+TODAY_COLUMNS = ("open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny")
+FEATURE_COLUMNS = ("stock_id", "board", "sector", "status", *TODAY_COLUMNS, *MEASURE_NAMES, *FACTOR_NAMES)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
+    """A table payload."""
+    return {"columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def cny(fen: int) -> float:
+    """CNY from fen."""
+    return fen / 100
+
+
+def weight(fen: int, nav_fen: int) -> float:
+    """A value as a fraction of NAV, to four decimals."""
+    return round(fen / nav_fen, 4) if nav_fen > 0 else 0.0
+
+
+def price(asset: int, value: Any) -> Payload:
+    """A price payload, null where there is none."""
+    number = float(value)
+    return Price(asset, number) if number == number else None
+
+
+def account(step: Step) -> Payload:
+    """Cash, holdings and NAV at this close."""
+    return {
+        "cash_cny": cny(step.account.cash_fen),
+        "holdings_cny": cny(step.nav_fen - step.account.cash_fen),
+        "nav_cny": cny(step.nav_fen),
+        "cash_weight": weight(step.account.cash_fen, step.nav_fen),
+        "positions_held": len(step.account.positions),
+    }
+
+
+def positions(step: Step) -> Payload:
+    """Holdings, largest first. `locked_shares` were bought this day (T+1) and can be sold from the next open on."""
+    rows = []
+    for asset, value in step.held_fen.items():
+        held = step.account.positions[asset]
+        rows.append(
+            (
+                AssetRef(asset),
+                str(step.view.boards[asset]),
+                Shares(asset, held.shares),
+                Shares(asset, held.locked),
+                price(asset, step.marks_cny[asset]),
+                cny(value),
+                weight(value, step.nav_fen),
+                bool(step.member[asset]),
+                step.status(asset),
+            )
+        )
+    return table(POSITION_COLUMNS, rows)
+
+
+def performance(step: Step) -> Payload:
+    """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
+    stage, day = step.stage, step.view.day
+    own = (step.nav_fen / (stage.trading.initial_cash_cny * 100) - 1.0) * 100.0
+    benchmark = step.benchmark_return(stage.base_row) * 100.0
+    return {
+        "portfolio_return_pct": round(own, 3),
+        "benchmark_return_pct": round(benchmark, 3),
+        "excess_return_pct": round(own - benchmark, 3),
+        "benchmark_return_1d_pct": round(step.benchmark_return(max(day - 1, 0)) * 100.0, 3),
+    }
+
+
+def constraints(stage: Stage, boards: Iterable[Board]) -> Payload:
+    """The limits of the task as numbers; the system prompt says what they mean."""
+    trading = stage.trading
+    return {
+        "max_positions": trading.max_positions,
+        "max_weight": trading.max_weight,
+        "lot_shares": trading.lot_shares,
+        "star_min_shares": trading.star_min_shares,
+        "buy_fee_bps": trading.buy_fee_bps,
+        "sell_fee_bps": trading.sell_fee_bps,
+        "min_fee_cny": trading.min_fee_cny,
+        "price_limit_pct": {str(board): limit_stop_pct(board, trading) for board in boards},
+        "min_reason_chars": stage.harness.min_reason_chars,
+    }
+
+
+def last_step(stage: Stage, record: StepRecord) -> Payload:
+    """What became of the previous step's orders. A stock_id that was no asset shows as null."""
+    payload: dict[str, Payload] = {
+        "decided_by": record["provenance"],
+        "failures": dict(record["failures"]),
+        "orders": table(ORDER_COLUMNS, (_order_row(stage, order) for order in record["orders"])),
+    }
+    if record["corporate_actions"]:
+        payload["splits_and_dividends"] = table(EVENT_COLUMNS, (_event_row(stage, event) for event in record["corporate_actions"]))
+    return payload
+
+
+def _order_row(stage: Stage, order: Any) -> Sequence[Payload]:
+    asset = stage.code_column.get(order["code"])
+    head, tail = (order["side"], order["target_weight"]), (order["status"], order["rule"])
+    if asset is None:  # what was submitted is not repeated: it may be an identity that the mask hides
+        return (None, *head, None, *tail, 0, None, 0)
+    ordered, filled = order["shares"], order["filled_shares"]
+    return (
+        AssetRef(asset),
+        *head,
+        None if ordered is None else Shares(asset, ordered),
+        *tail,
+        Shares(asset, filled),
+        Price(asset, order["price_ticks"] / TICKS_PER_CNY) if filled else None,
+        cny(order["fee_fen"]),
+    )
+
+
+def _event_row(stage: Stage, event: Any) -> Sequence[Payload]:
+    asset = stage.code_column[event["code"]]
+    return (
+        AssetRef(asset),
+        event["ratio"],
+        Shares(asset, event["shares_before"]),
+        Shares(asset, event["shares_after"]),
+        cny(event["cash_fen"]),
+    )
+
+
+def bars(step: Step, asset: int, lookback: int) -> Payload:
+    """Daily bars of one asset, oldest first; days without a bar are left out. Prices unadjusted, returns adjusted."""
+    adjusted = step.view.adjusted_close[:, asset]
+    known = np.flatnonzero(np.isfinite(adjusted))
+    first = int(np.searchsorted(known, step.view.day + 1 - lookback))
+    rows = []
+    for place in range(first, len(known)):
+        row = int(known[place])
+        change = adjusted[row] / adjusted[known[place - 1]] - 1.0 if place else np.nan
+        rows.append((DayRef(row), *_bar(step, asset, row), figure(change * 100.0)))
+    return table(BAR_COLUMNS, rows)
+
+
+def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
+    """open, high, low, close, volume, amount of one day."""
+    view = step.view
+    prices = [price(asset, field[row, asset]) for field in (view.open, view.high, view.low, view.close)]
+    volume, amount = figure(view.volume[row, asset]), figure(view.amount[row, asset])
+    return (*prices, None if volume is None else Shares(asset, volume), amount)
+
+
+def features(step: Step, assets: Iterable[int]) -> Payload:
+    """Today's bar, recent returns and all factors, one row an asset."""
+    dims = [step.dims[name] for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
+    rows = (
+        (
+            AssetRef(asset),
+            str(step.view.boards[asset]),
+            SectorRef(step.view.industries[asset]),
+            step.status(asset),
+            *_bar(step, asset, step.view.day),
+            *(figure(values[asset]) for values in dims),
+        )
+        for asset in assets
+    )
+    return table(FEATURE_COLUMNS, rows)
+
+
+def factor_union(step: Step, most: int) -> list[int]:
+    """The fixed candidate list: the union of each factor's top k, with the largest k whose union has at most `most` names.
+
+    Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too many, factors are taken in
+    their documented order until the list is full.
+    """
+    rankings = []
+    for name in FACTOR_NAMES:
+        values = step.dims[name]
+        rankings.append(ranked(step, [values], step.candidates & np.isfinite(values)))
+    chosen: dict[int, None] = {}
+    for k in range(1, max(map(len, rankings), default=0) + 1):
+        union = dict.fromkeys(asset for ranking in rankings for asset in ranking[:k])
+        if len(union) > most:
+            chosen = chosen or dict.fromkeys(list(union)[:most])
+            break
+        chosen = union
+    return sorted(chosen, key=lambda asset: step.stage.place[asset])

@@ -1,0 +1,85 @@
+"""A KTD-Fin trading task: config in, scenes and tools out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ktdeval.api import (
+    EpisodeSpec,
+    JsonValue,
+    Lens,
+    MarketSnapshot,
+    MaskConfig,
+    Tool,
+    Window,
+    content_hash,
+    to_mapping,
+    window_rows,
+)
+from ktdeval_ktdfin.config import KtdfinConfig, load_config, windows_of
+from ktdeval_ktdfin.scene import KtdfinScene, prompt_hashes
+from ktdeval_ktdfin.step import Stage
+from ktdeval_ktdfin.tools import research_tools
+
+
+class KtdfinTask:
+    """One variant: a mask, a mode, and the limits of market and harness. Implements `ktdeval.api.Task`.
+
+    Attributes:
+        name: what a user types.
+        version: of the task family.
+        mask, mode: what is hidden and what is shown.
+        harness, trading: the limits.
+        metrics: names of the metrics on the card.
+        windows, default_windows: evaluation windows.
+    """
+
+    def __init__(self, name: str, config: KtdfinConfig) -> None:
+        self.name = name
+        self.version = config.version
+        self.mask: str = config.mask
+        self.mode: str = config.mode
+        self.harness = config.harness
+        self.trading = config.trading
+        self.metrics = config.metrics
+        self.windows: Mapping[str, Window] = windows_of(config)
+        self.default_windows = config.default_windows
+        self._config = config
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """The whole config, the hashes of the prompts, and the research tools with the hashes of what a model reads of them."""
+        tools = {
+            tool.name: content_hash({"description": tool.description, "parameters": tool.parameters}) for tool in self.make_tools()
+        }
+        return {"name": self.name, **to_mapping(self._config), "prompts": prompt_hashes(self._config.mode), "tools": tools}
+
+    def make_tools(self) -> tuple[Tool, ...]:
+        """The six research tools in open_research, none in the other modes."""
+        return research_tools() if self._config.mode == "open_research" else ()
+
+    def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
+        """Open one episode.
+
+        Raises:
+            DataError: the window lies outside the snapshot.
+        """
+        start, _ = window_rows(snapshot.days, spec.window.first, spec.window.last)
+        base_row = start - 1
+        mask = MaskConfig(self._config.mask, self._config.rebase_prices)
+        lens = Lens(mask, spec.mask_seed, snapshot, base_row)
+        return KtdfinScene(self._config, lens, Stage.open(snapshot, lens, base_row, (self.harness, self.trading)))
+
+
+def make_task(name: str, config: Mapping[str, Any], where: str) -> KtdfinTask:
+    """Build a variant from its resolved config.
+
+    Args:
+        name: the variant's name.
+        config: plain values of the task file.
+        where: prefix of error messages.
+
+    Raises:
+        ConfigError: the config is not valid.
+    """
+    return KtdfinTask(name, load_config(config, where))

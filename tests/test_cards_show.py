@@ -1,0 +1,147 @@
+"""What people see of a card, and the commands that show it."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from card_cases import card
+from metric_cases import ledger, market, spec, step
+from rich.console import Console
+
+from ktdeval.cards.show import make_report, plain_text, print_card
+from ktdeval.cli.main import main
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.stats.panel import PANEL_FAMILIES
+
+
+def shown(**changes: Any) -> str:
+    return plain_text(make_report(card(**changes)))
+
+
+def idle_card() -> dict[str, Any]:
+    return card(ledgers=[ledger([step(number, 1000) for number in range(5)], 1000, spec())])
+
+
+def section(text: str, title: str) -> list[str]:
+    lines = text.splitlines()
+    start = lines.index(title) + 1
+    return lines[start : lines.index("", start)] if "" in lines[start:] else lines[start:]
+
+
+def test_the_ten_headline_metrics_stand_in_their_three_families() -> None:
+    words = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(shown(), "Metrics")]
+    expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
+    assert words[1 : 1 + len(expected)] == expected
+    assert words[1 + len(expected)] == "diagnostics"
+
+
+def test_the_benchmark_stands_beneath_the_model() -> None:
+    head, own, benchmark = section(shown(), "Against the benchmark")
+    assert head.split() == ["window", "policy", "days", "seeds", "return", "%", "excess", "%", "sharpe", "drawdown", "%"]
+    assert own.split()[:6] == ["long", "builtin/momentum", "5", "1", "+2.80", "-0.20"]
+    assert benchmark.split() == ["CSI300", "buy", "and", "hold", "5", "+3.00", "5.291", "1.98"]
+
+
+def test_labels_come_before_any_figure() -> None:
+    text = shown(seeds=(0, 1), failed={1}, limit=3)
+    assert text.splitlines()[1] == "[synthetic] [limited] [incomplete] [mask not certified]"
+    assert "the first 3 steps of each" in text
+
+
+def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:
+    text = plain_text(make_report(idle_card()))
+    assert re.search(r"^ +ece +- ", text, re.MULTILINE)
+    assert "ece is not defined: no filled order with a next open" in text
+    assert "None" not in text
+
+
+def test_failures_rejections_and_missing_episodes_are_counted() -> None:
+    text = shown(seeds=(0, 1), failed={1})
+    assert "1 of 2 finished" in text
+    assert "10 submitted: filled 5, rejected 5" in text
+    assert "price_limit 5" in text
+    assert "schema 1" in text
+    assert "missing: window long, seed 1: the model call failed" in text
+
+
+def test_several_episodes_show_median_spread_and_count() -> None:
+    head, _, first, *_ = section(shown(seeds=(0, 1, 2)), "Metrics")
+    assert head.split() == ["metric", "median", "unit", "better", "interquartile", "range", "episodes"]
+    assert first.split() == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
+
+
+def test_a_card_without_finished_episodes_can_be_shown() -> None:
+    text = shown(failed={0})
+    assert "0 of 1 finished" in text
+    assert "Against the benchmark" not in text
+
+
+def test_a_metric_outside_the_panel_is_shown_apart() -> None:
+    made = card()
+    made["metrics"]["zeal"] = {**made["metrics"]["ece"], "unit": "zeals"}
+    assert "further metrics" in plain_text(make_report(made))
+
+
+def test_control_characters_of_a_strangers_card_never_reach_the_terminal() -> None:
+    made = card()
+    made["model"]["name"] = "evil\x1b[2J\x9b31m\u202egpt"
+    made["metrics"]["ece"]["undefined"] = {"\x1b]0;title\x07": 1}
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", plain_text(make_report(made)))
+
+
+def test_columns_align_below_wide_characters() -> None:
+    made = card()
+    made["model"]["name"] = "千问"
+    own, benchmark = section(plain_text(make_report(made)), "Against the benchmark")[1:]
+    assert len(own) + 2 == len(benchmark)  # Two characters take two more cells than they count.
+
+
+def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
+    made, terminal, pipe = card(), io.StringIO(), io.StringIO()
+    print_card(made, Console(file=terminal, force_terminal=True, width=60))
+    print_card(made, Console(file=pipe, width=60))
+    assert "\x1b[" in terminal.getvalue()
+    assert pipe.getvalue() == plain_text(make_report(made))
+    assert re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue()) == pipe.getvalue()
+
+
+# -- the commands -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def card_file(tmp_path: Path) -> Path:
+    """A run folder with one card."""
+    (tmp_path / "cards").mkdir()
+    path = tmp_path / "cards" / "blinded_open_research.json"
+    path.write_text(dumps_pretty(card()))
+    return path
+
+
+def test_card_show_prints_a_card_or_the_cards_of_a_run(card_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["card", "show", "--plain", str(card_file)]) == 0
+    text = capsys.readouterr().out
+    assert text == shown()
+    assert main(["card", "show", str(card_file.parent.parent)]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_card_validate_says_yes_or_names_the_line(card_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["card", "validate", str(card_file)]) == 0
+    assert "valid (episodes: 1, metrics: 14)" in capsys.readouterr().out
+    card_file.write_text(card_file.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
+    assert main(["card", "validate", str(card_file)]) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(r"ktdeval: error: .*\.json: line \d+: rules: expected strict or paper, was 'lenient'\n", error)
+
+
+def test_a_folder_without_cards_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["card", "show", str(tmp_path)]) == 2
+    assert "no cards here" in capsys.readouterr().err
+
+
+def test_a_real_market_has_no_synthetic_label() -> None:
+    assert "synthetic" not in shown(snapshot=market(synthetic=False))

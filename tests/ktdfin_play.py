@@ -13,6 +13,7 @@ from ktdeval.harness.desk import DeskParts, StepDesk
 from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
+from ktdeval.registry import load_plugins
 from ktdeval.runner.records import step_record
 from ktdeval.trading.executor import settle
 from ktdeval.trading.tape import Tape
@@ -44,7 +45,7 @@ class Play:
         lens = self.scene.lens
         form, guard = ActionForm(task.harness, lens), LeakGuard(lens, market)
         self.model = model
-        tools, params = task.make_tools(), CallParams()
+        tools, params = load_plugins().tools(task.tools), CallParams()
         self.parts = DeskParts(model, lens, guard, tools, form, task.harness, params, seed)
         self.tape = Tape.from_snapshot(market, task.trading)
         self.account = Account(task.trading.initial_cash_cny * 100, {})

@@ -18,10 +18,10 @@ from ktdeval.trading.executor import execute
 from ktdeval.trading.tape import Tape
 from ktdeval.trading.types import Account, Order, Position
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
-from ktdeval_ktdfin.tools import Dim, SignedDim, research_tools
+from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
 
 MARKET = small_market()
-TOOLS = {tool.name: tool for tool in research_tools()}
+TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}
 TASKS = {mask: load_plugins().make_task(f"{mask}_open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")}
 ACCOUNT = Account(50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Position(300)})
 STEP = 4
@@ -64,10 +64,10 @@ def every_call(lens: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_the_six_tools_are_offered_in_open_research_only() -> None:
-    assert [tool.name for tool in TASKS["blinded"].make_tools()] == [
+    assert list(TASKS["blinded"].tools) == [
         "get_market_context", "screen_candidates", "get_stock_snapshot", "compare_candidates", "portfolio_state", "risk_check",
     ]  # fmt: skip
-    assert load_plugins().make_task("blinded_fixed_candidate").make_tools() == ()
+    assert load_plugins().make_task("blinded_fixed_candidate").tools == ()
 
 
 def test_the_figures_are_the_attributions_factors_by_name() -> None:

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import PluginError
 from ktdeval.masking.render import render_json, render_number
@@ -70,5 +69,5 @@ def test_json_is_compact_and_keeps_the_order_of_keys_and_chinese():
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {1, 2}}, [b"bytes"], np.datetime64("2024-01-02")])
 def test_what_is_no_json_value_is_refused_by_type(value):
-    with pytest.raises(PluginError, match="type int|set|bytes|datetime64"):
+    with pytest.raises(PluginError, match=r"type int|set|bytes|datetime64"):
         render_json(value)

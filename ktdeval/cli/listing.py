@@ -32,8 +32,11 @@ def tasks(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None)
 @config_option("plugin")
 def show(name: str, as_json: bool, plugin: tuple[str, ...] | None) -> None:
     """Print a task's resolved config, with its data card and its sources."""
+    from ktdeval.runner.task import describe_task
+
     plugins = open_plugins(plugin or ())
-    description = {"name": name, "plugin": plugins.owner("tasks", name), **plugins.make_task(name).describe()}
+    task = plugins.make_task(name)
+    description = {"plugin": plugins.owner("tasks", name), **describe_task(task, plugins.tools(task.tools))}
     if as_json:
         _print_json(description)
     else:

@@ -246,5 +246,7 @@ def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
 def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Span]:
     for parts in names:
         spelled = r"[\W_]{0,3}".join(parts)
-        for match in re.finditer(rf"(?<![A-Za-z0-9]){spelled}(?![A-Za-z0-9])", text, re.IGNORECASE):
+        no_letter, no_digit = "[A-Za-z]", "[0-9]"
+        before, after = (no_letter if part.isalpha() else no_digit for part in (parts[0], parts[-1]))
+        for match in re.finditer(rf"(?<!{before}){spelled}(?!{after})", text, re.IGNORECASE):
             yield match.span()

@@ -14,6 +14,7 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Agent, Decision, Observation
 from ktdeval.harness.desk import DeskParts, StepDesk
 from ktdeval.harness.messages import CallParams, Model
+from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
@@ -35,6 +36,7 @@ class EpisodeContext:
     """What an episode runs in. `stop` is looked at between steps."""
 
     task: Task
+    tools: tuple[Tool, ...]
     snapshot: MarketSnapshot
     tape: Tape
     model: Model
@@ -119,7 +121,7 @@ class _Episode:
             model=context.model,
             lens=lens,
             guard=LeakGuard(lens, context.snapshot),
-            tools=context.task.make_tools(),
+            tools=context.tools,
             form=ActionForm(context.task.harness, lens),
             harness=context.task.harness,
             params=CallParams(**spec.call),

@@ -15,7 +15,7 @@ from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner.spec import EpisodeSpec, Window
-from ktdeval.runner.task import Task
+from ktdeval.runner.task import Task, describe_task
 
 _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
@@ -46,7 +46,7 @@ def make_plan(config: RunConfig, plugins: Plugins, snapshot: MarketSnapshot) -> 
     plugins.make_agent(config.agent, config.agent_args)
     specs = []
     for task in tasks.values():
-        task_hash = content_hash(task.describe())
+        task_hash = content_hash(describe_task(task, plugins.tools(task.tools)))
         for window in choose_windows(task, config.windows):
             window_rows(snapshot.days, window.first, window.last)
             specs += [

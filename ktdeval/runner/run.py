@@ -99,6 +99,7 @@ def _executor(run: PreparedRun, stop: threading.Event) -> Callable[[EpisodeSpec]
     """What a backend calls for each spec; everything that episodes share is made once, here."""
     model: Model = run.plugins.make_model(run.config.model, run.config.model_args)
     tapes = {config: Tape.from_snapshot(run.snapshot, config) for config in {task.trading for task in run.plan.tasks.values()}}
+    tools = {name: run.plugins.tools(task.tools) for name, task in run.plan.tasks.items()}
     emit_lock = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -108,7 +109,9 @@ def _executor(run: PreparedRun, stop: threading.Event) -> Callable[[EpisodeSpec]
     def execute(spec: EpisodeSpec) -> EpisodeOutcome:
         task = run.plan.tasks[spec.task]
         agent = run.plugins.make_agent(spec.agent, spec.agent_args)
-        return run_episode(spec, EpisodeContext(task, run.snapshot, tapes[task.trading], model, agent, run.folder, emit, stop))
+        tape = tapes[task.trading]
+        context = EpisodeContext(task, tools[task.name], run.snapshot, tape, model, agent, run.folder, emit, stop)
+        return run_episode(spec, context)
 
     return execute
 

@@ -17,7 +17,7 @@ from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.environment import describe_environment
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.runner.store import RunFolder
-from ktdeval.runner.task import Task
+from ktdeval.runner.task import Task, describe_task
 from ktdeval.stats.metric import RuleSet
 
 
@@ -41,7 +41,7 @@ def make_card(
     complete = [spec for spec in specs if folder.is_complete(spec)]
     if not complete:
         raise StoreError(f"{folder.path}: no episode of {task.name} is complete; run it again to resume")
-    task_json = task.describe()
+    task_json = describe_task(task, plugins.tools(task.tools))
     if content_hash(task_json) != complete[0].task_hash:
         raise StoreError(
             f"{folder.path}: {task.name} ran as version {complete[0].task_version} ({complete[0].task_hash[:12]}), "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ktdeval.harness.agent import Observation
 from ktdeval.harness.config import HarnessConfig
 from ktdeval.harness.tools import Tool
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketView
 from ktdeval.masking.lens import Lens
 from ktdeval.runner.spec import EpisodeSpec, Window
@@ -32,12 +32,13 @@ class Scene(Protocol):
 
 
 class Task(Protocol):
-    """A trading task variant."""
+    """A trading task variant. `tools` are names that the `ktdeval_tools` hook gives, in the order offered."""
 
     name: str
     version: str
     mask: str
     mode: str
+    tools: tuple[str, ...]
     harness: HarnessConfig
     trading: TradingConfig
     metrics: tuple[str, ...]
@@ -50,10 +51,19 @@ class Task(Protocol):
         """
         ...
 
-    def make_tools(self) -> tuple[Tool, ...]:
-        """The research tools of this mode, in the order offered."""
-        ...
-
     def scene(self, spec: EpisodeSpec, snapshot: Any) -> Scene:
         """Open one episode on a MarketSnapshot."""
         ...
+
+
+def describe_task(task: Task, tools: Sequence[Tool]) -> dict[str, JsonValue]:
+    """All of a task that can change an outcome: its own description, and the texts of its tools by their hashes.
+
+    `ktdeval tasks show` prints it; its hash goes into every spec and onto the card.
+
+    Args:
+        task: the task.
+        tools: the tools that `task.tools` names.
+    """
+    texts = {tool.name: content_hash({"description": tool.description, "parameters": tool.parameters}) for tool in tools}
+    return {**task.describe(), "tool_texts": texts}

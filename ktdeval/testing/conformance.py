@@ -233,9 +233,8 @@ def _check_declaration(task: Task) -> None:
     for window in task.windows.values():
         np.datetime64(window.first, "D"), np.datetime64(window.last, "D")
         _expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
-    tools = [tool.name for tool in task.make_tools()]
-    _expect(len(set(tools)) == len(tools), f"task {name}: two tools of one name")
-    _expect("submit_action" not in tools, f"task {name}: submit_action is the harness's own tool")
+    _expect(len(set(task.tools)) == len(task.tools), f"task {name}: names a tool twice")
+    _expect("submit_action" not in task.tools, f"task {name}: submit_action is the harness's own tool")
 
 
 def _observe(task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, step: int) -> tuple[str, str]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.api import Spec, hookimpl, task_specs
+from ktdeval.api import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ktdeval.api import Task
+    from ktdeval.api import Task, Tool
+
+_TOOLS = {
+    "get_market_context": "Indices, breadth and the tone of industries",
+    "screen_candidates": "Tradable stocks ranked by factors",
+    "get_stock_snapshot": "Bars, factors and previous close of one stock",
+    "compare_candidates": "Chosen figures of several stocks side by side",
+    "portfolio_state": "Holdings, cash and T+1 locks",
+    "risk_check": "Target weights against the rules",
+}
 
 
 def _make_task(name: str, config: Mapping[str, Any], where: str) -> Task:
@@ -22,4 +31,18 @@ def _make_task(name: str, config: Mapping[str, Any], where: str) -> Task:
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Twelve tasks: four masks times three modes."""
-    return task_specs(Path(__file__).with_name("ktdfin.yaml"), _make_task)
+    from ktdeval.api import task_specs
+
+    return task_specs(f"{__path__[0]}/ktdfin.yaml", _make_task)
+
+
+def _make_tool(name: str) -> Tool:
+    from ktdeval_ktdfin.tools import research_tool
+
+    return research_tool(name)
+
+
+@hookimpl
+def ktdeval_tools() -> Sequence[Spec]:
+    """Six read-only research tools over the step of a KTD-Fin scene."""
+    return [Spec(name, partial(_make_tool, name), summary) for name, summary in _TOOLS.items()]

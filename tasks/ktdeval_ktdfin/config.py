@@ -41,6 +41,7 @@ class KtdfinConfig:
     mode: Mode = option(help="what the model is shown: labels only, a candidate table, or six research tools")
     windows: dict[str, WindowDates] = option(help="evaluation windows by name")
     default_windows: tuple[str, ...] = option(help="windows used when the user names none")
+    tools: tuple[str, ...] = option((), help="research tools by name, in the order offered; open_research only")
     rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
     harness: HarnessConfig = option(HarnessConfig(), help="budgets of a step")
     trading: TradingConfig = option(TradingConfig(), help="costs, lots and limits")
@@ -63,6 +64,8 @@ def load_config(config: Mapping[str, Any], where: str) -> KtdfinConfig:
     for name, window in built.windows.items():
         if _day(window.first, f"{where}: windows.{name}.first") > _day(window.last, f"{where}: windows.{name}.last"):
             raise ConfigError(f"{where}: windows.{name}: ends before it begins; swap the dates")
+    if bool(built.tools) != (built.mode == "open_research"):
+        raise ConfigError(f"{where}: tools: mode {built.mode} has {'research tools; name some' if not built.tools else 'none'}")
     if not built.default_windows:
         raise ConfigError(f"{where}: default_windows: name at least one window")
     for name in built.default_windows:

@@ -11,16 +11,13 @@ from ktdeval.api import (
     Lens,
     MarketSnapshot,
     MaskConfig,
-    Tool,
     Window,
-    content_hash,
     to_mapping,
     window_rows,
 )
 from ktdeval_ktdfin.config import KtdfinConfig, load_config, windows_of
 from ktdeval_ktdfin.scene import KtdfinScene, prompt_hashes
 from ktdeval_ktdfin.step import Stage
-from ktdeval_ktdfin.tools import research_tools
 
 
 class KtdfinTask:
@@ -30,6 +27,7 @@ class KtdfinTask:
         name: what a user types.
         version: of the task family.
         mask, mode: what is hidden and what is shown.
+        tools: names of the research tools, in the order offered; none outside open_research.
         harness, trading: the limits.
         metrics: names of the metrics on the card.
         windows, default_windows: evaluation windows.
@@ -40,6 +38,7 @@ class KtdfinTask:
         self.version = config.version
         self.mask: str = config.mask
         self.mode: str = config.mode
+        self.tools = config.tools
         self.harness = config.harness
         self.trading = config.trading
         self.metrics = config.metrics
@@ -48,15 +47,8 @@ class KtdfinTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """The whole config, the hashes of the prompts, and the research tools with the hashes of what a model reads of them."""
-        tools = {
-            tool.name: content_hash({"description": tool.description, "parameters": tool.parameters}) for tool in self.make_tools()
-        }
-        return {"name": self.name, **to_mapping(self._config), "prompts": prompt_hashes(self._config.mode), "tools": tools}
-
-    def make_tools(self) -> tuple[Tool, ...]:
-        """The six research tools in open_research, none in the other modes."""
-        return research_tools() if self._config.mode == "open_research" else ()
+        """The whole config, and the hashes of the prompts."""
+        return {"name": self.name, **to_mapping(self._config), "prompts": prompt_hashes(self._config.mode)}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode.

@@ -152,14 +152,15 @@ def risk_check(
     return check_plan(step, target_weights)
 
 
-_RESEARCH_TOOLS = (
+_FUNCTIONS = (
     get_market_context, screen_candidates, get_stock_snapshot, compare_candidates, portfolio_state, risk_check,
 )  # fmt: skip
+_BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
-def research_tools() -> tuple[Tool, ...]:
-    """The six tools, in the order offered. Their schemas come from the signatures above."""
-    return tuple(tool(function) for function in _RESEARCH_TOOLS)
+def research_tool(name: str) -> Tool:
+    """One of the six tools. Its schema comes from the function's signature."""
+    return tool(_BY_NAME[name])
 
 
 def _percentile_ranks(values: FloatArray) -> FloatArray:

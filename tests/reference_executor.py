@@ -156,10 +156,12 @@ def overnight(book: Book, market: list[Asset], day: int) -> None:
             continue
         before = held_shares(book, number)
         after = int((before * ratio).to_integral_value(ROUND_FLOOR))
-        old_price, new_price = mark_at_close(asset, day - 1), reference_price(asset, day)
+        old_price, mark = mark_at_close(asset, day - 1), reference_price(asset, day)
         assert old_price is not None
-        assert new_price is not None
-        paid = fen(before * old_price) - fen(after * new_price)
+        assert mark is not None
+        # Worth at the ex-price itself; only where nothing trades that is the mark, which has whole ticks.
+        worth = after * old_price / ratio if trades(asset, day) else after * mark
+        paid = fen(before * old_price) - fen(worth)
         book.cash += paid
         book.paid_in_lieu += paid
         book.parcels[number] = [Parcel(after, day - 1)]

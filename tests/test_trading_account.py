@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -45,11 +47,16 @@ def test_a_split_doubles_the_shares_and_pays_nothing() -> None:
 
 
 def test_a_dividend_is_reinvested_at_the_ex_price_and_the_fraction_is_paid() -> None:
-    # 1,000 shares at 10.00, ratio 1.0309: 1,030 shares at 9.7002 (down from 9.70026…) = 9,991.21; 8.79 in cash.
+    # 1,000 shares at 10.00, ratio 1.0309: 1,030 shares at 9.700262… = 9,991.27; 8.73 in cash, 0.9 of a share.
     opened, changes = open_day(Account(0, {0: Position(1_000)}), day_with(change(100_000, 1_030_900_000)))
     assert opened.positions == {0: Position(1_030)}
-    assert changes == [CorporateAction(0, 1.0309, 1_000, 1_030, 879)]
-    assert opened.cash_fen == 879
+    assert changes == [CorporateAction(0, 1.0309, 1_000, 1_030, 873)]
+    assert opened.cash_fen == 873
+
+
+def test_a_split_whose_ex_price_is_no_whole_tick_pays_nothing() -> None:
+    opened, _ = open_day(Account(0, {0: Position(10_000)}), day_with(change(100_000, 3_000_000_000)))
+    assert opened == Account(0, {0: Position(30_000)})
 
 
 def test_a_holding_scaled_below_one_share_becomes_cash() -> None:
@@ -75,9 +82,10 @@ def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, rati
     events = change(previous, ratio_ppb)
     opened, changes = open_day(Account(0, {0: Position(shares)}), day_with(events))
     after = opened.positions.get(0, Position(0)).shares
-    assert value_fen(shares, previous) == value_fen(after, events[0].ex_ticks) + opened.cash_fen
+    ratio = Fraction(ratio_ppb, 10**9)
+    assert after == floor(shares * ratio)
     assert opened.cash_fen >= 0
-    assert after == shares * ratio_ppb // 10**9
+    assert abs(Fraction(shares * previous, 100) - after * Fraction(previous, 100) / ratio - opened.cash_fen) <= 1
     assert [action.cash_fen for action in changes] == [opened.cash_fen]
 
 
@@ -118,10 +126,16 @@ def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(sha
         held = {asset: Position(int(chance.integers(1, 500)) * 100) for asset in events}
         before = days.day(row - 1)
         opened, changes = open_day(Account(0, held), days.day(row))
-        ex_prices = {asset: event.ex_ticks for asset, event in events.items()}
-        value = sum(value_fen(position.shares, ex_prices[asset]) for asset, position in opened.positions.items())
-        assert value + opened.cash_fen == holdings_fen(held, before.close_ticks)
-        # What is paid is less than one share and one tick a share: nobody is forced out of a holding.
-        assert all(action.cash_fen * 100 <= before.close_ticks[action.asset] + action.shares_after + 100 for action in changes)
+        for action in changes:
+            assert opened.positions[action.asset].shares == action.shares_after
+            if days.tradable[row, action.asset]:
+                value = action.shares_after * Fraction(before.close_ticks[action.asset], 100) / Fraction(action.ratio)
+            else:
+                value = Fraction(value_fen(action.shares_after, days.day(row).close_ticks[action.asset]))
+            worth = value_fen(action.shares_before, before.close_ticks[action.asset])
+            assert abs(value + action.cash_fen - worth) <= 1
+            # What is paid is less than one share: nobody is forced out of a holding.
+            lost_ticks = 0 if days.tradable[row, action.asset] else action.shares_after
+            assert action.cash_fen * 100 <= before.close_ticks[action.asset] + lost_ticks + 100
         seen += len(changes)
     assert seen > 1_800

@@ -1,12 +1,13 @@
 """What an account is worth, and what happens to it overnight: T+1 locks open, factor changes scale holdings.
 
 A factor change (split, bonus, dividend) by ratio q turns `s` shares into `floor(s * q)` shares, with q in parts per billion.
-What is left of the value before - the fraction of a share, and the rounding of the ex-price to a tick - is paid in cash:
+What is left of the value before, the fraction of a share, is paid in cash:
 
-    value_fen(s, previous mark) == value_fen(shares after, ex-price) + cash_fen        exactly, and cash_fen >= 0
+    value_fen(s, previous mark) == ex_value_fen(shares after) + cash_fen        exactly, and cash_fen >= 0
 
-so a dividend is reinvested at the ex-price, a split changes nothing, and neither makes nor loses a fen. Odd lots come
-only from this; a suspended holding is scaled on the day of the change as any other.
+so a dividend is reinvested at the ex-price, a split changes nothing, and neither makes nor loses a fen. The ex-price is the
+previous mark over q, not rounded to a tick: on some thousand shares a part of a tick is more than a fen. Only a holding that
+does not trade that day, which stays marked at a whole tick, is scaled at that mark. Odd lots come only from this.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ktdeval.trading.config import TradingConfig
-from ktdeval.trading.tape import PPB, TradingDay
+from ktdeval.trading.tape import PPB, FactorEvent, TradingDay
 from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, CorporateAction, Outcome, Position
 
 _HALF_FEN = TICKS_PER_FEN // 2
@@ -75,6 +76,20 @@ def nav_fen(account: Account, ticks: Sequence[int]) -> int:
     return account.cash_fen + holdings_fen(account.positions, ticks)
 
 
+def ex_value_fen(shares: int, event: FactorEvent, trades: bool) -> int:
+    """Worth of the shares after a factor change at the ex-price, in fen, halves up.
+
+    Args:
+        shares: shares after the change.
+        event: the change.
+        trades: whether the asset trades that day; if not, its mark in whole ticks is the ex-price.
+    """
+    if not trades:
+        return value_fen(shares, event.ex_ticks)
+    parts = event.ratio_ppb * TICKS_PER_FEN
+    return (2 * shares * event.previous_ticks * PPB + parts) // (2 * parts)
+
+
 def open_day(account: Account, day: TradingDay) -> tuple[Account, list[CorporateAction]]:
     """Carry an account from the previous close to the open of `day`.
 
@@ -89,7 +104,7 @@ def open_day(account: Account, day: TradingDay) -> tuple[Account, list[Corporate
         event = day.events[asset]
         before = positions[asset].shares
         after = before * event.ratio_ppb // PPB
-        paid = value_fen(before, event.previous_ticks) - value_fen(after, event.ex_ticks)
+        paid = value_fen(before, event.previous_ticks) - ex_value_fen(after, event, bool(day.tradable[asset]))
         corporate_actions.append(CorporateAction(asset, event.ratio_ppb / PPB, before, after, paid))
         cash += paid
         if after:

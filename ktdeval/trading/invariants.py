@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.account import Settlement, value_fen
+from ktdeval.trading.account import Settlement, ex_value_fen, value_fen
 from ktdeval.trading.tape import TradingDay
 from ktdeval.trading.types import TICKS_PER_FEN
 
@@ -56,7 +56,8 @@ def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, i
         before = value_fen(change.shares_before, event.previous_ticks)
         if shares[change.asset] != change.shares_before or change.cash_fen < 0:
             _fail(day, f"the factor change of asset {change.asset} starts from another holding or takes cash")
-        if before != value_fen(change.shares_after, event.ex_ticks) + change.cash_fen:
+        after = ex_value_fen(change.shares_after, event, bool(day.tradable[change.asset]))
+        if before != after + change.cash_fen:
             _fail(day, f"the factor change of asset {change.asset} makes or loses money")
         shares[change.asset] = change.shares_after
         cash += change.cash_fen

@@ -43,7 +43,8 @@ class FactorEvent(NamedTuple):
     Attributes:
         ratio_ppb: today's factor over the previous day's, in parts per billion.
         previous_ticks: the mark at the previous close, in that day's terms.
-        ex_ticks: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick.
+        ex_ticks: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick. It is the
+            reference price of the day's limits, and the mark where nothing trades.
     """
 
     ratio_ppb: int
@@ -174,8 +175,8 @@ def price_ticks(prices: FloatArray) -> IntArray:
 def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
     """A price of the previous day in today's terms, rounded down to a tick.
 
-    Down, because then the shares after a factor change are never worth more than the shares before, so that the cash in
-    lieu is never negative.
+    Down, because then a suspended holding is never worth more after a factor change than before, so that the cash in lieu
+    is never negative.
     """
     return previous_ticks * PPB // ratio_ppb
 

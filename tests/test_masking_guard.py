@@ -1,12 +1,14 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, guard_of, lens_of
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.lens import MASK_KINDS
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Price, SectorRef, Shares
 from ktdeval.masking.render import render_json
 
@@ -78,13 +80,13 @@ DATES = [
 HARMLESS = [
     "", "asset_0042", "asset_2024", "sector_07", "day_+12", "day_-20", "day_+2024", "day_-2001", "asset_0600 519", "asset_0025 55",
     "T+1", "52-week", "5/10/20-day averages", "20/60-day", "MOM_12_1, RV_60 and HIGH_52W", "9.5 % (main board), 19.5 %",
-    "1,000,000", "you may buy up to 5 names", "May I sell?", "may 10 orders", "they march on 5 fronts", "sat down", "the sun", "mar the result",
-    "5 decimals", "secondly", "augment", "octave", "second quarter", "Q1", "h1", "yearly",
+    "1,000,000", "you may buy up to 5 names", "May I sell?", "may 10 orders", "they march on 5 fronts", "sat down", "the sun",
+    "mar the result", "5 decimals", "secondly", "augment", "octave", "second quarter", "Q1", "h1", "yearly",
     "2000 shares", "2024 shares", "buy 2000 of it", "at most 2010", "CNY 2024", "price=2024", "2024 CNY", "2015 tokens",
-    "CNY 600519", "¥600519", "600519 yuan", "600518", "123456", "1,600,519", "600,519", "[600,519]", '{"a":600,"b":519}', "600.519",
+    "CNY 600519", "¥600519", "600519 yuan", "123456", "1,600,519", "600,519", "[600,519]", '{"a":600,"b":519}', "600.519",
     "6.00519e5", "1.600519e6", "12.2024", "2024.5", "0.2024", "1.2024e5", "-2024.0", "2e7", "20.5", "300-751",
     "main, star, chinext and bse boards", "sh", "SZ", "unknown", "3个月", "一周一次", "两周", "每月", "10年",
-    "你可以买入候选股票。", "'20 names'", "top 20", "step 12 of 43", "n/a", "…", "±9.5 %", "naïve", "#1", "\\n\\n", "1/20 of NAV", "2:1",
+    "你可以买入候选股票。", "'20 names'", "top 20", "step 12 of 43", "n/a", "…", "±9.5 %", "naïve", "#1", "\\n\\n", "1/20 of NAV",
 ]  # fmt: skip
 
 
@@ -114,8 +116,8 @@ def test_a_foreign_code_is_found_by_its_exchange(code):
 
 
 SPELLED_NAMES = [
-    "平安银行", "平安\u200b银行", "平 安 银 行", "买入平安银行。", "万科Ａ", "万科A", "万科", "ＴＣＬ科技", "tcl科技", "TCL 科技", "五粮甲",
-    "五 粮 甲", "五·粮·甲", "*ST海甲", "海甲", r"\u5e73\u5b89\u94f6\u884c", "银行", "白酒板块", "半导体", "全国地产",
+    "平安银行", "平安\u200b银行", "平 安 银 行", "买入平安银行。", "万科Ａ", "万科A", "万科", "ＴＣＬ科技", "tcl科技", "TCL 科技",
+    "五粮甲", "五 粮 甲", "五·粮·甲", "*ST海甲", "海甲", r"\u5e73\u5b89\u94f6\u884c", "银行", "白酒板块", "半导体", "全国地产",
     "Ocean Blue Brewery", "OCEAN BLUE BREWERY", "ocean-blue_brewery", "OceanBlueBrewery", "Ocean\u00a0Blue\u2002Brewery",
     "Ｏｃｅａｎ Blue Brewery", "Lunthra Veskol 12", "lunthra veskol", "LunthraVeskol12", "Quillmark", "QUILLMARK's",
     "(quillmark)", r"\nQuillmark\n", "Quill\u00admark", "Quіllmark", "White Spirits", "white-spirits", "grevix works",
@@ -165,6 +167,15 @@ def test_long_prose_in_english_and_chinese_passes(kind):
     chinese = "你管理一个指数成份股的投资组合。订单在收盘后决定,次日开盘成交,先卖后买。最多持有20只股票,每只不超过净值的10%。"
     GUARDS[kind].check(english * 5)
     GUARDS[kind].check(chinese * 5)
+
+
+def test_a_visible_name_that_reads_like_a_date_is_none():
+    names = ("April Foods", "二〇二四年置业", *MARKET.names[2:])
+    market = replace(MARKET, names=names)
+    guard = LeakGuard(Lens(MaskConfig("date_blind"), 1, market, BASE_ROW), market)
+    guard.check('{"name":"April Foods","other":"二〇二四年置业"}')
+    with pytest.raises(LeakError, match="calendar date at characters 16…21"):
+        guard.check("April Foods, in April 2, fell"[:21] + "?")
 
 
 # --- properties
@@ -283,6 +294,19 @@ def test_only_the_identity_is_withheld():
     guard = GUARDS["blinded"]
     assert guard.redact("Sell 600519.SH, it fell on 2024-01-02!") == "Sell [withheld], it fell on [withheld]!"
     assert guard.redact("平安银行 and Quillmark (6０0-519)") == "[withheld] and [withheld] ([withheld])"
+
+
+def test_a_model_may_not_be_shown_its_guess_at_another_stock_either():
+    guard = GUARDS["blinded"]
+    assert guard.redact("This looks like 601318 or ６00036.") == "This looks like [withheld] or [withheld]."
+    assert guard.redact_json('{"stock_id":"300059"}') == '{"stock_id":"[withheld]"}'
+    assert GUARDS["date_blind"].redact("like 601318") == "like 601318"
+
+
+@pytest.mark.parametrize("text", ["601318", "CNY 600000", "600000 shares", "at most 300000", "cash: 600000", "123456", "1.601318"])
+def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak(text):
+    GUARDS["blinded"].check(text)
+    assert text == "601318" or GUARDS["blinded"].redact(text) == text
 
 
 def test_text_without_identities_is_returned_as_it_is():

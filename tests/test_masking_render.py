@@ -11,6 +11,7 @@ from ktdeval.masking.render import render_json, render_number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 numbers = finite | st.integers() | st.integers(-(10**12), 10**12) | st.floats(-1e7, 1e7) | st.integers(1980, 2050)
+numbers |= st.floats(99_990, 100_010) | st.floats(1989, 2041)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,8 @@ def _problems(errors: list[ValidationError]) -> list[dict[str, str]]:
     """Path and rule of each error, once; nothing of what the model wrote."""
     problems: list[dict[str, str]] = []
     for error in errors:
+        if error.validator == "oneOf" and not isinstance(error.instance, dict):
+            continue  # already said to be of the wrong type
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
         rule = _RULES.get(error.validator, _of_schema)
         problem = {"at": path.lstrip(".") or "(whole)", "rule": rule(error)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ktdeval.errors import ModelError
@@ -14,7 +15,7 @@ from ktdeval.harness.config import HarnessConfig
 from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.text import encodable
 from ktdeval.harness.tools import Tool, call
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
@@ -34,7 +35,7 @@ class DeskParts:
         form: the submission form of that mask.
         harness: budgets of a step.
         params: sampling and transport parameters of every call; their seed is replaced.
-        seed: the episode's seed; each call's seed derives from it, the step and the number of the call.
+        seed: seed of the episode's model calls; each call's own derives from it, the step and the number of the call.
     """
 
     model: Model
@@ -45,6 +46,21 @@ class DeskParts:
     harness: HarnessConfig
     params: CallParams
     seed: int
+
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The research tools as offered to a model: the same objects at every step."""
+        return tuple(tool.spec for tool in self.tools)
+
+    @cached_property
+    def cleared_specs(self) -> dict[str, ToolSpec]:
+        """Tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in its place."""
+        return {}
+
+    @cached_property
+    def cleared_prompts(self) -> set[str]:
+        """System prompts that the leak guard has let pass: they come again at every step."""
+        return set()
 
 
 class StepDesk:
@@ -65,9 +81,8 @@ class StepDesk:
         self._step = step
         self._context = context
         self._tools = {tool.name: tool for tool in parts.tools}
-        self._specs = tuple(tool.spec for tool in parts.tools)
         self._cleared: dict[Message, Message] = {}
-        self._cleared_tools: set[str] = set()
+        self._cleared_ids: dict[str, str] = {}
         self._budget = parts.harness.max_tool_calls
         self._calls = 0
         self._previous: tuple[Message, ...] = ()
@@ -84,7 +99,7 @@ class StepDesk:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """Research tools of this mode; empty where the mode has none."""
-        return self._specs
+        return self._parts.specs
 
     @property
     def submit_tool(self) -> ToolSpec:
@@ -129,8 +144,7 @@ class StepDesk:
         self.counts.usage += reply.usage
         if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
             self.counts.fail(failure)
-        guard = self._parts.guard
-        return replace(reply, content=guard.redact(reply.content), reasoning=guard.redact(reply.reasoning))
+        return replace(reply, content=self._withhold(reply.content), reasoning=self._withhold(reply.reasoning))
 
     def call_tool(self, call_: ToolCall) -> ToolResult:
         """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""
@@ -193,10 +207,11 @@ class StepDesk:
         return ToolResult(self._parts.lens.render_text(payload), kind)
 
     def _clear_tool(self, spec: ToolSpec) -> None:
+        if self._parts.cleared_specs.get(spec.name) == spec:
+            return
         text = dumps_canonical([spec.name, spec.description, spec.parameters])
-        if text not in self._cleared_tools:
-            self._parts.guard.check(text, "the description of a tool")
-            self._cleared_tools.add(text)
+        self._parts.guard.check(text, "the description of a tool")
+        self._parts.cleared_specs[spec.name] = ToolSpec(*loads_strict(text))
 
     def _clear(self, message: Message) -> Message:
         """The message as it may leave: checked, or, if it is the model's own, redacted. Each is looked at once."""
@@ -204,17 +219,37 @@ class StepDesk:
         if cleared is None:
             if message.role == "assistant":
                 calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-                cleared = replace(message, content=self._parts.guard.redact(message.content), tool_calls=calls)
+                cleared = replace(message, content=self._withhold(message.content), tool_calls=calls)
             else:
-                self._parts.guard.check(message.content, f"a {message.role} message")
+                self._check(message)
                 cleared = message
+                if message.tool_call_id is not None:
+                    cleared = replace(message, tool_call_id=self._clear_id(message.tool_call_id))
             self._cleared[message] = cleared
         return cleared
 
+    def _check(self, message: Message) -> None:
+        if message.role == "system" and message.content in self._parts.cleared_prompts:
+            return
+        self._parts.guard.check(message.content, f"a {message.role} message")
+        if message.role == "system":
+            self._parts.cleared_prompts.add(message.content)
+
+    def _withhold(self, text: str) -> str:
+        return self._parts.guard.redact(text) if text else ""
+
     def _clear_call(self, call_: ToolCall) -> ToolCall:
-        guard = self._parts.guard
-        name = call_.name if guard.redact(call_.name) == call_.name else "withheld"
-        return replace(call_, name=name, arguments=guard.redact_json(call_.arguments))
+        own = call_.name in self._tools or call_.name == self.submit_tool.name
+        name = call_.name if own or self._withhold(call_.name) == call_.name else "withheld"
+        arguments = self._parts.guard.redact_json(call_.arguments)
+        return replace(call_, id=self._clear_id(call_.id), name=name, arguments=arguments)
+
+    def _clear_id(self, text: str) -> str:
+        """The id of a call, which its answer repeats: as the model gave it, or a plain one where it holds an identity."""
+        if text not in self._cleared_ids:
+            is_clean = self._withhold(text) == text
+            self._cleared_ids[text] = text if is_clean else f"call_{len(self._cleared_ids)}_withheld"
+        return self._cleared_ids[text]
 
     def _exchange(self, sent: ModelRequest) -> dict[str, JsonValue]:
         kept = _common_prefix(self._previous, sent.messages)

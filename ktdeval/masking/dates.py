@@ -123,7 +123,7 @@ _CHINESE: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 _UNIT_AFTER = re.compile(
     r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?|char(?:acter)?s?|bytes?|days?"
-    r"|sessions?|steps?|rows?|points?|times|x|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
+    r"|sessions?|steps?|rows?|points?|times|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
     re.IGNORECASE,
 )
 _MONEY_AFTER = re.compile(r" ?(?:cny|rmb|yuan|usd|fen|元)(?![a-z])", re.IGNORECASE)
@@ -160,7 +160,8 @@ def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
 
 
 def _years(text: str, shape: Shape) -> Iterator[Span]:
-    for hint in (b"x20", b"x199", b"e20", b"e199", b".20", b".199"):
+    dotted = (b".20", b".199") if b".0.0000" in shape.runs or b".00.0000" in shape.runs else ()
+    for hint in (b"x20", b"x199", b"e20", b"e199", *dotted):
         for start in places_of(shape.digits, hint):
             if (span := _year_at(text, start)) is not None:
                 yield span
@@ -184,7 +185,7 @@ def _year_at(text: str, start: int) -> Span | None:
     if whole is None and _STICKS_TO_YEAR.search(text, back, start):
         return None
     digits = match[0]
-    if digits.isdigit() and len(digits) <= 6 and _is_amount(text, start, match.end()):
+    if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
         return None
     # 2000 is the one round lot among the years, so it alone needs to be called a year.
     if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
@@ -192,7 +193,8 @@ def _year_at(text: str, start: int) -> Span | None:
     return match.span()
 
 
-def _is_amount(text: str, start: int, end: int) -> bool:
+def is_amount(text: str, start: int, end: int) -> bool:
+    """Is the number at [start, end) marked as money, as a quantity (`2000 shares`, `at most 2000`) or as part of a handle?"""
     back = max(0, start - _NEAR)
     if text.endswith(_HANDLES, back, start):
         return True

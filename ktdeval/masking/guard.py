@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ktdeval.errors import LeakError
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.identities import WITHHELD, IdentityIndex
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.render import render_json
+
+_REMEMBERED = 64
 
 
 class LeakGuard:
@@ -23,6 +27,9 @@ class LeakGuard:
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
         self._index = IdentityIndex(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
+        # Prompts, tool descriptions and a model's turns come back with every call; a few answers are worth keeping.
+        self._has_any = lru_cache(maxsize=_REMEMBERED)(self._index.has_any)
+        self._withhold = lru_cache(maxsize=_REMEMBERED)(self._index.withhold)
 
     def check(self, text: str, what: str = "text for the model") -> None:
         """Raise when `text` holds a hidden identity.
@@ -34,7 +41,7 @@ class LeakGuard:
         Raises:
             LeakError: names the kind of identity and its place, never the text.
         """
-        if not self._index.has_any(text):
+        if not self._has_any(text):
             return
         hit = self._index.find(text)[0]
         raise LeakError(
@@ -43,8 +50,11 @@ class LeakGuard:
         )
 
     def redact(self, text: str) -> str:
-        """The text with each hidden identity replaced by `[withheld]`. What comes back passes `check`."""
-        return self._index.withhold(text)
+        """The text with each hidden identity replaced by `[withheld]`. What comes back passes `check`.
+
+        Any code of the A-share numbering is withheld, of the snapshot or not: a model may guess at what it isn't shown.
+        """
+        return self._withhold(text)
 
     def redact_json(self, text: str) -> str:
         """Like `redact` for the JSON text of a tool call: if it was JSON before, it is JSON after.
@@ -52,14 +62,14 @@ class LeakGuard:
         Identities inside strings are withheld there; a string that is one as a whole, or a bare number that reads as one
         (`{"stock_id": 600519}`), becomes the string `[withheld]`.
         """
-        if not self._index.has_any(text) and not self._index.is_code(text.strip('" ')):
+        if not self._index.find(text, any_code=True):
             return text
         try:
             value = loads_strict(text)
         except (ValueError, RecursionError):
             return self.redact(text)
         cleaned = render_json(self._redact_value(value))
-        return render_json({"arguments": WITHHELD}) if self._index.has_any(cleaned) else cleaned
+        return render_json({"arguments": WITHHELD}) if self._index.find(cleaned, any_code=True) else cleaned
 
     def _redact_value(self, value: JsonValue) -> JsonValue:
         if isinstance(value, str):

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from ktdeval.market.codes import Board, parse_code
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_money
+from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
 from ktdeval.masking.fold import fold, fold_with_places
 from ktdeval.masking.shape import SPLITTERS, Shape, places_of
 
@@ -32,6 +32,7 @@ _CODE_BEFORE_EXCHANGE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{6}[ .:_-]{0,2}\
 _MARKET_ID = re.compile(r"[01]\.([0-9]{6})(?![0-9]|[eE][0-9])")  # 1.600519: market number, then code
 _SPLIT_CODE = re.compile(rf"(?<![0-9])(?<![0-9]\.)[0-9](?:[ \t\n{re.escape(SPLITTERS)}]?[0-9]){{5,}}(?!\.?[0-9])")
 _GROUPS = re.compile(r"[0-9]+")
+_A_SHARE = re.compile(r"(?:60[0135]|68[89]|00[0-3]|30[0-2]|399|43[0-9]|8[37-9][0-9]|92[0-9])[0-9]{3}")
 _CHINESE_DIGITS = "〇零一二三四五六七八九"
 _CHINESE_CODE = re.compile(rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])")
 _FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
@@ -76,16 +77,25 @@ class IdentityIndex:
             odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
                 self._add_name(name)
+        visible = () if assets or not dates else {*snapshot.names, *snapshot.industries}
+        self._dated_names = tuple(sorted(name for name in map(fold, visible) if self._has_date(name)))
+        """Visible names that read as dates (`April Foods`) and are none."""
         self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
         keys = {*self._latin, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
         self._keys = frozenset(key.encode() for key in keys)
 
-    def find(self, text: str) -> list[Hit]:
-        """All hidden identities in `text`, by place; overlapping ones are merged into the first."""
+    def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
+        """All hidden identities in `text`, by place; overlapping ones are merged into the first.
+
+        Args:
+            text: anything.
+            any_code: six digits of the A-share numbering count as a code though the snapshot has no such asset, unless
+                they are marked as an amount. For a model's words, not for ours: there they would be somebody's number.
+        """
         if not (self._assets or self._dates):
             return []
         folded = fold(text)
-        found = sorted(self._scan(folded), key=lambda hit: (hit.start, -hit.end))
+        found = sorted(self._scan(folded, any_code), key=lambda hit: (hit.start, -hit.end))
         if not found:
             return []
         _, places = fold_with_places(text)
@@ -99,8 +109,8 @@ class IdentityIndex:
         return merged
 
     def has_any(self, text: str) -> bool:
-        """Does the text hold a hidden identity?"""
-        return (self._assets or self._dates) and next(self._scan(fold(text)), None) is not None
+        """Does the text hold a hidden identity of the snapshot?"""
+        return (self._assets or self._dates) and next(self._scan(fold(text), any_code=False), None) is not None
 
     def names_identity(self, text: str) -> bool:
         """Is `text`, offered as an argument, a hidden identity? Here any well-formed code counts, known or not."""
@@ -108,16 +118,16 @@ class IdentityIndex:
             return False
         if WITHHELD in text or self.is_code(text):
             return True
-        return next(self._scan(fold(text[:_LONGEST_ARGUMENT])), None) is not None
+        return next(self._scan(fold(text[:_LONGEST_ARGUMENT]), any_code=True), None) is not None
 
     def is_code(self, text: str) -> bool:
         """Is the whole text a code in some vendor's style, known or not, while codes are hidden?"""
         return self._assets and len(text) <= _LONGEST_ARGUMENT and parse_code(fold(text)) is not None
 
     def withhold(self, text: str) -> str:
-        """The text with each hidden identity replaced by `[withheld]`. In what comes back, `has_any` is False."""
+        """What a model wrote, with each hidden identity (any code) replaced by `[withheld]`. In it, `has_any` is False."""
         for _ in range(_ROUNDS):
-            hits = self.find(text)
+            hits = self.find(text, any_code=True)
             if not hits:
                 return text
             parts = []
@@ -126,9 +136,15 @@ class IdentityIndex:
                 parts += [text[done : hit.start], WITHHELD]
                 done = hit.end
             text = "".join([*parts, text[done:]])
-        return WITHHELD if self.has_any(text) else text
+        return WITHHELD if self.find(text, any_code=True) else text
 
     # --- building
+
+    @staticmethod
+    def _has_date(name: str) -> bool:
+        shape = Shape(name)
+        words = WORD_HINTS.intersection(word.decode() for word in shape.words)
+        return next(find_dates(name, shape, words), None) is not None
 
     def _add_name(self, name: str) -> None:
         folded = fold(name).strip().lower()
@@ -152,24 +168,28 @@ class IdentityIndex:
 
     # --- searching
 
-    def _scan(self, folded: str) -> Iterator[Hit]:
+    def _scan(self, folded: str, any_code: bool) -> Iterator[Hit]:
         shape = Shape(folded)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
         if self._assets:
             yield from (Hit("security code", *span) for span in self._codes_in(folded, shape, _EXCHANGES.intersection(matched)))
+            if any_code:
+                yield from (Hit("security code", *span) for span in _codes_of_any_asset(folded, shape))
             names = {parts for key in matched for parts in self._latin.get(key, ())}
             yield from (Hit("company or industry name", *span) for span in _latin_names_in(folded, names))
             if not folded.isascii():
                 yield from self._chinese_in(folded)
         if self._dates:
-            yield from (Hit("calendar date", *span) for span in find_dates(folded, shape, WORD_HINTS.intersection(matched)))
+            text = folded
+            for name in self._dated_names:
+                text = text.replace(name, "*" * len(name))
+            shape = shape if text is folded else Shape(text)
+            yield from (Hit("calendar date", *span) for span in find_dates(text, shape, WORD_HINTS.intersection(matched)))
 
     def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
-        for hint, width in ((b"x000000", 0), (b"e000000", 0), (b"x.000000", 1)):
-            for place in places_of(shape.runs, hint):
-                start = place + width
-                if text[start : start + 6] in self._digits and _stands_alone(text, start, start + 6):
-                    yield start, start + 6
+        for start in _six_digits(shape):
+            if text[start : start + 6] in self._digits and _stands_alone(text, start, start + 6):
+                yield start, start + 6
         for place in places_of(shape.runs, b"x0.000000x"):
             if (match := _MARKET_ID.match(text, place)) is not None and match[1] in self._digits:
                 yield match.span()
@@ -210,6 +230,22 @@ class IdentityIndex:
                 yield Hit("company or industry name", kept[at], kept[at + len(name) - 1] + 1)
 
 
+def _six_digits(shape: Shape) -> Iterator[int]:
+    """Where six or more digits begin that are no digits after a decimal point."""
+    if b"000000" not in shape.runs:
+        return
+    for hint, width in ((b"x000000", 0), (b"e000000", 0), (b"x.000000", 1)):
+        for place in places_of(shape.runs, hint):
+            yield place + width
+
+
+def _codes_of_any_asset(text: str, shape: Shape) -> Iterator[Span]:
+    for start in _six_digits(shape):
+        end = start + 6
+        if _A_SHARE.match(text, start) and _stands_alone(text, start, end) and not is_amount(text, start, end):
+            yield start, end
+
+
 def _stands_alone(text: str, start: int, end: int) -> bool:
     """Is a known code's number a code here, and neither the digits of a decimal number nor an amount of money?"""
     if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
@@ -217,7 +253,9 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     after = text[end : end + 2]
     if after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit()):
         return False
-    return not is_money(text, start, end)
+    # 600000 is a code and a round number: there `600000 shares` is enough to tell, elsewhere it takes a currency.
+    is_number = is_amount if text[start:end].endswith("000") else is_money
+    return not is_number(text, start, end)
 
 
 def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ REBASE_LEVEL = 100.0
 
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_SHORT = 64  # characters of a text that may be a handle, and is worth remembering
 
 
 @dataclass(frozen=True)
@@ -176,11 +177,16 @@ class Lens:
 
     def is_hidden_identity(self, text: str) -> bool:
         """Is this a real code (any vendor style), company, industry or date that the mask hides? Counts as unmask attempt."""
-        return self._identities.names_identity(text)
+        return self._names_identity(text) if len(text) <= _SHORT else self._identities.names_identity(text)
 
     @cached_property
     def _identities(self) -> IdentityIndex:
         return IdentityIndex(self._snapshot, assets=self.hides_assets, dates=self.hides_dates)
+
+    @cached_property
+    def _names_identity(self) -> Callable[[str], bool]:
+        # Remembers its answers, for the same handles and field names are offered at every step.
+        return lru_cache(maxsize=4096)(self._identities.names_identity)
 
     # --- the insides
 

@@ -7,9 +7,10 @@ guard can treat every standalone run of six or eight digits and every bare year 
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from json.encoder import encode_basestring
+from typing import Any
 
 from ktdeval.errors import PluginError
 from ktdeval.jsonio import JsonValue
@@ -19,8 +20,9 @@ DECIMALS = 5
 FIRST_YEAR, LAST_YEAR = 1990, 2039
 
 _EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
-_YEARS = frozenset(str(year) for year in range(FIRST_YEAR, LAST_YEAR + 1))
-_encode_text = json.JSONEncoder(ensure_ascii=False).encode
+_PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
+_YEARS = frozenset(f"{sign}{year}" for year in range(FIRST_YEAR, LAST_YEAR + 1) for sign in ("", "-"))
+_JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
 
 
 def render_number(value: int | float) -> str:
@@ -35,9 +37,8 @@ def render_number(value: int | float) -> str:
         return "null"
     else:
         text = _float(value)
-    if text.removeprefix("-") in _YEARS:
-        return text + ".0"
-    return text
+    # The comparison spares nearly every number the look at its text.
+    return f"{text}.0" if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS else text
 
 
 def _integer(value: int) -> str:
@@ -53,9 +54,8 @@ def _float(value: float) -> str:
     if -1.0 < value < 1.0:
         text = f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
         return "0" if text == "-0" else text
-    text = f"{value:.{SIGNIFICANT_DIGITS}g}"
-    if "e" not in text and len(text.lstrip("-").partition(".")[0]) < SIGNIFICANT_DIGITS:
-        return text
+    if -_PLAIN_BELOW < value < _PLAIN_BELOW:
+        return f"{value:.{SIGNIFICANT_DIGITS}g}"
     mantissa, _, exponent = f"{value:.{SIGNIFICANT_DIGITS - 1}e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
@@ -66,33 +66,31 @@ def render_json(value: JsonValue) -> str:
     Raises:
         PluginError: something in it is no JSON value; the message names its type.
     """
-    parts: list[str] = []
-    _write(value, parts)
-    return "".join(parts)
+    kind = type(value)
+    if kind is float or kind is int:
+        return render_number(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is list or kind is tuple:
+        return f"[{','.join(map(render_json, value))}]"
+    if kind is dict:
+        return f"{{{','.join([f'{_key(key)}:{render_json(item)}' for key, item in value.items()])}}}"
+    if value is None or kind is bool:
+        return "null" if value is None else "true" if value else "false"
+    return _render_rare(value)
 
 
-def _write(value: JsonValue, parts: list[str]) -> None:
-    if isinstance(value, str):
-        parts.append(_encode_text(value))
-    elif value is None or value is True or value is False:
-        parts.append("null" if value is None else "true" if value else "false")
-    elif isinstance(value, (int, float)):
-        parts.append(render_number(value))
-    elif isinstance(value, Mapping):
-        separator = "{"
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise PluginError(f"a payload has a key of type {type(key).__name__}; keys must be text")
-            parts.append(f"{separator}{_encode_text(key)}:")
-            _write(item, parts)
-            separator = ","
-        parts.append("{}" if separator == "{" else "}")
-    elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        separator = "["
-        for item in value:
-            parts.append(separator)
-            _write(item, parts)
-            separator = ","
-        parts.append("[]" if separator == "[" else "]")
-    else:
-        raise PluginError(f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a payload")
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise PluginError(f"a payload has a key of type {type(key).__name__}; keys must be text")
+    return encode_basestring(key)
+
+
+def _render_rare(value: JsonValue) -> str:
+    """Subclasses of the JSON types and other mappings; all else is refused."""
+    if isinstance(value, Mapping):
+        return render_json(dict(value))
+    for base in _JSON_BASES:
+        if isinstance(value, base):
+            return render_json(base(value))
+    raise PluginError(f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a payload")

@@ -17,6 +17,8 @@ Mask = Literal["bright", "stock_blind", "date_blind", "blinded"]
 METRICS = (
     "total_return", "sharpe", "max_drawdown", "information_ratio", "turnover", "hhi", "cash_ratio", "abstention_rate",
     "parse_failure_rate", "ece", "tool_validity_rate", "brier", "unmask_attempts", "decision_coverage",
+    "psr", "min_track_record", "common_return", "style_return", "selection_alpha",
+    "trading_effect", "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased",
 )  # fmt: skip
 
 

@@ -80,7 +80,9 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
     change = step.dims["return_1d_pct"]
     advancing = _mean_by(sectors, size, np.where(np.isfinite(change), np.where(change > 0, 100.0, 0.0), np.nan), step.member)
     members = np.bincount(sectors[step.member], minlength=size)
-    shown = [number for number in range(size) if members[number]]
+    filled = [number for number in range(size) if members[number]]
+    # A sector without a 20-day return is neither strong nor weak; where none has one, the other figures decide.
+    shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
     # Ties fall to the other figures, then to the episode's shuffled order of sectors.
     shown.sort(key=lambda number: (*(-_or_lowest(float(mean[number])) for mean in reversed(means)), int(members[number]), number))
     rows = {
@@ -92,7 +94,7 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
     }  # fmt: skip
     split = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
     weakest = shown[split:][-SECTORS_SHOWN:][::-1]
-    return table(SECTOR_COLUMNS, (rows[n] for n in shown[:split])), table(SECTOR_COLUMNS, (rows[n] for n in weakest)), len(shown)
+    return table(SECTOR_COLUMNS, (rows[n] for n in shown[:split])), table(SECTOR_COLUMNS, (rows[n] for n in weakest)), len(filled)
 
 
 def _mean_by(groups: np.ndarray, size: int, values: FloatArray, member: np.ndarray) -> FloatArray:

@@ -21,6 +21,7 @@ from ktdeval.api import (
     MarketSnapshot,
     MarketView,
     TradingConfig,
+    TradingDay,
     factor_values,
 )
 
@@ -192,7 +193,7 @@ class Step:
         nothing = np.full(closes.shape[1], np.nan)
         measures = {f"return_{days}d_pct": self.returns(days) * 100.0 for days in (1, 5, 20)}
         with np.errstate(all="ignore"):
-            measures["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes, axis=0) - 1.0) * 100.0
+            measures["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0) - 1.0) * 100.0
             amount = self.view.amount[-AMOUNT_DAYS:]
             usable = np.isfinite(amount) & (amount > 0)
             count = usable.sum(axis=0)
@@ -227,6 +228,22 @@ class Step:
     def nav_fen(self) -> int:
         """Cash and holdings at the last closes, in fen."""
         return self.account.cash_fen + sum(self.held_fen.values())
+
+    @property
+    def next_day_at_closes(self) -> TradingDay:
+        """The next day as far as it can be guessed today: opens at the last closes, suspensions and limit states as they are."""
+        ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
+        return TradingDay(
+            row=self.view.day + 1,
+            open_ticks=ticks,
+            close_ticks=ticks,
+            tradable=self.has_bar.tobytes(),
+            member=self.member.tobytes(),
+            limit_up=self.limit_up.tobytes(),
+            limit_down=self.limit_down.tobytes(),
+            min_buy_shares=tuple(self.stage.min_buy_shares.tolist()),
+            events={},
+        )
 
     def benchmark_return(self, since_row: int) -> float:
         """Simple return of the benchmark index from the close of `since_row` to this close."""

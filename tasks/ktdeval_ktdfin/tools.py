@@ -35,7 +35,11 @@ SCREEN_COLUMNS = ("stock_id", "board", "sector", "status", "close_cny", "score")
 
 
 def get_market_context(step: Step) -> Payload:
-    """The market at today's close: indices, calendar, breadth, and the strongest and weakest sectors by 20-day return (ranked)."""
+    """The market at today's close: indices, calendar, breadth, and the strongest and weakest sectors by 20-day return (ranked).
+
+    volatility_20d_pct is annualised, drawdown_60d_pct is the distance from the highest close of 60 days. Breadth counts index
+    members; a sector's figures are plain means over its members.
+    """
     return market_context(step)
 
 
@@ -141,10 +145,10 @@ def portfolio_state(step: Step) -> Payload:
 def risk_check(
     step: Step, target_weights: Annotated[dict[AssetArg, Annotated[float, Bounds(0, 1)]], Length(1, MAX_COMPARED)]
 ) -> Payload:
-    """Tests target weights against the rules, at today's closes: the next open decides, so leave a margin.
+    """Tests target weights against the rules as if the market opened at today's closes; the next open decides, so leave a margin.
 
-    Returns each order with the rule that it would violate (null if none) and the account after the orders without a violation.
-    Holdings that you do not name stay as they are.
+    Returns each order as it would be filled, with the rule that would reject or cut it (null if none), and the account afterwards.
+    A stock that closed at a price limit counts as still at it. Holdings that you do not name stay as they are.
 
     Args:
         target_weights: stock_id to the weight of NAV, 0 to 1, that the position shall have; 0 sells all of it.

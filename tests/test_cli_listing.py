@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ktdeval
-from ktdeval.cli.main import COMMANDS, main
+from ktdeval.cli.main import COMMANDS, _make_writable, main
 from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import ConfigError, UsageError
 
@@ -158,6 +159,58 @@ def test_show_prints_the_resolved_config_with_data_card_and_sources(capsys: pyte
     assert "initial_cash_cny: 1000000" in capsys.readouterr().out
 
 
+def test_show_explains_the_parameters_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "show", "builtin/momentum"]) == 0
+    shown = capsys.readouterr().out
+    assert "positions   int    20       names held" in shown
+    assert "--model-args NAME=VALUE" in shown
+    assert main(["agents", "show", "react"]) == 0
+    assert "no parameters" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--json", "show", "{}"], ["show", "{}", "--json"]])
+@pytest.mark.parametrize(("kind", "name"), [("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("agents", "react")])
+def test_options_may_stand_before_or_after_show(words: list[str], kind: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([kind, *(word.format(name) for word in words)]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == name
+
+
+def test_a_plugin_given_before_show_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a_provider_of_models.py"
+    hook = "@hookimpl\ndef ktdeval_models(): return [Spec('house', lambda name: None, 'Models of my house')]\n"
+    path.write_text(f"from ktdeval.api import Spec, hookimpl\n{hook}")
+    for name in ("house", "house/any"):
+        assert main(["models", "--plugin", str(path), "show", name]) == 0
+        assert capsys.readouterr().out.startswith("house: Models of my house (plugin a_provider_of_models)")
+
+
+def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["models"]) == 0
+    piped = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 60 < max(map(len, piped.splitlines()))
+    assert sorted(shown.split()) == sorted(piped.split())
+
+
+def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
+    narrow, wide = (io.TextIOWrapper(io.BytesIO(), encoding=name, write_through=True) for name in ("ascii", "utf-8"))
+    _make_writable(narrow, wide)
+    for stream in (narrow, wide):
+        stream.write("W1 · 1…2")
+    assert (narrow.buffer.getvalue(), wide.buffer.getvalue().decode()) == (b"W1 ? 1?2", "W1 · 1…2")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("words", [["score"], ["card", "verify"]])
+def test_commands_on_a_finished_run_show_no_default_of_a_new_one(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--help"]) == 0
+    assert "[default:" not in capsys.readouterr().out
+
+
 def test_a_broken_plugin_is_a_warning_and_the_rest_is_listed(broken_plugin: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models"]) == 0
     captured = capsys.readouterr()
@@ -174,6 +227,7 @@ def test_broken_plugins_are_listed_as_such(broken_plugin: None, capsys: pytest.C
     assert main(["plugins", "--json"]) == 0
     entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert "a_module_that_is_not_there" in entries["wreck_manifest"]["error"]
+    assert (entries["wreck_manifest"]["distribution"], entries["wreck_manifest"]["version"]) == ("wreck", "0.3")
     assert entries["ktdeval_metrics"]["error"] is None
 
 

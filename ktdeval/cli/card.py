@@ -26,16 +26,21 @@ def card() -> None:
 def show(path: Path, plain: bool) -> None:
     """Print a card as a table."""
     from ktdeval.cards.check import load_card
-    from ktdeval.cards.show import make_report, plain_text, print_card
+    from ktdeval.cards.show import make_report, plain_summary, plain_text, print_card, print_summary
 
-    for place, file in enumerate(_card_files(path)):
-        checked = load_card(file)
+    cards = [load_card(file) for file in _card_files(path)]
+    for place, checked in enumerate(cards):
         if place:
             click.echo()
         if plain:
             click.echo(plain_text(make_report(checked)), nl=False)
         else:
             print_card(checked)
+    if len(cards) > 1:
+        if plain:
+            click.echo(plain_summary(cards), nl=False)
+        else:
+            print_summary(cards)
 
 
 @card.command()
@@ -49,7 +54,7 @@ def validate(path: Path) -> None:
         click.echo(f"{file}: valid (episodes: {len(checked['episodes'])}, metrics: {len(checked['metrics'])})")
 
 
-@card.command()
+@card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
 @config_option("data", "data_args", "plugin")
 def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
-from ktdeval.cli.options import config_option, open_plugins
+from ktdeval.cli.options import config_option, inherited, open_plugins
+from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.config import is_list
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
@@ -30,7 +31,7 @@ Body = Callable[..., Any]
 """What a provider's command does: called with the plugins, the Spec, the parameters as given, and the command's own options."""
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, subcommand_metavar="[build|import|info|check …]")
 @json_option
 @config_option("plugin")
 @click.pass_context
@@ -46,31 +47,15 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
                 "name": spec.name,
                 "summary": spec.summary,
                 "plugin": plugins.owner("data", spec.name),
-                "params": [_field_json(field) for field in _fields(spec)],
+                "params": [param_json(field) for field in params_of(spec)],
             }
             for spec in specs
         ]
-        click.echo(dumps_pretty(entries), nl=False)
+        print_json(entries)
         return
-    width = max((len(spec.name) for spec in specs), default=0)
-    for spec in specs:
-        how = "import" if "read" in spec.extra else "build"
-        click.echo(f"{spec.name.ljust(width)}  {spec.summary}\n{' ' * width}  ktdeval data {how} {spec.name} --help")
-
-
-def _fields(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
-    return dataclasses.fields(spec.params) if spec.params is not None else ()
-
-
-def _field_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    default = None if field.default is dataclasses.MISSING else field.default
-    return {
-        "name": field.name,
-        "required": required,
-        "default": list(default) if isinstance(default, tuple) else default,
-        "help": field.metadata.get("help", ""),
-    }
+    hows = {spec.name: "import" if "read" in spec.extra else "build" for spec in specs}
+    rows = [(spec.name, f"ktdeval data {hows[spec.name]} {spec.name} --help", spec.summary) for spec in specs]
+    print_table(("PROVIDER", "OPTIONS", "SUMMARY"), rows)
 
 
 class ProviderGroup(click.Group):
@@ -93,7 +78,11 @@ class ProviderGroup(click.Group):
         spec = plugins.spec("data", cmd_name)
         callback = partial(_call_body, self.body, plugins, spec)
         return click.Command(
-            cmd_name, params=[*_param_options(spec), *self.own], callback=callback, help=f"Source: {spec.summary}."
+            cmd_name,
+            params=[*_param_options(spec), *self.own],
+            callback=callback,
+            help=f"Source: {spec.summary}.",
+            short_help=spec.summary,
         )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
@@ -105,6 +94,8 @@ class ProviderGroup(click.Group):
         command = self.get_command(ctx, args[0])
         if command is None:
             names = self.list_commands(ctx)
+            if args[0] in _plugins(ctx).specs("data"):
+                raise UsageError(f"data provider {args[0]!r} imports nothing; say `ktdeval data build {args[0]}`")
             raise UsageError(f"unknown data provider {args[0]!r}{near_matches(args[0], names) or '; known: ' + ', '.join(names)}")
         return args[0], command, args[1:]
 
@@ -125,7 +116,7 @@ def _plugins(context: click.Context) -> Plugins:
 def _param_options(spec: Spec) -> list[click.Option]:
     """One option for each parameter of a provider, `--set` and `--spec`."""
     hints = get_type_hints(spec.params) if spec.params is not None else {}
-    options = [_option(field, hints[field.name]) for field in _fields(spec)]
+    options = [_option(field, hints[field.name]) for field in params_of(spec)]
     options.append(click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE,…", help="parameters by name"))
     return [*options, click.Option(["--spec", "spec_file"], metavar="FILE", help="YAML file of parameters; options count more")]
 
@@ -140,7 +131,7 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
     elif get_origin(hint) in (Mapping, dict):
         kwargs |= {"multiple": True, "metavar": "KEY=VALUE,…"}
     elif get_origin(hint) is Literal:
-        kwargs |= {"type": click.Choice(get_args(hint))}
+        kwargs |= {"type": click.Choice(get_args(hint)), "metavar": f"[{'|'.join(get_args(hint))}]"}
     elif hint is bool:
         kwargs |= {"type": bool, "metavar": "true|false"}
     else:
@@ -150,7 +141,7 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
 
 
 def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
-    names = [field.name for field in _fields(spec)]
+    names = [field.name for field in params_of(spec)]
     given = {name: values.pop(name) for name in names}
     args = _merge_params(spec, given, values.pop("assignments"), values.pop("spec_file"))
     return body(plugins, spec, args, **values)
@@ -226,34 +217,22 @@ def _report(raw: RawMarket, as_json: bool) -> int:
 
     findings = check(raw)
     errors = sum(finding.severity == "error" for finding in findings)
-    if as_json or _asked_for_json(click.get_current_context()):
+    if as_json or inherited(click.get_current_context(), "as_json"):
         report = {"market": raw.name, "errors": errors, "findings": [dataclasses.asdict(finding) for finding in findings]}
         click.echo(dumps_pretty(report), nl=False)
     else:
-        for finding in findings:
-            _print_finding(finding)
-        days = raw.table.days
-        click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {errors} kinds of error")
+        if findings:
+            print_table(("SEVERITY", "   COUNT", "FINDING"), [row for finding in findings for row in _finding_rows(finding)])
+        days, kinds = raw.table.days, f"{errors} kind{'' if errors == 1 else 's'} of error"
+        click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {kinds}")
     return 1 if errors else 0
 
 
-def _asked_for_json(context: click.Context | None) -> bool:
-    """Whether `--json` was given before the name of the source or folder."""
-    while context is not None:
-        if context.params.get("as_json"):
-            return True
-        context = context.parent
-    return False
-
-
-def _print_finding(finding: Finding) -> None:
-    click.echo(f"{finding.severity:7}  {finding.count:>8}  {finding.kind}: {finding.hint}")
-    indent = " " * 19
-    if finding.examples:
-        more = ", …" if finding.count > len(finding.examples) else ""
-        click.echo(f"{indent}{', '.join(finding.examples)}{more}")
+def _finding_rows(finding: Finding) -> Iterable[tuple[str, str, str]]:
+    yield finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"
+    yield "", "", f"{', '.join(finding.examples)}{', …' if finding.count > len(finding.examples) else ''}"
     if finding.repairs and finding.severity != "info":
-        click.echo(f"{indent}mend with --repair {' or --repair '.join(finding.repairs)}")
+        yield "", "", f"mend with --repair {' or --repair '.join(finding.repairs)}"
 
 
 def _nothing(as_json: bool) -> None:
@@ -283,7 +262,17 @@ def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
     return _report(raw_from_snapshot(load_snapshot(folder)), as_json)
 
 
-data.add_command(ProviderGroup("build", body=_build, own=[_out_option()], help="Make a snapshot from a provider and store it."))
+_PROVIDER = "PROVIDER [OPTIONS]"
+
+data.add_command(
+    ProviderGroup(
+        "build",
+        body=_build,
+        own=[_out_option()],
+        help="Make a snapshot from a provider and store it.",
+        subcommand_metavar=_PROVIDER,
+    )
+)
 data.add_command(
     ProviderGroup(
         "import",
@@ -291,6 +280,8 @@ data.add_command(
         own=[_out_option()],
         only="read",
         help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what mends them.",
+        short_help="Import a source of market data as a snapshot.",
+        subcommand_metavar=_PROVIDER,
     )
 )
 data.add_command(
@@ -300,12 +291,14 @@ data.add_command(
         own=[_json_option()],
         params=[_json_option()],
         callback=_nothing,
-        help="Judge a stored snapshot (a folder) or a source before it is imported; exit code 1 when there are errors.",
+        help="Judge a stored snapshot (a folder), or a source before it is imported. Exits with 1 when there are errors.",
+        short_help="Judge a stored snapshot, or a source before it is imported.",
+        subcommand_metavar=f"FOLDER | {_PROVIDER}",
     )
 )
 
 
-@data.command("info")
+@data.command("info", short_help="Say what a stored snapshot holds.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_option
 def info(folder: Path, as_json: bool) -> None:
@@ -316,10 +309,15 @@ def info(folder: Path, as_json: bool) -> None:
     if as_json:
         click.echo(dumps_pretty(facts), nl=False)
         return
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        shown = ", ".join(f"{key} {count}" for key, count in value.items()) if isinstance(value, dict) else value
-        click.echo(f"{name.ljust(width)}  {', '.join(value) or 'none' if isinstance(value, list) else shown}")
+    print_table(("FACT", "VALUE"), [(name, _fact_text(value)) for name, value in facts.items()])
+
+
+def _fact_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {count}" for key, count in value.items())
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:

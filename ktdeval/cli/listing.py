@@ -1,22 +1,25 @@
-"""What there is: the listings of tasks, models, agents, metrics and plugins, and one task in full."""
+"""What there is: the listings of tasks, models, agents, metrics and plugins, and single tasks, models and agents in full."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from ktdeval.cli.options import config_option, open_plugins
+from ktdeval.cli.options import config_option, inherited, open_plugins
+from ktdeval.cli.table import param_json, params_of, plain, print_json, print_table, terminal_width
+from ktdeval.discovery import find_entry_points
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
+_FEW = 3  # offers of one kind that a plugin's row names
 
-@click.group(invoke_without_command=True)
+
+@click.group(invoke_without_command=True, subcommand_metavar="[show NAME]")
 @json_option
 @config_option("plugin")
 @click.pass_context
@@ -30,35 +33,82 @@ def tasks(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None)
 @click.argument("name")
 @json_option
 @config_option("plugin")
-def show(name: str, as_json: bool, plugin: tuple[str, ...] | None) -> None:
+@click.pass_context
+def show(context: click.Context, /, name: str, **_: Any) -> None:
     """Print a task's resolved config, with its data card and its sources."""
     from ktdeval.runner.task import describe_task
 
-    plugins = open_plugins(plugin or ())
+    plugins = open_plugins(inherited(context, "plugin") or ())
     task = plugins.make_task(name)
     description = {"plugin": plugins.owner("tasks", name), **describe_task(task, plugins.tools(task.tools))}
-    if as_json:
-        _print_json(description)
+    if inherited(context, "as_json"):
+        print_json(description)
     else:
         import yaml
 
-        click.echo(yaml.safe_dump(_plain(description), sort_keys=False, allow_unicode=True, width=110), nl=False)
+        width = max(60, min(terminal_width(), 110))
+        click.echo(yaml.safe_dump(plain(description), sort_keys=False, allow_unicode=True, width=width), nl=False)
 
 
-@click.command()
+@click.group(invoke_without_command=True, subcommand_metavar="[show NAME]")
 @json_option
 @config_option("plugin")
-def models(as_json: bool, plugin: tuple[str, ...] | None) -> None:
+@click.pass_context
+def models(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
     """List models: what `--model` takes. PROVIDER/… stands for any model of a provider."""
-    _list("models", plugin, as_json, ("MODEL", "PARAMETERS", "SUMMARY"))
+    if context.invoked_subcommand is None:
+        _list("models", plugin, as_json, ("MODEL", "PARAMETERS", "SUMMARY"))
 
 
-@click.command()
+@models.command("show")
+@click.argument("name")
 @json_option
 @config_option("plugin")
-def agents(as_json: bool, plugin: tuple[str, ...] | None) -> None:
+@click.pass_context
+def show_model(context: click.Context, /, name: str, **_: Any) -> None:
+    """Print a model's parameters with type, default and meaning."""
+    plugins = open_plugins(inherited(context, "plugin") or ())
+    known = name in plugins.specs("models")
+    _show_params(context, plugins, "models", name if known else plugins.model_spec_name(name)[0])
+
+
+@click.group(invoke_without_command=True, subcommand_metavar="[show NAME]")
+@json_option
+@config_option("plugin")
+@click.pass_context
+def agents(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
     """List agent scaffolds: what `--agent` takes."""
-    _list("agents", plugin, as_json, ("AGENT", "PARAMETERS", "SUMMARY"))
+    if context.invoked_subcommand is None:
+        _list("agents", plugin, as_json, ("AGENT", "PARAMETERS", "SUMMARY"))
+
+
+@agents.command("show")
+@click.argument("name")
+@json_option
+@config_option("plugin")
+@click.pass_context
+def show_agent(context: click.Context, /, name: str, **_: Any) -> None:
+    """Print an agent's parameters with type, default and meaning."""
+    plugins = open_plugins(inherited(context, "plugin") or ())
+    _show_params(context, plugins, "agents", name)
+
+
+def _show_params(context: click.Context, plugins: Plugins, kind: str, name: str) -> None:
+    entry = _spec_json(plugins, kind, plugins.spec(kind, name))
+    if inherited(context, "as_json"):
+        print_json(entry)
+        return
+    click.echo(f"{name}: {entry['summary']} (plugin {entry['plugin']})\n")
+    if entry["params"]:
+        option = f"--{kind.removesuffix('s')}-args NAME=VALUE,…"
+        print_table(("NAME", "TYPE", "DEFAULT", f"MEANING (set with {option})"), [_param_row(param) for param in entry["params"]])
+    else:
+        click.echo("no parameters")
+
+
+def _param_row(param: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    default = "(required)" if param["required"] else json.dumps(param["default"], ensure_ascii=False)
+    return param["name"], param["type"], default, param["help"]
 
 
 @click.command()
@@ -79,20 +129,27 @@ def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
     for kind in KINDS:
         for name in loaded.specs(kind):
             offers[loaded.owner(kind, name)].append(f"{kind}:{name}")
-    unloaded = [PluginInfo(name, "", "", ()) for name in loaded.broken if name not in loaded.info]
+    advertised = {entry.value: (entry.distribution, entry.version) for entry in find_entry_points()}
+    unloaded = [PluginInfo(name, *advertised.get(name, ("", "")), ()) for name in loaded.broken if name not in loaded.info]
     entries = [
         {**info._asdict(), "offers": offers.get(info.name, []), "error": loaded.broken.get(info.name)}
         for info in [*loaded.info.values(), *unloaded]
     ]
     if as_json:
-        _print_json(entries)
+        print_json(entries)
     else:
-        _print_table(("PLUGIN", "FROM", "OFFERS"), [_plugin_row(entry) for entry in entries])
+        print_table(("PLUGIN", "FROM", "OFFERS"), [_plugin_row(entry) for entry in entries])
 
 
 def _plugin_row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
-    kinds = [offer.partition(":")[0] for offer in entry["offers"]]
-    parts = [count_of(kind, kinds.count(kind)) for kind in dict.fromkeys(kinds)]
+    names: dict[str, list[str]] = {}
+    for offer in entry["offers"]:
+        kind, _, name = offer.partition(":")
+        names.setdefault(kind, []).append(name)
+    parts = [
+        count_of(kind, len(offered)) + (f" ({', '.join(offered)})" if len(offered) <= _FEW else "")
+        for kind, offered in names.items()
+    ]
     if "ktdeval_event" in entry["hooks"]:
         parts.append("observes runs")
     if entry["error"]:
@@ -105,20 +162,16 @@ def _list(kind: str, plugin: Sequence[str] | None, as_json: bool, header: tuple[
     plugins = open_plugins(plugin or ())
     specs = plugins.specs(kind).values()
     if as_json:
-        _print_json([_spec_json(plugins, kind, spec) for spec in specs])
+        print_json([_spec_json(plugins, kind, spec) for spec in specs])
     else:
-        _print_table(header, [_row(kind, spec) for spec in specs])
+        print_table(header, [_row(kind, spec) for spec in specs])
 
 
 def _row(kind: str, spec: Spec) -> tuple[str, str, str]:
     if kind == "tasks":
         return spec.name, " ".join(spec.groups), spec.summary
     provider = kind == "models" and "/" not in spec.name
-    return f"{spec.name}/…" if provider else spec.name, " ".join(field.name for field in _fields(spec)), spec.summary
-
-
-def _fields(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
-    return dataclasses.fields(spec.params) if spec.params is not None else ()
+    return f"{spec.name}/…" if provider else spec.name, " ".join(field.name for field in params_of(spec)), spec.summary
 
 
 def _spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
@@ -126,34 +179,4 @@ def _spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
     if kind == "tasks":
         config = spec.extra.get("config", {})
         return value | {"groups": list(spec.groups), **{key: config.get(key) for key in ("family", "version", "default_windows")}}
-    return value | {"params": [_field_json(field) for field in _fields(spec)]}
-
-
-def _field_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    default = None if field.default is dataclasses.MISSING else _plain(field.default)
-    kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-    return {"name": field.name, "type": kind, "required": required, "default": default, "help": field.metadata.get("help", "")}
-
-
-def _plain(value: Any) -> Any:
-    """Tuples and mappings of any kind as the lists and dicts that JSON and YAML writers know."""
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "items"):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def _print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Columns for eyes, `cut` and `grep` alike: aligned, nothing truncated; a column that is empty throughout is left out."""
-    rows = list(rows)
-    kept = [place for place in range(len(header)) if place == 0 or any(row[place] for row in rows)]
-    table = [[row[place] for place in kept] for row in (header, *rows)]
-    widths = [max(len(row[place]) for row in table) for place in range(len(kept))]
-    for row in table:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    return value | {"params": [param_json(field) for field in params_of(spec)]}

@@ -12,14 +12,12 @@ import click
 
 import ktdeval
 from ktdeval.cli.options import open_plugins, run_options
+from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
 
-INTRO = """\
-Can a language-model agent invest, or does it remember the market and ride factors?
-
-  ktdeval --model builtin/momentum --tasks blinded_open_research
-"""
+INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
+EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
 class LazyCommand(NamedTuple):
@@ -36,8 +34,8 @@ COMMANDS = {
     "card": LazyCommand("ktdeval.cli.card", "card", "Show, validate or verify a result card."),
     "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
     "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
-    "models": LazyCommand("ktdeval.cli.listing", "models", "List models and model providers."),
-    "agents": LazyCommand("ktdeval.cli.listing", "agents", "List agent scaffolds."),
+    "models": LazyCommand("ktdeval.cli.listing", "models", "List models; `models show NAME` explains one's parameters."),
+    "agents": LazyCommand("ktdeval.cli.listing", "agents", "List agent scaffolds; `agents show NAME` likewise."),
     "metrics": LazyCommand("ktdeval.cli.listing", "metrics", "List metrics."),
     "plugins": LazyCommand("ktdeval.cli.listing", "plugins", "List plugins, what they offer, and those that are broken."),
 }
@@ -80,7 +78,9 @@ class KtdevalGroup(click.Group):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Usage, commands with plugins' own, and the options of `run`."""
         formatter.write_usage("ktdeval", "[OPTIONS OF run] | COMMAND [ARGS]…")
-        formatter.write(f"\n{INTRO}")
+        formatter.write_paragraph()
+        formatter.write_text(INTRO)
+        formatter.write(f"\n  {EXAMPLE}\n")
         with formatter.section("Commands"):
             rows = [(name, command.summary) for name, command in COMMANDS.items()]
             formatter.write_dl(rows + list(_plugin_commands(ctx).items()), col_max=24)
@@ -129,13 +129,11 @@ def _normalise(token: str) -> str:
     return token.replace("_", "-")
 
 
-def _terminal_width() -> int:
-    """Columns to write help in. click's own way imports shutil, with all compression formats, for this."""
-    try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
-    except (ValueError, OSError):  # not a terminal, or stdout is replaced
-        columns = 100
-    return max(60, min(columns, 120))
+def _make_writable(*streams: Any) -> None:
+    """Let a stream that can't write every character, as in a locale without UTF-8, write `?` in its place instead of failing."""
+    for stream in streams:
+        if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
+            stream.reconfigure(errors="replace")
 
 
 @click.command(cls=KtdevalGroup, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _normalise})
@@ -150,8 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Every expected failure is one line on stderr.
     """
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    _make_writable(sys.stdout, sys.stderr)
+    # click's own way to the width imports shutil, with all compression formats, for this.
+    width = max(60, min(terminal_width(), 120))
     try:
-        result = cli.main(arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=_terminal_width())
+        result = cli.main(arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=width)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except KtdevalError as error:

@@ -49,10 +49,22 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def config_option(*names: str) -> Callable[[F], F]:
-    """Decorate a click command body with the options of single `RunConfig` fields; what was not given arrives as None."""
+    """Decorate a click command body with the options of single `RunConfig` fields; what was not given arrives as None.
+
+    Defaults are not shown in help: where a command does not start a run, an option left out means what the run was made with.
+    """
     hints = get_type_hints(RunConfig)
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
-    return lambda function: _with_options(function, [_option(fields[name], hints[name]) for name in names])
+    return lambda function: _with_options(function, [_option(fields[name], hints[name], False) for name in names])
+
+
+def inherited(context: click.Context | None, name: str) -> Any:
+    """The value of an option that may stand before or after a subcommand's name: the innermost one that was given."""
+    while context is not None:
+        if context.params.get(name):
+            return context.params[name]
+        context = context.parent
+    return None
 
 
 def _with_options(function: F, options: Sequence[click.Option]) -> F:
@@ -62,9 +74,9 @@ def _with_options(function: F, options: Sequence[click.Option]) -> F:
     return function
 
 
-def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
+def _option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True) -> click.Option:
     flag = f"--{field.name.replace('_', '-')}"
-    kwargs: dict[str, Any] = {"help": _help(field), "default": None}
+    kwargs: dict[str, Any] = {"help": _help(field) if with_default else field.metadata["help"], "default": None}
     if is_list(hint):
         kwargs |= {"multiple": True, "callback": _list_callback, "metavar": f"{field.name.removesuffix('s').upper()},…"}
     elif get_origin(hint) is Mapping:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
 from ktdeval.hookspecs import hookimpl
 from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
 from ktdeval.runner.spec import EpisodeSpec
 
 _PLAIN_REPORTS = 10  # lines an episode where there is no terminal to redraw
+_ROOMY = 100  # columns from which a bar may be longer
+_MILLION = 1_000_000
 
 
 @dataclass(slots=True)
@@ -25,7 +30,7 @@ class _Tally:
     orders: int = 0
     rejections: int = 0
     tokens: int = 0
-    not_by_model: int = 0
+    failed: int = 0
     day: str = ""
     nav_fen: int = 0
 
@@ -34,15 +39,26 @@ class _Tally:
         self.orders += event.orders
         self.rejections += event.rejections
         self.tokens += event.tokens
-        self.not_by_model += event.provenance in ("fallback", "error")
+        self.failed += event.provenance in ("fallback", "error")
         self.day, self.nav_fen = event.filled_on, event.nav_fen
 
     def text(self) -> str:
-        parts = [self.day or "…", f"NAV {self.nav_fen / 100:,.0f}" if self.nav_fen else "", f"{self.orders} orders"]
-        parts += [f"{self.rejections} rejected", f"{self.tokens:,} tokens"]
-        if self.not_by_model:
-            parts.append(f"{self.not_by_model} not decided by the model")
-        return " · ".join(part for part in parts if part)
+        tokens = f"{self.tokens / _MILLION:.2f}M" if self.tokens >= _MILLION else f"{self.tokens:,}"
+        parts = [self.day, f"NAV {self.nav_fen / 100:,.0f}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
+        parts += [f"{tokens} tokens", *([f"{self.failed:,} failed"] if self.failed else [])]
+        return " · ".join(parts)
+
+
+class _Bars(Progress):
+    """Bars, each with the line of its status below it, which a narrow terminal has room for as well."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What is drawn."""
+        for task in self.tasks:
+            if task.visible:
+                yield self.make_tasks_table([task])
+                if status := task.fields["status"]:
+                    yield Text(f"  {status}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 class ProgressObserver:
@@ -54,13 +70,14 @@ class ProgressObserver:
         self._lock = threading.Lock()
         self._tallies: dict[str, _Tally] = {}
         self._bars: dict[str, TaskID] = {}
-        self._progress = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
+        roomy = console.width >= _ROOMY
+        title = Column(width=48 if roomy else 39, no_wrap=True, overflow="ellipsis")  # fixed, so that bars stand in line
+        self._progress = _Bars(
+            TextColumn("[bold]{task.description}", table_column=title),
+            BarColumn(bar_width=24 if roomy else 12),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[status]}"),
             console=console,
             disable=not self._live,
         )
@@ -87,11 +104,15 @@ class ProgressObserver:
                 self._fail(event)
 
     def _start(self, event: EpisodeStarted) -> None:
-        self._tallies[event.spec.id] = _Tally(event.total_steps, event.done_steps)
-        bar = self._progress.add_task(_title(event.spec), total=event.total_steps, completed=event.done_steps, status="")
-        self._bars[event.spec.id] = bar
+        self._tallies[event.spec.id] = tally = _Tally(event.total_steps, event.done_steps)
+        for step in event.recorded:
+            tally.add(step)
+        title = _title(event.spec)
+        self._bars[event.spec.id] = self._progress.add_task(
+            title, total=event.total_steps, completed=event.done_steps, status=tally.text() if event.done_steps else ""
+        )
         if event.done_steps:
-            self._say(f"{_title(event.spec)}: resuming after {event.done_steps} of {event.total_steps} steps")
+            self._say(f"{title}: resuming after {event.done_steps} of {event.total_steps} steps")
 
     def _step(self, event: StepFinished) -> None:
         tally = self._tallies[event.spec.id]

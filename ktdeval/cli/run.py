@@ -6,21 +6,19 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
-from ktdeval.cards.check import load_card
-from ktdeval.cards.show import print_card
 from ktdeval.cli.options import config_option, config_options, open_plugins
-from ktdeval.cli.progress import ProgressObserver
 from ktdeval.config import RunConfig
 from ktdeval.errors import EpisodeFailure, StoreError
-from ktdeval.runner.run import RunResult, execute_run, prepare_run
-from ktdeval.runner.score import rescore
+
+if TYPE_CHECKING:
+    from ktdeval.runner.run import RunResult
 
 
 @contextlib.contextmanager
@@ -43,35 +41,56 @@ def _stopping_between_steps(stop: threading.Event) -> Iterator[None]:
 @config_options
 def run(config: RunConfig) -> None:
     """Evaluate a model on tasks. The same command again resumes; after a finish it runs nothing twice."""
+    from rich.console import Console
+
+    from ktdeval.cli.progress import ProgressObserver
+    from ktdeval.runner.run import execute_run, prepare_run
+
     plugins = open_plugins(config.plugin)
-    prepared = prepare_run(config, plugins)
     console = Console(file=sys.stderr, quiet=config.quiet)
+    with console.status("opening the market (the embedded one is generated at first use) …"):
+        prepared = prepare_run(config, plugins)
     stop = threading.Event()
     try:
         with ProgressObserver(console, len(prepared.plan.specs)) as progress, _stopping_between_steps(stop):
             plugins.register_observer(progress)
             result = execute_run(prepared, stop)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         click.echo(f"stopped; finished steps are kept in {prepared.folder.path}: run the same command again to resume", err=True)
-        raise
+        raise click.Abort from interrupt  # as click does, less its empty line
     finally:
         prepared.folder.release()
     _report(result)
 
 
 def _report(result: RunResult) -> None:
-    for path in result.cards:
-        print_card(load_card(path))
-        click.echo(f"\ncard    {path}\nverify  ktdeval card verify {path}")
+    """Print the cards, how to go on from them, and last, as the command's error, what did not finish."""
+    _print_cards(result.cards)
     if result.cards:
+        click.echo(f"verify  ktdeval card verify {result.cards[0] if len(result.cards) == 1 else result.folder}")
         click.echo(f"score   ktdeval score {result.folder}")
     if result.failed:
-        first = result.failed[0]
+        first, count = result.failed[0], len(result.failed)
         where = f"{first.spec.task} {first.spec.window.name} seed {first.spec.seed}"
-        raise EpisodeFailure(
-            f"{len(result.failed)} episode(s) did not finish, the first is {where}: {first.error}; "
-            "run the same command again to resume"
-        )
+        which = f"1 episode did not finish, {where}" if count == 1 else f"{count} episodes did not finish, the first is {where}"
+        hint = "" if "same command again" in str(first.error) else "; run the same command again to resume"
+        raise EpisodeFailure(f"{which}: {first.error}{hint}")
+
+
+def _print_cards(paths: Sequence[Path]) -> None:
+    """Print each card, where it lies, and, of several, a summary."""
+    from ktdeval.cards.check import load_card
+    from ktdeval.cards.show import print_card, print_summary
+
+    cards = [load_card(path) for path in paths]
+    for place, (path, card) in enumerate(zip(paths, cards, strict=True)):
+        if place:
+            click.echo()
+        print_card(card)
+        click.echo(f"\ncard    {path}")
+    if len(cards) > 1:
+        print_summary(cards)
+        click.echo()
 
 
 @click.command("score")
@@ -79,11 +98,11 @@ def _report(result: RunResult) -> None:
 @config_option("data", "data_args", "metrics", "rules", "plugin")
 def score(run_folder: Path, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
+    from ktdeval.runner.score import rescore
+
     given = {name: value for name, value in options.items() if value is not None}
     plugins = open_plugins(tuple(given.pop("plugin", ())))  # type: ignore[arg-type]
     cards = rescore(run_folder, plugins, given)
     if not cards:
         raise StoreError(f"{run_folder}: no episode is complete yet; run it again to resume")
-    for path in cards:
-        print_card(load_card(path))
-        click.echo(f"\ncard    {path}")
+    _print_cards(cards)

@@ -15,12 +15,13 @@ from ktdeval.harness.agent import Agent, Decision, Observation
 from ktdeval.harness.desk import DeskParts, StepDesk
 from ktdeval.harness.messages import CallParams, Model
 from ktdeval.harness.tools import Tool
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.runner.backend import EpisodeOutcome
 from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
+from ktdeval.runner.ledger_file import is_step_record
 from ktdeval.runner.records import account_after, step_record
 from ktdeval.runner.redaction import redact_secrets
 from ktdeval.runner.spec import EpisodeSpec
@@ -30,10 +31,12 @@ from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.tape import Tape
 
+_ENTRY_FIELDS = {"step", "transcript", "memory", "wall_s"}
+
 
 @dataclass(frozen=True)
-class EpisodeContext:
-    """What an episode runs in. `stop` is looked at between steps."""
+class EpisodeParts:
+    """Everything that an episode's outcome depends on besides its spec. `tape` is the snapshot under the task's trading rules."""
 
     task: Task
     tools: tuple[Tool, ...]
@@ -41,6 +44,13 @@ class EpisodeContext:
     tape: Tape
     model: Model
     agent: Agent
+
+
+@dataclass(frozen=True)
+class EpisodeContext:
+    """What an episode runs in. `stop` is looked at between steps."""
+
+    parts: EpisodeParts
     folder: RunFolder
     emit: Callable[[Event], None]
     stop: threading.Event
@@ -77,12 +87,12 @@ def _place(error: Exception) -> str:
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
-    start, stop = window_rows(context.snapshot.days, spec.window.first, spec.window.last)
-    total = stop - start if spec.limit is None else min(spec.limit, stop - start)
-    episode = _Episode(spec, context, start - 1)
-    with context.folder.open_journal(spec) as journal:
+    episode = Episode(spec, context.parts)
+    total = episode.total_steps
+    with context.folder.open_journal(spec, episode.is_own) as journal:
         episode.recover(journal.recovered)
-        context.emit(EpisodeStarted(spec, total, len(journal.recovered)))
+        recorded = tuple(_step_event(spec, total, entry["step"]) for entry in journal.recovered)
+        context.emit(EpisodeStarted(spec, total, len(recorded), recorded))
         for step in range(len(journal.recovered), total):
             if context.stop.is_set():
                 raise KeyboardInterrupt
@@ -91,7 +101,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
             entry = {"step": record, "transcript": transcript, "memory": episode.memory}
             journal.append({**entry, "wall_s": round(time.perf_counter() - began, 6)})
             context.emit(_step_event(spec, total, record))
-    context.folder.complete(spec, context.task.trading.initial_cash_cny * 100)
+    context.folder.complete(spec, context.parts.task.trading.initial_cash_cny * 100)
 
 
 def _step_event(spec: EpisodeSpec, total: int, record: StepRecord) -> StepFinished:
@@ -108,51 +118,68 @@ def _step_event(spec: EpisodeSpec, total: int, record: StepRecord) -> StepFinish
     )
 
 
-class _Episode:
-    """The state that goes from step to step: the account, the last record, the agent's memory."""
+class Episode:
+    """An episode step by step, and the state that goes from step to step: the account, the last record, the agent's memory.
 
-    def __init__(self, spec: EpisodeSpec, context: EpisodeContext, base_row: int) -> None:
-        self._spec = spec
-        self._context = context
-        self._base_row = base_row
-        self._scene: Scene = context.task.scene(spec, context.snapshot)
+    Attributes:
+        total_steps: trading days of the window, or the spec's limit where that is less.
+        memory: what the agent wants to be given at the next step.
+    """
+
+    def __init__(self, spec: EpisodeSpec, parts: EpisodeParts) -> None:
+        start, stop = window_rows(parts.snapshot.days, spec.window.first, spec.window.last)
+        self.total_steps = stop - start if spec.limit is None else min(spec.limit, stop - start)
+        self.memory: JsonValue = None
+        self._parts = parts
+        self._base_row = start - 1
+        self._scene: Scene = parts.task.scene(spec, parts.snapshot)
         lens = self._scene.lens
-        self._parts = DeskParts(
-            model=context.model,
+        self._desk_parts = DeskParts(
+            model=parts.model,
             lens=lens,
-            guard=LeakGuard(lens, context.snapshot),
-            tools=context.tools,
-            form=ActionForm(context.task.harness, lens),
-            harness=context.task.harness,
+            guard=LeakGuard(lens, parts.snapshot),
+            tools=parts.tools,
+            form=ActionForm(parts.task.harness, lens),
+            harness=parts.task.harness,
             params=CallParams(**spec.call),
-            seed=spec.seed,
+            seed=spec.call_seed,
         )
         self._last: StepRecord | None = None
-        self.memory: JsonValue = None
-        self._account = account_after(context.snapshot, None, context.task.trading)
+        self._account = account_after(parts.snapshot, None, parts.task.trading)
+
+    def is_own(self, place: int, entry: JsonValue) -> bool:
+        """Whether a journal entry can be that of step `place` of this episode."""
+        if not isinstance(entry, dict) or entry.keys() != _ENTRY_FIELDS or not is_step_record(entry["step"]):
+            return False
+        record, days, row = entry["step"], self._parts.snapshot.days, self._base_row + place
+        if place >= self.total_steps or not isinstance(entry["wall_s"], float | int):
+            return False
+        known = all(position["code"] in self._parts.snapshot.asset_index for position in record["positions"])
+        return known and (place, str(days[row]), str(days[row + 1])) == (record["step"], record["decided_on"], record["filled_on"])
 
     def recover(self, entries: list[JsonValue]) -> None:
         """Take up where the journal stands."""
         if entries:
             self._last, self.memory = entries[-1]["step"], entries[-1]["memory"]
-            self._account = account_after(self._context.snapshot, self._last, self._context.task.trading)
+            self._account = account_after(self._parts.snapshot, self._last, self._parts.task.trading)
 
     def run_step(self, step: int) -> tuple[StepRecord, JsonValue]:
         """Decide and settle one step; returns its record and its transcript."""
-        context, row = self._context, self._base_row + step
-        view = context.snapshot.as_of(row)
+        parts, row = self._parts, self._base_row + step
+        view = parts.snapshot.as_of(row)
         observation = self._scene.observe(step, view, self._account, self._last)
-        desk = StepDesk(self._parts, step, self._scene.tool_context(step, view, self._account))
+        desk = StepDesk(self._desk_parts, step, self._scene.tool_context(step, view, self._account))
         decision = self._decide(observation, desk)
-        day = context.tape.day(row + 1)
-        settlement = settle(self._account, day, decision.action, context.task.trading, row)
-        record = step_record(context.snapshot, step, decision, desk.counts.to_json(), day, settlement)
-        self._account, self._last, self.memory = settlement.after, record, decision.memory
+        day = parts.tape.day(row + 1)
+        settlement = settle(self._account, day, decision.action, parts.task.trading, row)
+        record = step_record(parts.snapshot, step, decision, desk.counts.to_json(), day, settlement)
+        self._account, self._last = settlement.after, record
+        self.memory = loads_strict(dumps_canonical(decision.memory))  # so that a resumed agent is given the very same
         return record, {"step": step, "exchanges": desk.exchanges, "submission": desk.accepted_text(decision)}
 
     def _decide(self, observation: Observation, desk: StepDesk) -> Decision:
         """The agent's decision, or an engine's hold where the model call failed."""
         try:
-            return self._context.agent.decide(observation, desk, self.memory)
+            return self._parts.agent.decide(observation, desk, self.memory)
         except ModelError:  # counted by the desk under its kind
             return Decision((), "error", memory=self.memory)

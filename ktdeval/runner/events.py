@@ -9,11 +9,12 @@ from ktdeval.runner.spec import EpisodeSpec
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
-    """An episode begins, or continues after `done_steps` recorded ones."""
+    """An episode begins, or continues after `done_steps` recorded ones, which `recorded` tells of."""
 
     spec: EpisodeSpec
     total_steps: int
     done_steps: int
+    recorded: tuple[StepFinished, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFinished:
-    """An episode's ledger is complete. `resumed` says that it was already complete before this run."""
+    """An episode's ledger is complete. `already_done` says that it was so before this run."""
 
     spec: EpisodeSpec
     already_done: bool

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sync_folder
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
 class Journal:
@@ -22,11 +24,15 @@ class Journal:
         recovered: the records that were already there when it was opened.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open or create the journal at `path` for appending.
+    def __init__(self, path: Path, is_own: Callable[[int, JsonValue], bool] | None = None) -> None:
+        """Open or create a journal for appending.
+
+        Args:
+            path: the file.
+            is_own: tells of a place (from 0) and a record found there whether the one belongs at the other; default: any may.
 
         Raises:
-            StoreError: it can't be opened, or holds a corrupt line.
+            StoreError: it can't be opened, or holds a corrupt line; then it is left as it is.
         """
         self.path = path
         self.recovered: list[JsonValue] = []
@@ -36,10 +42,10 @@ class Journal:
             if created:
                 sync_folder(path.parent)
             else:
-                self.recovered, keep = _read_records(path)
+                self.recovered, keep = _read_records(path, is_own)
                 if keep < os.fstat(self._descriptor).st_size:
                     os.ftruncate(self._descriptor, keep)
-                    os.fdatasync(self._descriptor)
+                    _sync_data(self._descriptor)
             self._end = os.lseek(self._descriptor, 0, os.SEEK_END)
             self._count = len(self.recovered)
         except OSError as error:
@@ -57,7 +63,7 @@ class Journal:
             written = 0
             while written < len(data):
                 written += os.write(self._descriptor, data[written:])
-            os.fdatasync(self._descriptor)
+            _sync_data(self._descriptor)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, self._end)
@@ -80,17 +86,27 @@ class Journal:
         self.close()
 
 
-def _read_records(path: Path) -> tuple[list[JsonValue], int]:
+def _read_records(path: Path, is_own: Callable[[int, JsonValue], bool] | None = None) -> tuple[list[JsonValue], int]:
     """All whole records and the number of bytes they take."""
-    records, keep = [], 0
+    records: list[JsonValue] = []
+    keep = 0
+    for record, size in _records(path, is_own):
+        records.append(record)
+        keep += size
+    return records, keep
+
+
+def _records(path: Path, is_own: Callable[[int, JsonValue], bool] | None = None) -> Iterator[tuple[JsonValue, int]]:
+    """Each whole record with the number of bytes it takes."""
     for number, line in _lines(path):
+        corrupt = StoreError(f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it anew")
         try:
             record = loads_strict(line)
-        except ValueError as error:
-            raise StoreError(f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it anew") from error
-        records.append(record)
-        keep += len(line)
-    return records, keep
+        except (ValueError, RecursionError) as error:
+            raise corrupt from error
+        if is_own is not None and not is_own(number - 1, record):
+            raise corrupt
+        yield record, len(line)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -101,6 +117,6 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def read_journal(path: Path) -> list[JsonValue]:
-    """The whole records of a journal, without opening it for writing."""
-    return _read_records(path)[0]
+def read_journal(path: Path) -> Iterator[JsonValue]:
+    """The whole records of a journal one by one, without opening it for writing: parsed and together they may not fit in memory."""
+    return (record for record, _ in _records(path))

@@ -11,37 +11,47 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import dumps_canonical, loads_strict
-from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.trading.ledger import STEP_FIELDS, Ledger, StepRecord
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+def _list_of(name: str, item: pa.DataType) -> pa.Field:
+    return _required(name, pa.list_(_required("item", item)))
+
 
 _ORDER = pa.struct(
     [
-        ("code", pa.string()), ("stock_id", pa.string()), ("side", pa.string()), ("confidence", pa.float64()),
-        ("reason", pa.string()), ("target_weight", pa.float64()), ("shares", pa.int64()), ("status", pa.string()),
-        ("rule", pa.string()), ("message", pa.string()), ("filled_shares", pa.int64()), ("price_ticks", pa.int64()),
-        ("notional_fen", pa.int64()), ("fee_fen", pa.int64()),
+        ("code", pa.string()), ("stock_id", pa.string()), _required("side", pa.string()), _required("confidence", pa.float64()),
+        _required("reason", pa.string()), ("target_weight", pa.float64()), ("shares", pa.int64()), _required("status", pa.string()),
+        ("rule", pa.string()), _required("message", pa.string()), _required("filled_shares", pa.int64()),
+        _required("price_ticks", pa.int64()), _required("notional_fen", pa.int64()), _required("fee_fen", pa.int64()),
     ]
 )  # fmt: skip
 _POSITION = pa.struct(
     [
-        ("code", pa.string()), ("shares", pa.int64()), ("locked", pa.int64()), ("price_ticks", pa.int64()),
-        ("value_fen", pa.int64()),
+        _required("code", pa.string()), _required("shares", pa.int64()), _required("locked", pa.int64()),
+        _required("price_ticks", pa.int64()), _required("value_fen", pa.int64()),
     ]
 )  # fmt: skip
 _CORPORATE_ACTION = pa.struct(
     [
-        ("code", pa.string()), ("ratio", pa.float64()), ("shares_before", pa.int64()), ("shares_after", pa.int64()),
-        ("cash_fen", pa.int64()),
+        _required("code", pa.string()), _required("ratio", pa.float64()), _required("shares_before", pa.int64()),
+        _required("shares_after", pa.int64()), _required("cash_fen", pa.int64()),
     ]
 )  # fmt: skip
 SCHEMA = pa.schema(
     [
-        ("step", pa.int64()), ("decided_on", pa.string()), ("filled_on", pa.string()), ("provenance", pa.string()),
-        ("failures", pa.map_(pa.string(), pa.int64())), ("tool_calls", pa.int64()), ("tool_calls_valid", pa.int64()),
-        ("submissions", pa.int64()), ("unmask_attempts", pa.int64()), ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()), ("overall_reason", pa.string()), ("orders", pa.list_(_ORDER)),
-        ("corporate_actions", pa.list_(_CORPORATE_ACTION)), ("positions", pa.list_(_POSITION)), ("cash_fen", pa.int64()),
-        ("holdings_fen", pa.int64()), ("nav_fen", pa.int64()), ("open_nav_fen", pa.int64()),
+        _required("step", pa.int64()), _required("decided_on", pa.string()), _required("filled_on", pa.string()),
+        _required("provenance", pa.string()), _required("failures", pa.map_(pa.string(), _required("value", pa.int64()))),
+        _required("tool_calls", pa.int64()), _required("tool_calls_valid", pa.int64()), _required("submissions", pa.int64()),
+        _required("unmask_attempts", pa.int64()), _required("input_tokens", pa.int64()), _required("output_tokens", pa.int64()),
+        _required("overall_reason", pa.string()), _list_of("orders", _ORDER), _list_of("corporate_actions", _CORPORATE_ACTION),
+        _list_of("positions", _POSITION), _required("cash_fen", pa.int64()), _required("holdings_fen", pa.int64()),
+        _required("nav_fen", pa.int64()), _required("open_nav_fen", pa.int64()),
     ]
 )  # fmt: skip
 _SPEC_KEY, _CASH_KEY = b"ktdeval.spec", b"ktdeval.initial_cash_fen"
@@ -50,11 +60,25 @@ _SPEC_KEY, _CASH_KEY = b"ktdeval.spec", b"ktdeval.initial_cash_fen"
 def encode_ledger(ledger: Ledger) -> bytes:
     """The Parquet bytes of a ledger; equal ledgers give equal bytes with the same pyarrow."""
     metadata = {_SPEC_KEY: dumps_canonical(ledger.spec).encode(), _CASH_KEY: str(ledger.initial_cash_fen).encode()}
-    rows = [{**step, "failures": list(step["failures"].items())} for step in ledger.steps]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA.with_metadata(metadata))
+    table = _table(ledger.steps).replace_schema_metadata(metadata)
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
     return sink.getvalue()
+
+
+def _table(steps: Sequence[StepRecord]) -> pa.Table:
+    return pa.Table.from_pylist([{**step, "failures": list(step["failures"].items())} for step in steps], schema=SCHEMA)
+
+
+def is_step_record(value: JsonValue) -> bool:
+    """Whether a value has the fields and types of a step record, as a ledger takes them."""
+    if not isinstance(value, dict) or value.keys() != set(STEP_FIELDS) or not isinstance(value["failures"], dict):
+        return False
+    try:
+        _table([value]).cast(SCHEMA)  # the cast is what refuses nulls
+    except (pa.ArrowException, ValueError, TypeError):
+        return False
+    return True
 
 
 def load_ledger(path: Path) -> Ledger:
@@ -73,5 +97,7 @@ def load_ledger(path: Path) -> Ledger:
 
 
 def _from_row(row: dict[str, Any]) -> StepRecord:
-    failures: Sequence[tuple[str, int]] = row["failures"]
+    failures: Sequence[tuple[str, int | None]] = row["failures"]
+    if any(count is None for _, count in failures):  # the one null that a cast to the schema lets pass
+        raise ValueError("a failure has no count")
     return {**row, "failures": dict(failures)}

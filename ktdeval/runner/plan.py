@@ -32,18 +32,32 @@ class Plan:
         return tuple(spec for spec in self.specs if spec.task == task)
 
 
-def make_plan(config: RunConfig, plugins: Plugins, snapshot: MarketSnapshot) -> Plan:
-    """All tasks × windows × seeds of a config.
+def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
+    """The tasks of a config, after a check of every other name in it: a slip shows before a market is made or read.
 
     Raises:
-        UsageError: an unknown task, window, model or agent (with near matches), or a window given twice.
-        DataError: a window that lies outside the snapshot.
+        KtdevalError: an unknown task, window, model, agent, metric or runner (with near matches), or bad arguments of one.
     """
     if not config.tasks:
         raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
     tasks: dict[str, Task] = {name: plugins.make_task(name) for name in plugins.resolve_tasks(config.tasks)}
-    plugins.make_model(config.model, config.model_args)  # an unknown name or bad argument shows before anything runs
+    plugins.make_model(config.model, config.model_args)
     plugins.make_agent(config.agent, config.agent_args)
+    plugins.make_runner(config.runner)
+    for name in dict.fromkeys((*(name for task in tasks.values() for name in task.metrics), *config.metrics)):
+        plugins.make_metric(name)
+    for task in tasks.values():
+        choose_windows(task, config.windows)
+    return tasks
+
+
+def make_plan(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot) -> Plan:
+    """All tasks × windows × seeds of a config.
+
+    Raises:
+        UsageError: an unknown window.
+        DataError: a window that lies outside the snapshot.
+    """
     specs = []
     for task in tasks.values():
         task_hash = content_hash(describe_task(task, plugins.tools(task.tools)))

@@ -1,12 +1,18 @@
-"""Re-execution: recorded decisions against the market once more, without any model."""
+"""Re-execution without any model: recorded decisions against the market, and recorded replies through agent, tools and mask."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from ktdeval.errors import ModelError, StoreError
+from ktdeval.fields import build
 from ktdeval.harness.agent import StepCounts
+from ktdeval.harness.messages import ModelRequest, Reply
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.runner.episode import Episode, EpisodeParts
 from ktdeval.runner.records import account_after, first_decision_row, recorded_decision, step_record
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.trading.config import TradingConfig
@@ -37,3 +43,51 @@ def replay_episode(
         counts: Mapping[str, JsonValue] = {name: recorded[name] for name in _COUNT_FIELDS}
         yield step_record(snapshot, number, decision, counts, day, settlement)
         account = settlement.after
+
+
+class RecordedModel:
+    """Gives a step's recorded replies again, in order, whatever it is asked: what it was asked is for the caller to compare."""
+
+    def __init__(self) -> None:
+        self._exchanges: deque[Mapping[str, JsonValue]] = deque()
+
+    def load(self, exchanges: Sequence[Mapping[str, JsonValue]]) -> None:
+        """Take up the exchanges of one step, as its transcript entry has them."""
+        self._exchanges = deque(exchanges)
+
+    def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
+        """The next recorded reply.
+
+        Raises:
+            ModelError: the recorded call failed.
+            StoreError: there is no further one.
+        """
+        if not self._exchanges:
+            raise StoreError("the agent asks the model once more than the transcript has replies")
+        exchange = self._exchanges.popleft()
+        if "error" in exchange:
+            raise ModelError(str(exchange["error"]), "recorded")
+        return build(Reply, exchange.get("reply", {}), "reply")
+
+
+def retrace_episode(
+    spec: EpisodeSpec, transcript: Sequence[Mapping[str, JsonValue]], parts: EpisodeParts
+) -> Iterator[tuple[StepRecord, JsonValue]]:
+    """The episode once more with the recorded replies in the model's place; only these are believed.
+
+    Args:
+        spec: the episode.
+        transcript: recorded entries, one a step.
+        parts: what the episode runs in; its model is not called.
+
+    Yields:
+        For each step the record and the transcript entry that the replies give: prompts, tool results, counts, who decided, orders.
+
+    Raises:
+        KtdevalError: the replies can't have come from such an episode.
+    """
+    model = RecordedModel()
+    episode = Episode(spec, replace(parts, model=model))
+    for step in range(min(episode.total_steps, len(transcript))):
+        model.load(transcript[step]["exchanges"])
+        yield episode.run_step(step)

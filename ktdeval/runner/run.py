@@ -15,9 +15,9 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner.backend import EpisodeOutcome
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.episode import EpisodeContext, run_episode
+from ktdeval.runner.episode import EpisodeContext, EpisodeParts, run_episode
 from ktdeval.runner.events import EpisodeFinished, Event
-from ktdeval.runner.plan import Plan, make_plan
+from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.score import write_cards
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.runner.store import RunFolder, RunManifest
@@ -58,11 +58,9 @@ def prepare_run(config: RunConfig, plugins: Plugins) -> PreparedRun:
     Raises:
         KtdevalError: anything in the config that can't work, in one line.
     """
+    tasks = choose_tasks(config, plugins)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
-    plan = make_plan(config, plugins, snapshot)
-    for name in config.metrics:
-        plugins.make_metric(name)
-    plugins.make_runner(config.runner)
+    plan = make_plan(config, plugins, tasks, snapshot)
     manifest = RunManifest(
         data={"data": _portable(config.data), "data_args": dict(config.data_args)},
         snapshot=snapshot.id,
@@ -110,8 +108,8 @@ def _executor(run: PreparedRun, stop: threading.Event) -> Callable[[EpisodeSpec]
         task = run.plan.tasks[spec.task]
         agent = run.plugins.make_agent(spec.agent, spec.agent_args)
         tape = tapes[task.trading]
-        context = EpisodeContext(task, tools[task.name], run.snapshot, tape, model, agent, run.folder, emit, stop)
-        return run_episode(spec, context)
+        parts = EpisodeParts(task, tools[task.name], run.snapshot, tape, model, agent)
+        return run_episode(spec, EpisodeContext(parts, run.folder, emit, stop))
 
     return execute
 

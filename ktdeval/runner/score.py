@@ -124,7 +124,12 @@ def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping
     recorded = folder.manifest.data
     if "data" in changes:
         recorded = {"data": changes["data"], "data_args": changes.get("data_args", {})}
-    snapshot = open_snapshot(plugins, str(recorded["data"]), recorded["data_args"])
+    try:
+        snapshot = open_snapshot(plugins, str(recorded["data"]), recorded["data_args"])
+    except DataError as error:
+        if "data" in changes:
+            raise
+        raise DataError(f"the market that the run used can't be opened, name it with --data if it has moved: {error}") from error
     if snapshot.id != folder.manifest.snapshot:
         raise DataError(
             f"{recorded['data']} is snapshot {snapshot.id[:12]}, the run used {folder.manifest.snapshot[:12]}; "

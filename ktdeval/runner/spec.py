@@ -49,6 +49,11 @@ class EpisodeSpec:
         """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair."""
         return derive_seed(self.seed, self.window.first, self.window.last, "mask")
 
+    @property
+    def call_seed(self) -> int:
+        """Seed of the model calls: chance in a model is not the same in every window, and is the same under every mask."""
+        return derive_seed(self.seed, self.window.first, self.window.last, "calls")
+
     def to_json(self) -> dict[str, JsonValue]:
         """The spec as a JSON object."""
         return to_mapping(self)

@@ -28,6 +28,12 @@ from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 
 MANIFEST_VERSION = 1
+LEDGER, TRANSCRIPT = "ledger.parquet", "transcript.jsonl.zst"
+"""Files of a finished episode, in its folder."""
+
+_ANEW = "restore it, or delete the episode's folder to run it anew"
+_MANIFEST = "manifest.json"
+_LOCK = ".lock"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 _MAX_TRANSCRIPT_BYTES = 1 << 32
 
@@ -85,21 +91,38 @@ class RunFolder:
             StoreError: the folder can't be made, belongs to another run, or another process is running it.
         """
         folder = cls(path, manifest)
-        existing = path / "manifest.json"
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if not existing.exists() and any(entry.name != ".lock" for entry in path.iterdir()):
+            if not (path / _MANIFEST).exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
                 raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
             folder._acquire()
-            (path / "episodes").mkdir(exist_ok=True)
-            (path / "cards").mkdir(exist_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: can't make the run folder: {error.strerror or error}; choose another --out") from error
-        if existing.exists() and (difference := _manifest_difference(cls.load(path).manifest, manifest)):
+        try:
+            folder._begin()
+        except OSError as error:
             folder.release()
-            raise StoreError(f"{path}: holds another run ({difference}); choose another --out, or the command that began it")
-        folder.save_manifest(manifest)
+            raise StoreError(f"{path}: can't write: {error.strerror or error}; free space or choose another --out") from error
+        except StoreError:
+            folder.release()
+            raise
         return folder
+
+    def _begin(self) -> None:
+        """Lay down the plan, or check that it is the one that is there; then clear what a killed process left."""
+        recorded = RunFolder.load(self.path).manifest if (self.path / _MANIFEST).exists() else self.manifest
+        if difference := _manifest_difference(recorded, self.manifest):
+            raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
+        self.save_manifest(self.manifest)
+        for name in ("episodes", "cards"):
+            (self.path / name).mkdir(exist_ok=True)
+        for spec in self.manifest.specs:
+            for stray in self.episode_path(spec).glob(".*"):  # a file that was being written
+                stray.unlink()
+            if self.is_complete(spec):
+                self._drop_journal(spec)
+        for stray in self.path.glob(f".{_MANIFEST}.*"):
+            stray.unlink()
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
@@ -108,7 +131,7 @@ class RunFolder:
         Raises:
             StoreError: there is no run here, or its manifest is not readable.
         """
-        manifest_path = path / "manifest.json"
+        manifest_path = path / _MANIFEST
         try:
             value = loads_strict(manifest_path.read_bytes())
             if value["version"] != MANIFEST_VERSION:
@@ -132,12 +155,12 @@ class RunFolder:
     def save_manifest(self, manifest: RunManifest) -> None:
         """Write the manifest. Its plan never changes; rule set and extra metrics may, when the run is scored again."""
         self.manifest = manifest
-        text, path = dumps_pretty(manifest.to_json()), self.path / "manifest.json"
+        text, path = dumps_pretty(manifest.to_json()), self.path / _MANIFEST
         if not path.exists() or path.read_text() != text:
             write_atomic(path, text)
 
     def _acquire(self) -> None:
-        self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -159,28 +182,30 @@ class RunFolder:
         """True when the episode's ledger and transcript are final."""
         return (self.episode_path(spec) / "episode.json").exists()
 
-    def open_journal(self, spec: EpisodeSpec) -> Journal:
-        """The journal of an unfinished episode, holding what an earlier run recorded."""
+    def open_journal(self, spec: EpisodeSpec, is_own: Callable[[int, JsonValue], bool] | None = None) -> Journal:
+        """The journal of an unfinished episode, holding what an earlier run recorded; `is_own` as in `Journal`."""
         folder = self.episode_path(spec)
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise StoreError(f"{folder}: can't make the episode's folder: {error.strerror or error}") from error
-        return Journal(folder / "journal.jsonl")
+        return Journal(folder / "journal.jsonl", is_own)
 
     def complete(self, spec: EpisodeSpec, initial_cash_fen: int) -> None:
         """Compact a whole journal into ledger and transcript; safe to repeat after a crash at any point."""
         folder = self.episode_path(spec)
-        records = read_journal(folder / "journal.jsonl")
-        ledger = Ledger(spec.to_json(), initial_cash_fen, [record["step"] for record in records])
-        transcript = "".join(dumps_canonical(record["transcript"]) + "\n" for record in records).encode()
-        write_atomic(folder / "ledger.parquet", encode_ledger(ledger))
-        write_atomic(folder / "transcript.jsonl.zst", zstandard.ZstdCompressor(level=9, write_checksum=True).compress(transcript))
+        steps, seconds, transcript = [], [], bytearray()
+        for record in read_journal(folder / "journal.jsonl"):
+            steps.append(record["step"])
+            seconds.append(record["wall_s"])
+            transcript += dumps_canonical(record["transcript"]).encode() + b"\n"
+        write_atomic(folder / LEDGER, encode_ledger(Ledger(spec.to_json(), initial_cash_fen, steps)))
+        write_atomic(folder / TRANSCRIPT, zstandard.ZstdCompressor(level=9, write_checksum=True).compress(transcript))
         done = {
             "spec": spec.to_json(),
-            "steps": len(records),
-            "wall_s": round(sum(record["wall_s"] for record in records), 3),
-            "sha256": {name: file_sha256(folder / name) for name in ("ledger.parquet", "transcript.jsonl.zst")},
+            "steps": len(steps),
+            "wall_s": round(sum(seconds), 3),
+            "sha256": {name: file_sha256(folder / name) for name in (LEDGER, TRANSCRIPT)},
         }
         write_atomic(folder / "episode.json", dumps_pretty(done))
         self._drop_journal(spec)
@@ -190,21 +215,44 @@ class RunFolder:
 
     def load_ledger(self, spec: EpisodeSpec) -> Ledger:
         """The ledger of a complete episode."""
-        return load_ledger(self.episode_path(spec) / "ledger.parquet")
+        return load_ledger(self.episode_path(spec) / LEDGER)
 
     def load_transcript(self, spec: EpisodeSpec) -> list[JsonValue]:
         """The transcript of a complete episode: one JSON value a step."""
-        return list(_read_transcript(self.episode_path(spec) / "transcript.jsonl.zst"))
+        return list(_read_transcript(self.episode_path(spec) / TRANSCRIPT))
 
     def wall_s(self, spec: EpisodeSpec) -> float:
         """Seconds that the episode took, resumed parts added up."""
-        value = loads_strict((self.episode_path(spec) / "episode.json").read_bytes())
-        return float(value["wall_s"])
+        return self._mark(spec)[0]
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 by path (relative to the run folder) of each ledger and transcript, of the bytes now on disk."""
-        paths = [f"episodes/{spec.id}/{name}" for spec in specs for name in ("ledger.parquet", "transcript.jsonl.zst")]
-        return {path: file_sha256(self.path / path) for path in paths}
+        """SHA-256 by path (relative to the run folder) of each ledger and transcript.
+
+        Raises:
+            StoreError: one is missing, or is not the file that was written when its episode ended.
+        """
+        found = {}
+        for spec in specs:
+            _, recorded = self._mark(spec)
+            for name in (LEDGER, TRANSCRIPT):
+                path = self.episode_path(spec) / name
+                try:
+                    digest = file_sha256(path)
+                except OSError as error:
+                    raise StoreError(f"{path}: can't read: {error.strerror or error}; {_ANEW}") from error
+                if digest != recorded[name]:
+                    raise StoreError(f"{path}: is not the file that the episode ended with; {_ANEW}")
+                found[f"episodes/{spec.id}/{name}"] = digest
+        return found
+
+    def _mark(self, spec: EpisodeSpec) -> tuple[float, Mapping[str, str]]:
+        """What the mark of completeness says: seconds, and SHA-256 by file name."""
+        path = self.episode_path(spec) / "episode.json"
+        try:
+            value = loads_strict(path.read_bytes())
+            return float(value["wall_s"]), {name: str(value["sha256"][name]) for name in (LEDGER, TRANSCRIPT)}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path}: not readable; {_ANEW}") from error
 
     # -- cards ---------------------------------------------------------------------------------------------------
 
@@ -221,12 +269,18 @@ class RunFolder:
 
 def _read_transcript(path: Path) -> Iterator[JsonValue]:
     try:
-        with path.open("rb") as stream:
-            data = zstandard.ZstdDecompressor().decompress(stream.read(), max_output_size=_MAX_TRANSCRIPT_BYTES)
-        for line in data.splitlines():
+        packed = path.read_bytes()
+        if not 0 <= zstandard.frame_content_size(packed) <= _MAX_TRANSCRIPT_BYTES:  # that much memory is taken at once
+            raise StoreError(f"{path}: not a readable transcript: its header states no size, or more than a transcript can have")
+        for line in zstandard.ZstdDecompressor().decompress(packed).splitlines():
             yield loads_strict(line)
-    except (OSError, ValueError, zstandard.ZstdError) as error:
+    except (OSError, ValueError, RecursionError, zstandard.ZstdError) as error:
         raise StoreError(f"{path}: not a readable transcript: {error}") from error
+
+
+def _is_trace_of_a_start(name: str) -> bool:
+    """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
+    return name == _LOCK or name.startswith(f".{_MANIFEST}.")
 
 
 def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:

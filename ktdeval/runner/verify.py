@@ -1,7 +1,8 @@
-"""Verification: every number of a card from its records once more, and every record from its decisions.
+"""Verification: every number of a card from its records once more, and every record from what the model replied.
 
-Nothing is believed but the decisions: the model's own submissions are parsed again, the orders are executed again on the
-snapshot, the metrics are computed again from what that gives. The first line that differs is named for each file.
+Nothing is believed but the model's replies: they go through the agent, the tools and the mask again, which gives prompts, tool
+results, counts, provenance and orders; the orders are executed again on the snapshot; the metrics are computed again from what
+that gives. The first line that differs is named for each file.
 """
 
 from __future__ import annotations
@@ -12,23 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.cards.check import load_card
-from ktdeval.cards.verify import card_difference, first_difference, steps_difference
+from ktdeval.cards.verify import card_difference, first_difference, steps_difference, value_difference
 from ktdeval.errors import DataError, KtdevalError, StoreError
-from ktdeval.harness.action import ActionForm
-from ktdeval.harness.agent import Submission
-from ktdeval.harness.desk import withhold_identities
 from ktdeval.jsonio import JsonValue, file_sha256
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.records import recorded_action
-from ktdeval.runner.replay import replay_episode
+from ktdeval.runner.episode import EpisodeParts
+from ktdeval.runner.replay import RecordedModel, replay_episode, retrace_episode
 from ktdeval.runner.score import make_card, open_recorded_snapshot
 from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.store import LEDGER, TRANSCRIPT, RunFolder
 from ktdeval.runner.task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.tape import Tape
+
+_ENTRY_FIELDS = {"step", "exchanges", "submission"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Verification:
         findings: one line for each file that differs, naming its first line that does; empty when all is as recorded.
         episodes: how many episodes were executed again.
         steps: how many steps that were.
-        traced_steps: steps whose orders were also parsed again from the model's submission in the transcript.
+        traced_steps: steps whose orders are those of one submission that the model wrote; the others were held by the engine, or
+            put together by an agent.
     """
 
     findings: tuple[str, ...]
@@ -53,7 +54,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
 
     Args:
         path: the card.
-        plugins: the loaded plugins: the task and the metrics of the card must be installed.
+        plugins: the loaded plugins: the task with its tools, the agent and the metrics of the card must be installed.
         changes: `data` and `data_args` when the snapshot has moved.
 
     Raises:
@@ -66,25 +67,103 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     if snapshot.id != card["snapshot"]["id"]:
         raise DataError(f"{path}: snapshot.id: the card names {card['snapshot']['id'][:12]}, the run used {snapshot.id[:12]}")
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
-    findings = [*_artefact_findings(folder, card["artefacts"])]
-    tape, steps, traced = Tape.from_snapshot(snapshot, task.trading), 0, 0
+    tools, tape = plugins.tools(task.tools), Tape.from_snapshot(snapshot, task.trading)
+    checks = []
     for spec in specs:
-        try:
-            ledger = folder.load_ledger(spec)
-            findings += _ledger_findings(spec, ledger, snapshot, tape, task)
-            transcript_findings, parsed = _transcript_findings(folder, spec, ledger, snapshot, task)
-        except KtdevalError as error:
-            findings.append(str(error))
-            continue
-        findings += transcript_findings
-        steps, traced = steps + len(ledger.steps), traced + parsed
+        agent = plugins.make_agent(spec.agent, spec.agent_args)
+        checks.append(_EpisodeCheck(spec, folder, EpisodeParts(task, tools, snapshot, tape, RecordedModel(), agent)))
+    findings = [finding for check in checks for finding in check.findings()]
+    findings += _artefact_findings(folder, card["artefacts"])
     findings += _card_findings(path, card, folder, task, snapshot, plugins)
-    return Verification(tuple(findings), len(specs), steps, traced)
+    return Verification(tuple(findings), len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
+
+
+class _EpisodeCheck:
+    """One episode's ledger and transcript against each other and against what the replies in the transcript give.
+
+    Attributes:
+        steps: steps executed again so far.
+        traced: of these, steps whose orders are one submission of the model.
+    """
+
+    def __init__(self, spec: EpisodeSpec, folder: RunFolder, parts: EpisodeParts) -> None:
+        self.steps = self.traced = 0
+        self._spec = spec
+        self._folder = folder
+        self._parts = parts
+        self._ledger_name, self._transcript_name = (f"episodes/{spec.id}/{name}" for name in (LEDGER, TRANSCRIPT))
+
+    def findings(self) -> list[str]:
+        """One line for each of the two files that is not what it should be."""
+        try:
+            ledger = self._folder.load_ledger(self._spec)
+        except StoreError as error:
+            return [str(error)]
+        findings = [f"{self._ledger_name}: {problem}" for problem in self._ledger_problems(ledger)]
+        self.steps = len(ledger.steps)
+        try:
+            transcript = self._folder.load_transcript(self._spec)
+        except StoreError as error:
+            return [*findings, str(error)]
+        # Where the ledger is wrong in itself, that it also differs from the transcript says nothing new.
+        problem = self._transcript_problem(transcript, None if findings else ledger.steps)
+        return [*findings, f"{self._transcript_name}: {problem}"] if problem else findings
+
+    def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
+        """What the header says wrongly, and the first line that the decisions on it do not give."""
+        if difference := first_difference(dict(ledger.spec), self._spec.to_json()):
+            yield f"spec: {difference}"
+        cash = self._parts.task.trading.initial_cash_cny * 100
+        if ledger.initial_cash_fen != cash:
+            yield f"initial cash: recorded {ledger.initial_cash_fen} fen, the task gives {cash}"
+        parts, recomputed = self._parts, list[StepRecord]()
+        try:
+            for record in replay_episode(self._spec, ledger.steps, parts.snapshot, parts.tape, parts.task.trading):
+                recomputed.append(record)
+        except (KtdevalError, IndexError) as error:
+            difference = steps_difference(ledger.steps[: len(recomputed)], recomputed)
+            yield difference or f"line {len(recomputed) + 1}: can't be executed: {error}"
+            return
+        if difference := steps_difference(ledger.steps, recomputed):
+            yield difference
+
+    def _transcript_problem(self, transcript: Sequence[JsonValue], steps: Sequence[StepRecord] | None) -> str | None:
+        """The first line that the replies on it and before it do not give, or that does not give the ledger's line."""
+        for number, entry in enumerate(transcript):
+            if problem := _entry_problem(entry, number):
+                return f"line {number + 1}: {problem}"
+        if steps is not None and len(steps) != len(transcript):
+            return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, the ledger has {len(steps)}"
+        retraced = retrace_episode(self._spec, transcript, self._parts)
+        for number, entry in enumerate(transcript):
+            try:
+                found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
+            except KtdevalError as error:
+                return f"line {number + 1}: {error}"
+            if found is None:
+                return f"line {number + 1}: the window has no such day"
+            if difference := value_difference(entry, found[1]):
+                return f"line {number + 1}: {difference}"
+            if steps is not None and (difference := value_difference(steps[number], found[0])):
+                return f"line {number + 1}: its replies do not give line {number + 1} of {LEDGER}: {difference}"
+            self.traced += entry["submission"] is not None
+        return None
+
+
+def _entry_problem(entry: JsonValue, number: int) -> str | None:
+    if not isinstance(entry, dict) or entry.keys() != _ENTRY_FIELDS:
+        return f"expected an object of {', '.join(sorted(_ENTRY_FIELDS))}"
+    if entry["step"] != number:
+        return f"is step {entry['step']!r}, expected step {number}; a line is missing, doubled or out of order"
+    exchanges = entry["exchanges"]
+    if not isinstance(exchanges, list) or not all(isinstance(exchange, dict) for exchange in exchanges):
+        return "expected exchanges as a list of objects"
+    return None
 
 
 def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
     """Files whose bytes are not those that the card was made from."""
-    known = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in ("ledger.parquet", "transcript.jsonl.zst")}
+    known = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in (LEDGER, TRANSCRIPT)}
     for name, recorded in artefacts.items():
         if name not in known:  # a path from an untrusted card is never opened
             yield f"{name}: is named by the card, but is no record of this run"
@@ -94,60 +173,6 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
             yield f"{name}: SHA-256 is {found[:12]}…, the card recorded {recorded[:12]}…"
 
 
-def _ledger_findings(spec: EpisodeSpec, ledger: Ledger, snapshot: MarketSnapshot, tape: Tape, task: Task) -> Iterator[str]:
-    """The first line of a ledger that its decisions do not give."""
-    where = f"episodes/{spec.id}/ledger.parquet"
-    if difference := first_difference(dict(ledger.spec), spec.to_json()):
-        yield f"{where}: spec: {difference}"
-    if ledger.initial_cash_fen != task.trading.initial_cash_cny * 100:
-        yield f"{where}: initial cash: recorded {ledger.initial_cash_fen} fen, the task gives {task.trading.initial_cash_cny * 100}"
-    recomputed: list[StepRecord] = []
-    try:
-        for record in replay_episode(spec, ledger.steps, snapshot, tape, task.trading):
-            recomputed.append(record)
-    except (DataError, StoreError, KeyError, TypeError) as error:
-        difference = steps_difference(ledger.steps[: len(recomputed)], recomputed)
-        yield f"{where}: {difference or f'line {len(recomputed) + 1}: can not be executed: {error}'}"
-        return
-    if difference := steps_difference(ledger.steps, recomputed):
-        yield f"{where}: {difference}"
-
-
-def _transcript_findings(
-    folder: RunFolder, spec: EpisodeSpec, ledger: Ledger, snapshot: MarketSnapshot, task: Task
-) -> tuple[list[str], int]:
-    """The first transcript line whose submission does not give the recorded orders, and how many steps could be traced.
-
-    A step is traced when its action came from one submission of the model; agents that combine several have none to trace.
-    """
-    where = f"episodes/{spec.id}/transcript.jsonl.zst"
-    transcript = folder.load_transcript(spec)
-    if len(transcript) != len(ledger.steps):
-        return [f"{where}: {len(transcript)} lines, the ledger has {len(ledger.steps)} steps"], 0
-    lens = task.scene(spec, snapshot).lens
-    form, guard = ActionForm(task.harness, lens), LeakGuard(lens, snapshot)
-    traced = 0
-    for number, (entry, step) in enumerate(zip(transcript, ledger.steps, strict=True)):
-        text = entry["submission"]
-        if text is None:
-            continue
-        written = [call["arguments"] for exchange in entry["exchanges"] for call in exchange.get("reply", {}).get("tool_calls", [])]
-        submission = withhold_identities(form.parse(text), guard)
-        problem = _trace_problem(submission, step, snapshot) if text in written else "is not among the model's replies"
-        if problem:
-            return [f"{where}: line {number + 1}: submission: {problem}"], traced
-        traced += 1
-    return [], traced
-
-
-def _trace_problem(submission: Submission, step: StepRecord, snapshot: MarketSnapshot) -> str | None:
-    if submission.action is None:
-        return "is not a valid action"
-    if submission.action != recorded_action(snapshot, step) or submission.overall_reason != step["overall_reason"]:
-        return f"does not give the orders that the ledger has on line {step['step'] + 1}"
-    return None
-
-
 def _card_findings(
     path: Path, card: Mapping[str, JsonValue], folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
 ) -> list[str]:
@@ -155,8 +180,8 @@ def _card_findings(
     missing: Sequence[Mapping[str, JsonValue]] = card["missing_episodes"]
     errors = {str(entry["id"]): str(entry["error"]) for entry in missing}  # why one is missing can't be recomputed
     try:
-        recomputed = make_card(folder, task, snapshot, plugins, errors)
+        recomputed = call_foreign(make_card, "can't be recomputed", folder, task, snapshot, plugins, errors)
     except KtdevalError as error:
-        return [f"{path.name}: can't be recomputed: {error}"]
+        return [f"{path.name}: {error}"]
     difference = card_difference(card, recomputed, path.read_text(encoding="utf-8"))
     return [f"{path.name}: {difference}"] if difference else []

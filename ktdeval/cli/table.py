@@ -1,0 +1,99 @@
+"""Listings as columns, for eyes, `cut` and `grep` alike, and the parameters of a Spec as rows or JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ktdeval.hookspecs import Spec
+
+_GAP = "  "
+_LEAST_WIDTH = 16  # of a column that is wrapped
+
+
+def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Aligned columns; those that are empty throughout are left out.
+
+    Nothing is cut off. Each row is one line, but for a terminal too narrow for it: there the longest columns are wrapped.
+    """
+    rows = list(rows)
+    kept = [place for place in range(len(header)) if place == 0 or any(row[place] for row in rows)]
+    table = [[row[place] for place in kept] for row in (header, *rows)]
+    widths = [max(len(row[place]) for row in table) for place in range(len(kept))]
+    if sys.stdout.isatty():
+        widths = _fit(widths, terminal_width())
+    for row in table:
+        for line in _lines(row, widths):
+            click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 100 where there is none."""
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
+    except (ValueError, OSError):  # no number, not a terminal, or stdout is replaced
+        return 100
+
+
+def _fit(widths: Sequence[int], room: int) -> list[int]:
+    """Narrow the widest columns, never the first, until a row fits into `room`."""
+    fitted = list(widths)
+    while sum(fitted) + len(_GAP) * (len(fitted) - 1) > room and len(fitted) > 1:
+        widest = max(range(1, len(fitted)), key=fitted.__getitem__)
+        if fitted[widest] <= _LEAST_WIDTH:
+            break
+        fitted[widest] -= 1
+    return fitted
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
+    """The row as one line, or as several where a cell is longer than its column."""
+    if all(len(cell) <= width for cell, width in zip(row, widths)):
+        return [tuple(row)]
+    import textwrap
+
+    cells = [textwrap.wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(row, widths)]
+    return zip_longest(*cells, fillvalue="")
+
+
+def print_json(value: Any) -> None:
+    """Indented JSON, keys in the order given."""
+    import json  # not at the top, for this module is on the way of `ktdeval --help`
+
+    click.echo(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Tuples and mappings of any kind as the lists and dicts that JSON and YAML writers know."""
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if hasattr(value, "items"):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
+    """The fields of a Spec's parameters; none where it takes none."""
+    return dataclasses.fields(spec.params) if spec.params is not None else ()
+
+
+def param_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    """One parameter as listings give it: name, type, required, default, help."""
+    missing = dataclasses.MISSING
+    default = None if field.default is missing else plain(field.default)
+    if field.default_factory is not missing:
+        default = plain(field.default_factory())
+    return {
+        "name": field.name,
+        "type": field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type)),
+        "required": field.default is missing and field.default_factory is missing,
+        "default": default,
+        "help": field.metadata.get("help", ""),
+    }

@@ -1,0 +1,91 @@
+"""How many trials were made: every episode that run folders plan, finished or not, counts, for each was a chance to be lucky."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import content_hash
+from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.runner.store import RunFolder
+from ktdeval.stats.luck import Shape, sharpe_shape
+
+_DEPTH = 4
+"""How deep below the store a run folder may lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """The trials of one window, or of all.
+
+    Attributes:
+        episodes: distinct episodes planned, limited and unfinished ones included: the number of trials of one episode.
+        strategies: distinct episodes apart from their seed: the number of trials of a card, which reports a median over seeds.
+        finished: how many of the episodes have a ledger.
+        shapes: Sharpe ratio and moments of each finished episode that has them, by the episode's id.
+        runs: run folders read.
+    """
+
+    episodes: int
+    strategies: int
+    finished: int
+    shapes: dict[str, Shape]
+    runs: int
+
+    @property
+    def sharpes(self) -> tuple[float, ...]:
+        """A day's Sharpe ratio of each finished episode."""
+        return tuple(shape.sharpe for shape in self.shapes.values())
+
+
+def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
+    """Every run under these folders, each of which may be a run itself; sorted by path.
+
+    Raises:
+        StoreError: a folder does not exist or holds no run, or a manifest is not readable.
+    """
+    paths: set[Path] = set()
+    for root in roots:
+        found = {path.resolve().parent for path in _manifests(root)}
+        if not found:
+            raise StoreError(f"{root}: no run here or in the folders below it (a run has a manifest.json)")
+        paths |= found
+    return [RunFolder.load(path) for path in sorted(paths)]
+
+
+def _manifests(root: Path) -> Iterator[Path]:
+    for depth in range(_DEPTH + 1):
+        yield from root.glob("/".join(["*"] * depth + ["manifest.json"]))
+
+
+def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str | None = None) -> Trials:
+    """Count the trials under these folders; the same episode in two runs is one trial.
+
+    Args:
+        roots: run folders, or folders that hold them.
+        window: name of a window; None for all of them. To deflate a Sharpe ratio give its window: those of different windows
+            are not one sample.
+        snapshot: id of a snapshot; None for all.
+
+    Raises:
+        StoreError: a folder holds no run, or a manifest or ledger is not readable.
+    """
+    specs: dict[str, EpisodeSpec] = {}
+    finished: set[str] = set()
+    shapes: dict[str, Shape] = {}
+    folders = run_folders(roots)
+    for folder in folders:
+        for spec in folder.manifest.specs:
+            if (window is not None and spec.window.name != window) or (snapshot is not None and spec.snapshot != snapshot):
+                continue
+            specs[spec.id] = spec
+            if spec.id in finished or not folder.is_complete(spec):
+                continue
+            finished.add(spec.id)
+            if (shape := sharpe_shape(folder.load_ledger(spec))) is not None:
+                shapes[spec.id] = shape
+    strategies = {content_hash({**spec.to_json(), "seed": 0}) for spec in specs.values()}
+    ordered = {identity: shapes[identity] for identity in sorted(shapes)}
+    return Trials(len(specs), len(strategies), len(finished), ordered, len(folders))

@@ -10,6 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ktdeval.attribution.decompose import (
+        Attribution as Attribution,
+        attribute as attribute,
+        attribution_problem as attribution_problem,
+    )
     from ktdeval.attribution.factors import (
         FACTORS as FACTORS,
         FactorDefinition as FactorDefinition,
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
         factor_values as factor_values,
         standardise as standardise,
     )
+    from ktdeval.attribution.fit import Fit as Fit, fit_factors as fit_factors
+    from ktdeval.cards.aggregate import derived_fields as derived_fields
+    from ktdeval.cards.check import load_card as load_card
     from ktdeval.errors import (
         CardError as CardError,
         ConfigError as ConfigError,
@@ -66,8 +74,11 @@ if TYPE_CHECKING:
         JsonValue as JsonValue,
         content_hash as content_hash,
         dumps_canonical as dumps_canonical,
+        dumps_pretty as dumps_pretty,
+        file_sha256 as file_sha256,
         loads_strict as loads_strict,
         sha256_hex as sha256_hex,
+        write_atomic as write_atomic,
     )
     from ktdeval.market.assemble import assemble as assemble
     from ktdeval.market.calendar import sessions as sessions, window_rows as window_rows
@@ -99,6 +110,7 @@ if TYPE_CHECKING:
         Shares as Shares,
     )
     from ktdeval.masking.render import render_json as render_json
+    from ktdeval.registry import Plugins as Plugins, load_plugins as load_plugins
     from ktdeval.runner.backend import EpisodeOutcome as EpisodeOutcome, Runner as Runner
     from ktdeval.runner.events import (
         EpisodeFailed as EpisodeFailed,
@@ -107,14 +119,78 @@ if TYPE_CHECKING:
         Event as Event,
         StepFinished as StepFinished,
     )
+    from ktdeval.runner.ledger_file import load_ledger as load_ledger
+    from ktdeval.runner.score import open_recorded_snapshot as open_recorded_snapshot
     from ktdeval.runner.spec import EpisodeSpec as EpisodeSpec, Window as Window
+    from ktdeval.runner.store import RunFolder as RunFolder
     from ktdeval.runner.task import Scene as Scene, Task as Task
+    from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
     from ktdeval.seeds import derive_seed as derive_seed
-    from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, RuleSet as RuleSet
-    from ktdeval.stats.panel import panel_metric as panel_metric
+    from ktdeval.stats.bootstrap import (
+        Bootstrap as Bootstrap,
+        Resampling as Resampling,
+        episode_intervals as episode_intervals,
+        episode_resampling as episode_resampling,
+    )
+    from ktdeval.stats.calibration import Forecast as Forecast, judged_orders as judged_orders
+    from ktdeval.stats.calibration_terms import brier_terms as brier_terms, reliability_points as reliability_points
+    from ktdeval.stats.envelope import (
+        Envelope as Envelope,
+        EnvelopeSettings as EnvelopeSettings,
+        random_envelope as random_envelope,
+    )
+    from ktdeval.stats.factorial import MASK_FACTORS as MASK_FACTORS, mask_contrasts as mask_contrasts
+    from ktdeval.stats.hac import newey_west_mean as newey_west_mean, t_of_mean as t_of_mean
+    from ktdeval.stats.intervals import Interval as Interval
+    from ktdeval.stats.ladder import (
+        MODE_PIECES as MODE_PIECES,
+        MODE_PRECEDENCE as MODE_PRECEDENCE,
+        order_averaged as order_averaged,
+    )
+    from ktdeval.stats.ledoit_wolf import SharpeDifference as SharpeDifference, sharpe_difference as sharpe_difference
+    from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
+    from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, Range as Range, RuleSet as RuleSet
+    from ktdeval.stats.model_confidence_set import ConfidenceSet as ConfidenceSet, model_confidence_set as model_confidence_set
+    from ktdeval.stats.multiple import benjamini_hochberg as benjamini_hochberg, holm as holm
+    from ktdeval.stats.overlap import (
+        blocks_of as blocks_of,
+        effective_count as effective_count,
+        mean_with_interval as mean_with_interval,
+        overlap_correlation as overlap_correlation,
+    )
+    from ktdeval.stats.paired import (
+        RankNull as RankNull,
+        Shift as Shift,
+        SignedRank as SignedRank,
+        SignFlip as SignFlip,
+        correlated_null as correlated_null,
+        hodges_lehmann as hodges_lehmann,
+        sign_flip as sign_flip,
+        signed_rank as signed_rank,
+    )
+    from ktdeval.stats.panel import (
+        DIAGNOSTICS as DIAGNOSTICS,
+        PANEL_FAMILIES as PANEL_FAMILIES,
+        benchmark_levels as benchmark_levels,
+        panel_metric as panel_metric,
+    )
+    from ktdeval.stats.power import (
+        Spread as Spread,
+        estimate_spread as estimate_spread,
+        normal_effect as normal_effect,
+        pairs_needed as pairs_needed,
+        smallest_p as smallest_p,
+        wilcoxon_effect as wilcoxon_effect,
+        wilcoxon_power as wilcoxon_power,
+        window_sd_of as window_sd_of,
+        windows_needed as windows_needed,
+    )
+    from ktdeval.stats.variance import Components as Components, variance_components as variance_components
     from ktdeval.task_files import task_specs as task_specs
     from ktdeval.trading.config import TradingConfig as TradingConfig
+    from ktdeval.trading.executor import execute as execute
     from ktdeval.trading.ledger import Ledger as Ledger, StepRecord as StepRecord
+    from ktdeval.trading.tape import Tape as Tape, TradingDay as TradingDay
     from ktdeval.trading.types import (
         Account as Account,
         Action as Action,
@@ -128,7 +204,11 @@ if TYPE_CHECKING:
 
 # Module -> the names it gives; the type checker reads the imports above, a test holds the two equal.
 _MODULES: dict[str, tuple[str, ...]] = {
+    "ktdeval.attribution.decompose": ("Attribution", "attribute", "attribution_problem"),
     "ktdeval.attribution.factors": ("FACTORS", "FactorDefinition", "FactorTable", "factor_values", "standardise"),
+    "ktdeval.attribution.fit": ("Fit", "fit_factors"),
+    "ktdeval.cards.aggregate": ("derived_fields",),
+    "ktdeval.cards.check": ("load_card",),
     "ktdeval.errors": (
         "CardError",
         "ConfigError",
@@ -160,7 +240,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "ktdeval.harness.tools": ("AssetArg", "Bounds", "DayArg", "Length", "Tool", "tool"),
     "ktdeval.hookspecs": ("Spec", "hookimpl"),
-    "ktdeval.jsonio": ("JsonValue", "content_hash", "dumps_canonical", "loads_strict", "sha256_hex"),
+    "ktdeval.jsonio": (
+        "JsonValue",
+        "content_hash",
+        "dumps_canonical",
+        "dumps_pretty",
+        "file_sha256",
+        "loads_strict",
+        "sha256_hex",
+        "write_atomic",
+    ),
     "ktdeval.market.assemble": ("assemble",),
     "ktdeval.market.calendar": ("sessions", "window_rows"),
     "ktdeval.market.codes": ("Board", "DAILY_LIMIT_PCT", "board_of", "parse_code"),
@@ -170,16 +259,58 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.masking.lens": ("Lens", "MASK_KINDS", "MaskConfig"),
     "ktdeval.masking.payload": ("AssetName", "AssetRef", "DayRef", "IndexLevel", "Payload", "Price", "SectorRef", "Shares"),
     "ktdeval.masking.render": ("render_json",),
+    "ktdeval.registry": ("Plugins", "load_plugins"),
     "ktdeval.runner.backend": ("EpisodeOutcome", "Runner"),
     "ktdeval.runner.events": ("EpisodeFailed", "EpisodeFinished", "EpisodeStarted", "Event", "StepFinished"),
+    "ktdeval.runner.ledger_file": ("load_ledger",),
+    "ktdeval.runner.score": ("open_recorded_snapshot",),
     "ktdeval.runner.spec": ("EpisodeSpec", "Window"),
+    "ktdeval.runner.store": ("RunFolder",),
     "ktdeval.runner.task": ("Scene", "Task"),
+    "ktdeval.runner.trials": ("Trials", "count_trials"),
     "ktdeval.seeds": ("derive_seed",),
-    "ktdeval.stats.metric": ("Metric", "MetricValue", "RuleSet"),
-    "ktdeval.stats.panel": ("panel_metric",),
+    "ktdeval.stats.bootstrap": ("Bootstrap", "Resampling", "episode_intervals", "episode_resampling"),
+    "ktdeval.stats.calibration": ("Forecast", "judged_orders"),
+    "ktdeval.stats.calibration_terms": ("brier_terms", "reliability_points"),
+    "ktdeval.stats.envelope": ("Envelope", "EnvelopeSettings", "random_envelope"),
+    "ktdeval.stats.factorial": ("MASK_FACTORS", "mask_contrasts"),
+    "ktdeval.stats.hac": ("newey_west_mean", "t_of_mean"),
+    "ktdeval.stats.intervals": ("Interval",),
+    "ktdeval.stats.ladder": ("MODE_PIECES", "MODE_PRECEDENCE", "order_averaged"),
+    "ktdeval.stats.ledoit_wolf": ("SharpeDifference", "sharpe_difference"),
+    "ktdeval.stats.luck": ("deflated_sharpe_ratio",),
+    "ktdeval.stats.metric": ("Metric", "MetricValue", "Range", "RuleSet"),
+    "ktdeval.stats.model_confidence_set": ("ConfidenceSet", "model_confidence_set"),
+    "ktdeval.stats.multiple": ("benjamini_hochberg", "holm"),
+    "ktdeval.stats.overlap": ("blocks_of", "effective_count", "mean_with_interval", "overlap_correlation"),
+    "ktdeval.stats.paired": (
+        "RankNull",
+        "Shift",
+        "SignFlip",
+        "SignedRank",
+        "correlated_null",
+        "hodges_lehmann",
+        "sign_flip",
+        "signed_rank",
+    ),
+    "ktdeval.stats.panel": ("DIAGNOSTICS", "PANEL_FAMILIES", "benchmark_levels", "panel_metric"),
+    "ktdeval.stats.power": (
+        "Spread",
+        "estimate_spread",
+        "normal_effect",
+        "pairs_needed",
+        "smallest_p",
+        "wilcoxon_effect",
+        "wilcoxon_power",
+        "window_sd_of",
+        "windows_needed",
+    ),
+    "ktdeval.stats.variance": ("Components", "variance_components"),
     "ktdeval.task_files": ("task_specs",),
     "ktdeval.trading.config": ("TradingConfig",),
+    "ktdeval.trading.executor": ("execute",),
     "ktdeval.trading.ledger": ("Ledger", "StepRecord"),
+    "ktdeval.trading.tape": ("Tape", "TradingDay"),
     "ktdeval.trading.types": ("Account", "Action", "Order", "Outcome", "Position", "Provenance", "Side"),
     "ktdeval.yamlio": ("load_yaml",),
 }

@@ -15,7 +15,7 @@ import pluggy
 
 from ktdeval import hookspecs
 from ktdeval.discovery import EntryPoint, find_entry_points
-from ktdeval.errors import PluginError, UsageError
+from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.hookspecs import Spec
 from ktdeval.params import build_params
@@ -37,6 +37,7 @@ KINDS = ("tasks", "models", "agents", "tools", "metrics", "data", "runners", "co
 _HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("ktdeval_"))
 _ONE_OF = {"tasks": "task", "models": "model", "agents": "agent", "tools": "tool", "metrics": "metric", "data": "data provider"}
 _ONE_OF |= {"runners": "runner", "commands": "command"}
+_METRIC_PARTS = ("name", "formula", "unit", "better", "source", "headline", "compute")
 
 
 def count_of(kind: str, count: int) -> str:
@@ -325,12 +326,19 @@ class Plugins:
             given = (*given, build_params(spec.params, args, where))
         elif args:
             raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
+        where = f"{where} of plugin {self._owners[kind, name]}"
         try:
-            return spec.make(*given)
-        except ImportError as error:
-            raise PluginError(
-                f"{where} of plugin {self._owners[kind, name]} needs what is not installed: {one_line(error)}"
-            ) from error
+            made = call_foreign(spec.make, where, *given)
+        except PluginError as error:
+            if isinstance(error.__cause__, KtdevalError):  # its own message says what to mend
+                raise error.__cause__ from None
+            if isinstance(error.__cause__, ImportError):
+                raise PluginError(f"{where} needs what is not installed: {one_line(error.__cause__)}") from error.__cause__
+            raise
+        if kind == "metrics" and (lacking := [part for part in _METRIC_PARTS if not hasattr(made, part)]):
+            # Said now, for a metric is used only after the run that it is to measure.
+            raise PluginError(f"{where}: {type(made).__name__} has no {', no '.join(lacking)} (see ktdeval.api.Metric)")
+        return made
 
 
 def _checked_specs(offered: Any, where: str) -> list[Spec]:

@@ -28,6 +28,7 @@ class Custom:
     """A metric as a plugin would give it, returning what it is told to."""
 
     name, formula, unit, better, source, headline = "custom", "custom/1: as told", "score", "higher", "a test", False
+    range = (None, None)
 
     def __init__(self, result: Any) -> None:
         self.result = result
@@ -76,10 +77,11 @@ def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range() -
     }
 
 
-def test_one_episode_has_a_value_and_no_spread() -> None:
-    headline = card()["metrics"]["total_return"]
-    assert "interval" not in headline
-    assert headline["value"] == card()["episodes"][0]["metrics"]["total_return"]["value"]
+def test_one_episode_has_its_own_value_and_its_own_interval_over_days() -> None:
+    headline, own = card()["metrics"]["total_return"], card()["episodes"][0]["metrics"]["total_return"]
+    assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
+    assert own["interval"]["reason"] == "fewer than 20 days"  # of a five-day window there is nothing to resample
+    assert "interval" not in card()["metrics"]["turnover"]
 
 
 def test_episodes_where_a_metric_is_undefined_are_left_out_of_the_median_and_counted() -> None:

@@ -24,9 +24,8 @@ def test_the_listing_names_every_provider(capsys: pytest.CaptureFixture[str]) ->
     assert main(["data", "--json"]) == 0
     entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert {"long", "qlib", "synthetic"} <= entries.keys()
-    assert {"name": "volume_unit", "required": False, "default": "share", "help": "a lot is 100 shares"} in entries["long"][
-        "params"
-    ]
+    (unit,) = (field for field in entries["long"]["params"] if field["name"] == "volume_unit")
+    assert (unit["required"], unit["default"], unit["help"]) == (False, "share", "a lot is 100 shares")
     assert all(field["help"] for entry in entries.values() for field in entry["params"])
 
 
@@ -114,7 +113,7 @@ def test_info_says_what_a_snapshot_holds(tmp_path: Path, capsys: pytest.CaptureF
     ("words", "message"),
     [
         (["import", "lon"], "unknown data provider 'lon'; did you mean 'long'?"),
-        (["import", "synthetic"], "unknown data provider 'synthetic'"),
+        (["import", "synthetic"], "data provider 'synthetic' imports nothing; say `ktdeval data build synthetic`"),
         (["check", "nowhere"], "nowhere is neither a folder nor a data provider"),
         (["info", "nowhere"], "nowhere: not a market snapshot"),
         (["import", "long", "--out", "x"], "field 'bars' is missing"),

@@ -149,6 +149,7 @@ def test_the_kit_finds_what_is_wrong_with_a_model(model: Scripted, message: str)
 
 class BadMetric:
     name, formula, unit, better, source, headline = "bad", "bad/1: 0", "fraction", "higher", "here", False
+    range: Any = (0.0, None)
     fault = ""
 
     def compute(self, ledger: Any, market: Any, rules: str) -> Any:
@@ -156,6 +157,8 @@ class BadMetric:
             return 0.0
         if self.fault == "detail":
             return MetricValue(1.0, 1, detail={"x": float("nan")})
+        if self.fault == "range":
+            return MetricValue(-0.5, 1)
         if self.fault == "state":
             self.calls = getattr(self, "calls", 0) + 1
             return MetricValue(float(self.calls), 1)
@@ -169,6 +172,7 @@ class BadMetric:
     [
         ("type", "gave float"),
         ("detail", "detail: not strict JSON"),
+        ("range", "-0.5 is outside its range"),
         ("state", "a second call gave another value"),
         ("ledger", "changed the ledger"),
     ],
@@ -181,6 +185,10 @@ def test_the_kit_finds_what_is_wrong_with_a_metric(fault: str, message: str) -> 
     metric = BadMetric()
     metric.formula = ""  # type: ignore[misc]
     with pytest.raises(ConformanceError, match="formula is empty"):
+        check_metric(metric)  # type: ignore[arg-type]
+    metric = BadMetric()
+    metric.range = None
+    with pytest.raises(ConformanceError, match="range is a pair"):
         check_metric(metric)  # type: ignore[arg-type]
 
 

@@ -33,7 +33,7 @@ def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path, cut):
     with Journal(path) as journal:
         assert journal.recovered == [{"step": 0}]
         journal.append({"step": 1, "again": True})
-    assert read_journal(path) == [{"step": 0}, {"step": 1, "again": True}]
+    assert list(read_journal(path)) == [{"step": 0}, {"step": 1, "again": True}]
 
 
 def test_corruption_before_the_last_line_is_an_error_that_names_the_line(tmp_path):

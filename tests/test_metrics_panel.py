@@ -160,14 +160,16 @@ def test_unmask_attempts_are_summed() -> None:
 
 # -- degenerate ledgers -------------------------------------------------------------------------------------------------
 
+NO_ORDERS = {"ece", "brier", "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased", "reliability_debiased"}
+NO_LUCK = {"psr", "min_track_record"}
 UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
     "no step": (ledger([]), {metric.name for metric in panel.panel_metrics()} - {"unmask_attempts"}),
-    "one day": (nav_ledger([1100]), {"sharpe", "information_ratio", "ece", "brier", "tool_validity_rate"}),
-    "constant NAV": (nav_ledger([1000] * 5), {"sharpe", "ece", "brier", "tool_validity_rate"}),
-    "all cash": (ledger([step(k, 1000) for k in range(5)]), {"sharpe", "hhi", "ece", "brier", "tool_validity_rate"}),
+    "one day": (nav_ledger([1100]), {"sharpe", "information_ratio", "tool_validity_rate", *NO_ORDERS, *NO_LUCK}),
+    "constant NAV": (nav_ledger([1000] * 5), {"sharpe", "tool_validity_rate", *NO_ORDERS, *NO_LUCK}),
+    "all cash": (ledger([step(k, 1000) for k in range(5)]), {"sharpe", "hhi", "tool_validity_rate", *NO_ORDERS, *NO_LUCK}),
     "every call failed": (
         ledger([step(k, 1000, provenance="error") for k in range(5)]),
-        {"sharpe", "hhi", "ece", "brier", "tool_validity_rate", "abstention_rate", "parse_failure_rate"},
+        {"sharpe", "hhi", "tool_validity_rate", "abstention_rate", "parse_failure_rate", *NO_ORDERS, *NO_LUCK},
     ),
     "everything lost": (
         nav_ledger([1000, 0, 0]),
@@ -178,9 +180,9 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
             "information_ratio",
             "turnover",
             "cash_ratio",
-            "ece",
-            "brier",
             "tool_validity_rate",
+            *NO_ORDERS,
+            *NO_LUCK,
         },
     ),
 }
@@ -248,11 +250,15 @@ def test_no_metric_depends_on_the_unit_of_money(of: Ledger, factor: int, rules: 
 
 
 @given(ledgers(), st.sampled_from(RULE_SETS))
-def test_fractions_stay_between_zero_and_one(of: Ledger, rules: RuleSet) -> None:
-    fractions = [metric.name for metric in panel.panel_metrics() if metric.unit in ("fraction", "index", "probability", "score")]
-    for name in sorted({*fractions} - {"total_return"}):
-        result = compute(name, of, rules)
-        assert result.value is None or 0 <= result.value <= 1, name
+def test_every_value_lies_in_the_range_that_its_metric_states(of: Ledger, rules: RuleSet) -> None:
+    for metric in panel.panel_metrics():
+        low, high = metric.range
+        result = metric.compute(of, MARKET, rules).value
+        assert result is None or ((low is None or low <= result) and (high is None or result <= high)), metric.name
+
+
+def test_every_unit_but_a_ratio_has_a_lower_bound() -> None:
+    assert {metric.name for metric in panel.panel_metrics() if metric.range[0] is None} == {"sharpe", "information_ratio"}
 
 
 @given(ledgers())

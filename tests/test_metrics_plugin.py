@@ -11,8 +11,9 @@ import pytest
 import ktdeval_metrics
 from ktdeval.cards.check import load_schema
 from ktdeval.stats.panel import panel_metrics
+from ktdeval_metrics.attribution_metrics import attribution_metrics
 
-PANEL = {metric.name: metric for metric in panel_metrics()}
+PANEL = {metric.name: metric for metric in (*panel_metrics(), *attribution_metrics())}
 
 
 def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ktdeval.cards.aggregate import DEFINITION_FIELDS, derived_fields
 from ktdeval.cards.episodes import check_complete, episode_entry, reference_entry, window_days
+from ktdeval.cards.intervals import add_intervals
 from ktdeval.errors import CardError
 from ktdeval.fields import build
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
@@ -97,12 +98,11 @@ def build_card(inputs: CardInputs) -> dict[str, JsonValue]:
         "windows": _windows(planned, inputs.snapshot),
         "seeds": sorted({spec.seed for spec in planned}),
         "limit": first.limit,
-        "episodes": [episode_entry(spec, ledgers[spec.id], inputs.snapshot, inputs.metrics, inputs.rules) for spec in finished],
+        "episodes": [_episode(inputs, spec, ledgers[spec.id]) for spec in finished],
         "missing_episodes": _missing(inputs, planned, ledgers),
         "reference": {"benchmark_buy_and_hold": _references(finished, ledgers, inputs.snapshot)},
         "calibration": calibration_table(pool(judged_orders(ledgers[spec.id], inputs.snapshot) for spec in finished)),
         "metrics": {metric.name: {field: getattr(metric, field) for field in DEFINITION_FIELDS} for metric in inputs.metrics},
-        "attribution": {"value": None, "reason": _NOT_COMPUTED},
         "certificate": {"value": None, "reason": _NOT_COMPUTED},
         "cost": {"value": None, "reason": _NOT_COMPUTED},
         "artefacts": inputs.artefacts,
@@ -110,6 +110,11 @@ def build_card(inputs: CardInputs) -> dict[str, JsonValue]:
     }
     card |= derived_fields(card)
     return {name: _strict(name, value) for name, value in sorted(card.items())}
+
+
+def _episode(inputs: CardInputs, spec: EpisodeSpec, ledger: Ledger) -> dict[str, JsonValue]:
+    entry = episode_entry(spec, ledger, inputs.snapshot, inputs.metrics, inputs.rules)
+    return add_intervals(entry, ledger, inputs.snapshot)
 
 
 def _spec_order(spec: EpisodeSpec) -> tuple[str, str, str, int, str]:

@@ -10,6 +10,7 @@ import numpy as np
 from ktdeval.errors import CardError, PluginError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
+from ktdeval.plugin_import import call_foreign
 from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.stats import series
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet
@@ -61,8 +62,13 @@ def episode_entry(
             name: sum(int(step[name]) for step in steps)
             for name in ("input_tokens", "output_tokens", "tool_calls", "tool_calls_valid", "submissions")
         },
-        "metrics": {metric.name: metric_entry(metric, metric.compute(ledger, snapshot, rules)) for metric in metrics},
+        "metrics": {metric.name: metric_entry(metric, _compute(metric, ledger, snapshot, rules)) for metric in metrics},
     }
+
+
+def _compute(metric: Metric, ledger: Ledger, snapshot: MarketSnapshot, rules: RuleSet) -> MetricValue:
+    value: MetricValue = call_foreign(metric.compute, f"metric {metric.name!r} can't be computed", ledger, snapshot, rules)
+    return value
 
 
 def _decisions(ledger: Ledger) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 Card = Mapping[str, JsonValue]
 
 _UNDEFINED = "-"
-_SIGNED = frozenset({"total_return"})
+_PARTS = ("common_return", "style_return", "selection_alpha", "trading_effect")
+_SIGNED = frozenset({"total_return", *_PARTS})
 _UNITS = {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}
 _LEFT_OUT = ("no_fill", "no_next_open")
 _DECIMALS = {"ratio": 3, "per year": 2}
+_LONGEST_TEXT, _LONGEST_POLICY = 64, 22  # characters; tables fit 80 columns
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,22 @@ def print_card(card: Card, console: Console | None = None) -> None:
         card: a card that `load_card` or `build_card` gave.
         console: where to print; standard output by default.
     """
+    _print(_lines(make_report(card)), console)
+
+
+def print_summary(cards: Sequence[Card], console: Console | None = None) -> None:
+    """Print one row for each card, for runs of several tasks. Arguments as in `print_card`."""
+    _print(_summary_lines(cards), console)
+
+
+def plain_summary(cards: Sequence[Card]) -> str:
+    """What `print_summary` prints, without colours."""
+    return _plain(_summary_lines(cards))
+
+
+def _print(lines: Iterable[Text], console: Console | None) -> None:
     console = Console() if console is None else console
-    for line in _lines(make_report(card)):
+    for line in lines:
         console.print(line, soft_wrap=True)
 
 
@@ -84,7 +101,23 @@ def _facts(card: Card) -> Grid:
         ("seeds", ", ".join(map(str, card["seeds"]))),
         ("rules", card["rules"]),
     ]
-    return Grid("", ("", ""), tuple((name, _clean(value)) for name, value in rows), left=2)
+    return _word_grid("", rows)
+
+
+def _word_grid(title: str, rows: Iterable[tuple[str, str]]) -> Grid:
+    """Names and what is to say of them; long texts take several lines."""
+    return Grid(
+        title,
+        ("", ""),
+        tuple(
+            ("" if place else name, part)
+            for name, value in rows
+            for place, part in enumerate(
+                textwrap.wrap(_clean(value), _LONGEST_TEXT, break_long_words=False, break_on_hyphens=False)
+            )
+        ),
+        left=2,
+    )
 
 
 def _with_args(entry: Card) -> str:
@@ -94,7 +127,7 @@ def _with_args(entry: Card) -> str:
 
 def _panel(card: Card) -> Grid:
     metrics = card["metrics"]
-    families = {**PANEL_FAMILIES, "diagnostics": DIAGNOSTICS}
+    families = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS, "diagnostics": DIAGNOSTICS}
     known = {name for names in families.values() for name in names}
     families["further metrics"] = tuple(sorted(set(metrics) - known))
     rows: list[tuple[str, ...]] = []
@@ -104,8 +137,9 @@ def _panel(card: Card) -> Grid:
             rows.append((family,))
             rows.extend(_metric_row(name, metrics[name]) for name in present)
     several = len(card["episodes"]) > 1
-    columns = ("metric", "median" if several else "value", "unit", "better", "interquartile range", "episodes")
-    keep = [place for place, column in enumerate(columns) if several or column not in ("interquartile range", "episodes")]
+    value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
+    columns = ("metric", value, "unit", "better", spread, "episodes")
+    keep = [place for place, column in enumerate(columns) if several or column != "episodes"]
     return Grid(
         "Metrics",
         tuple(columns[place] for place in keep),
@@ -115,7 +149,8 @@ def _panel(card: Card) -> Grid:
 
 def _metric_row(name: str, metric: Card) -> tuple[str, ...]:
     unit, interval = metric["unit"], metric.get("interval")
-    spread = f"{_number(name, unit, interval['low'])} … {_number(name, unit, interval['high'])}" if interval else ""
+    known = interval is not None and interval["low"] is not None
+    spread = f"{_number(name, unit, interval['low'])} … {_number(name, unit, interval['high'])}" if known else ""
     total = metric["n"] + sum(metric["undefined"].values())
     coverage = str(total) if metric["n"] == total else f"{metric['n']} of {total}"
     better = "" if metric["better"] == "neither" else metric["better"]
@@ -152,11 +187,33 @@ def _windows(card: Card) -> Grid:
         }
         days = str(episodes[0]["steps"])
         gain, *risk = _return_and_risk(own)
-        rows.append((_clean(name), _clean(card["model"]["name"]), days, str(len(episodes)), gain, _excess(own, held), *risk))
+        rows.append(
+            (_clean(name), _short(_clean(card["model"]["name"])), days, str(len(episodes)), gain, _excess(own, held), *risk)
+        )
         gain, *risk = _return_and_risk(held)
         rows.append(("", benchmark, days, "", gain, "", *risk))
-    columns = ("window", "policy", "days", "seeds", "return %", "excess %", "sharpe", "drawdown %")
-    return Grid("Against the benchmark", columns, tuple(rows), left=2)
+    columns = ("window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown")
+    return Grid("Against the benchmark (return, excess and drawdown in %)", columns, tuple(rows), left=2)
+
+
+def _short(name: str) -> str:
+    """A model's name that leaves room for figures; its whole name stands above."""
+    if len(name) > _LONGEST_POLICY:
+        name = name.rpartition("/")[2]
+    return name if len(name) <= _LONGEST_POLICY else f"{name[: _LONGEST_POLICY - 1]}…"
+
+
+def _summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
+    headlines = ("total_return", "sharpe", "max_drawdown", "information_ratio", "decision_coverage")
+    rows = []
+    for card in cards:
+        figures = []
+        for name in headlines:
+            metric = card["metrics"].get(name)
+            figures.append(_UNDEFINED if metric is None else _number(name, metric["unit"], metric["value"]))
+        rows.append((_clean(card["task"]["name"]), *figures))
+    yield Text("\nAll tasks (medians; return, drawdown and decided steps in %)", style="bold")
+    yield from _grid_lines(Grid("", ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows)))
 
 
 def _excess(own: Card, held: Card) -> str:
@@ -188,7 +245,7 @@ def _activity(card: Card) -> Grid:
         ("tool calls", f"{usage['tool_calls']:,}, {usage['tool_calls_valid']:,} valid"),
         ("tokens", f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out"),
     ]
-    return Grid("Activity", ("", ""), tuple((name, _clean(value)) for name, value in rows), left=2)
+    return _word_grid("Activity", rows)
 
 
 def _tally(counts: Mapping[str, int]) -> str:
@@ -220,7 +277,11 @@ def _clean(text: object) -> str:
 
 def plain_text(report: Report) -> str:
     """The report as aligned text, without colours or box characters."""
-    return "".join(f"{line.plain.rstrip()}\n" for line in _lines(report))
+    return _plain(_lines(report))
+
+
+def _plain(lines: Iterable[Text]) -> str:
+    return "".join(f"{line.plain.rstrip()}\n" for line in lines)
 
 
 def _lines(report: Report) -> Iterable[Text]:

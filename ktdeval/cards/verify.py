@@ -41,6 +41,12 @@ def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, 
     return _report(found, recorded, text)
 
 
+def value_difference(recorded: JsonValue, recomputed: JsonValue) -> str | None:
+    """The first value that differs, without a line: `exchanges[0].sent[1].content: recorded "…", recomputed "…"`."""
+    found = _first_path(recorded, recomputed, ())
+    return None if found is None else f"{path_text(found[0]) if found[0] else 'entry'}: {_contrast(found[1], found[2])}"
+
+
 def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]) -> str | None:
     """The first step record of a ledger that differs; step k stands on line k + 1 of a JSONL file and in row k of a table.
 

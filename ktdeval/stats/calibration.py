@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import bisect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.stats.episode import Same, fill_rows
 from ktdeval.stats.metric import MetricValue, RuleSet
 from ktdeval.stats.series import defined, undefined
 from ktdeval.trading.ledger import Ledger
+
+IntArray = npt.NDArray[np.int64]
 
 N_BINS = 10
 """Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the last also holds 1."""
 
 # Edges are compared as they are written (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the bin that starts at 0.3.
 _EDGES = tuple(k / N_BINS for k in range(N_BINS + 1))
-_NO_ORDERS = "no filled order with a next open"
+
+NO_ORDERS = "no filled order with a next open"
+"""Why a calibration figure is not defined."""
 
 
 class Forecast(NamedTuple):
@@ -51,26 +59,42 @@ def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
     Raises:
         DataError: the ledger's days are not days of `market`.
     """
-    forecasts: list[Forecast] = []
-    no_fill = no_next_open = 0
-    for step in ledger.steps:
-        row = market.day_index(step["filled_on"])
-        for order in step["orders"]:
-            if not order["filled_shares"]:
-                no_fill += 1
-                continue
-            change = _next_open_return(market, row, market.asset_index[order["code"]])
-            if not math.isfinite(change):
-                no_next_open += 1
-                continue
-            forecasts.append(Forecast(float(order["confidence"]), change > 0 if order["side"] == "BUY" else change < 0))
-    return JudgedOrders(tuple(forecasts), no_fill, no_next_open)
+    return _judged(Same(ledger), Same(market))
 
 
-def _next_open_return(market: MarketSnapshot, row: int, asset: int) -> float:
+# A pure function of two values, cached because the metrics of one episode, computed one after the other, all ask for it.
+@lru_cache(maxsize=4)
+def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
+    ledger, market = same_ledger.value, same_market.value
+    rows = fill_rows(ledger, market).tolist()
+    filled = [
+        (row, order) for row, step in zip(rows, ledger.steps, strict=True) for order in step["orders"] if order["filled_shares"]
+    ]
+    submitted = sum(len(step["orders"]) for step in ledger.steps)
+    columns = market.asset_index
+    changes = _next_open_returns(
+        market,
+        np.array([row for row, _ in filled], dtype=np.int64),
+        np.array([columns[order["code"]] for _, order in filled], dtype=np.int64),
+    )
+    buys = np.array([order["side"] == "BUY" for _, order in filled], dtype=bool)
+    successes = np.where(buys, changes > 0, changes < 0).tolist()
+    known = np.isfinite(changes).tolist()
+    forecasts = tuple(
+        Forecast(float(order["confidence"]), success)
+        for (_, order), success, judged in zip(filled, successes, known, strict=True)
+        if judged
+    )
+    return JudgedOrders(forecasts, submitted - len(filled), len(filled) - len(forecasts))
+
+
+def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray) -> FloatArray:
     """Adjusted return from one open to the next trading day's; NaN where the snapshot has no next open."""
-    opens: FloatArray = market.adjusted_open
-    return float(opens[row + 1, asset] / opens[row, asset] - 1.0) if row + 1 < len(opens) else math.nan
+    opens = market.adjusted_open
+    known = rows + 1 < len(opens)
+    changes: FloatArray = np.full(len(rows), np.nan)
+    changes[known] = opens[rows[known] + 1, assets[known]] / opens[rows[known], assets[known]] - 1.0
+    return changes
 
 
 def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
@@ -85,10 +109,6 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
 
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
     """The reliability table: for each bin that holds a forecast `low`, `high`, `n`, `mean_confidence`, `accuracy`."""
-    members: dict[int, list[Forecast]] = {}
-    for forecast in forecasts:
-        place = min(bisect.bisect_right(_EDGES, forecast.confidence) - 1, N_BINS - 1)
-        members.setdefault(place, []).append(forecast)
     return [
         {
             "low": _EDGES[place],
@@ -97,26 +117,38 @@ def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]
             "mean_confidence": math.fsum(forecast.confidence for forecast in inside) / len(inside),
             "accuracy": sum(forecast.success for forecast in inside) / len(inside),
         }
-        for place, inside in sorted(members.items())
+        for place, inside in grouped(forecasts).items()
     ]
+
+
+def grouped(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
+    """The forecasts of each bin that holds one, by the bin's number, ascending."""
+    places = np.searchsorted(_EDGES, [forecast.confidence for forecast in forecasts], side="right") - 1
+    members: dict[int, list[Forecast]] = {}
+    for place, forecast in zip(np.minimum(places, N_BINS - 1).tolist(), forecasts, strict=True):
+        members.setdefault(place, []).append(forecast)
+    return dict(sorted(members.items()))
 
 
 def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     """ECE: `sum over bins of n_bin / n * |mean confidence - accuracy|`, in [0, 1]."""
     n = len(forecasts)
     if n == 0:
-        return undefined(_NO_ORDERS, 0)
-    bins = calibration_bins(forecasts)
-    return defined(math.fsum(entry["n"] / n * abs(entry["mean_confidence"] - entry["accuracy"]) for entry in bins), n)
+        return undefined(NO_ORDERS, 0)
+    return defined(_calibration_error(calibration_bins(forecasts), n), n)
+
+
+def _calibration_error(bins: Sequence[Mapping[str, JsonValue]], n: int) -> float:
+    return math.fsum(entry["n"] / n * abs(entry["mean_confidence"] - entry["accuracy"]) for entry in bins)
 
 
 def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
     """Brier score: the mean of `(confidence - success)**2`, in [0, 1]."""
     n = len(forecasts)
     if n == 0:
-        return undefined(_NO_ORDERS, 0)
+        return undefined(NO_ORDERS, 0)
     errors = [forecast.confidence - forecast.success for forecast in forecasts]
-    return defined(math.fsum(error * error for error in errors) / n, n)
+    return defined(math.fsum([error * error for error in errors]) / n, n)
 
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
@@ -133,8 +165,9 @@ def ece(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
     """Expected calibration error of an episode's orders; `detail` is the reliability table. Both rule sets agree."""
     del rules
     judged = judged_orders(ledger, market)
-    figure = expected_calibration_error(judged.forecasts)
-    return MetricValue(figure.value, figure.n, figure.reason, calibration_table(judged))
+    table, n = calibration_table(judged), len(judged.forecasts)
+    figure = defined(_calibration_error(table["bins"], n), n) if n else undefined(NO_ORDERS, 0)
+    return MetricValue(figure.value, figure.n, figure.reason, table)
 
 
 def brier(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:

@@ -13,6 +13,10 @@ RuleSet = Literal["strict", "paper"]
 """Where a paper's rule and the right rule differ, both exist; a card says which it used."""
 
 
+Range = tuple[float | None, float | None]
+"""Smallest and largest value that a metric can have; None where there is no bound."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricValue:
     """A number, or the reason why there is none.
@@ -43,6 +47,7 @@ class Metric(Protocol):
         name: its name on the card.
         formula: identifier and formula, such as `sharpe/1: mean(r)/std(r, ddof=1)*sqrt(252)`.
         unit: `fraction`, `per year`, `probability`, `count`, …
+        range: the values it can have, such as `(0.0, 1.0)`.
         better: which direction is better; `neither` for descriptions.
         source: where the definition comes from.
         headline: True for the ten-metric panel.
@@ -51,6 +56,7 @@ class Metric(Protocol):
     name: str
     formula: str
     unit: str
+    range: Range
     better: Literal["higher", "lower", "neither"]
     source: str
     headline: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -12,8 +13,9 @@ import numpy as np
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats import calibration, series
-from ktdeval.stats.metric import Metric, MetricValue, RuleSet
+from ktdeval.stats import calibration, calibration_terms, luck, series
+from ktdeval.stats.episode import day_rows
+from ktdeval.stats.metric import Metric, MetricValue, Range, RuleSet
 from ktdeval.stats.series import TRADING_DAYS, Series, defined, level_problem, mean, undefined
 from ktdeval.trading.ledger import Ledger, StepRecord
 
@@ -26,12 +28,17 @@ PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """The headline panel by family, in the order of the paper."""
 
-DIAGNOSTICS: tuple[str, ...] = ("tool_validity_rate", "brier", "unmask_attempts", "decision_coverage")
+DIAGNOSTICS: tuple[str, ...] = (
+    "tool_validity_rate", "brier", "unmask_attempts", "decision_coverage",
+    "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased", "reliability_debiased",
+    "psr", "min_track_record",
+)  # fmt: skip
 """Metrics recorded beside the panel."""
 
 _NO_STEPS = "no steps"
 _NO_NAV = "the NAV is not positive on a step"
 _DECIDED = ("model", "model_after_retry")
+_VALUE_FEN, _NOTIONAL_FEN = operator.itemgetter("value_fen"), operator.itemgetter("notional_fen")
 
 
 def total_return(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
@@ -73,7 +80,7 @@ def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
     """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
-    rows = [market.day_index(ledger.base_day), *(market.day_index(step["filled_on"]) for step in ledger.steps)]
+    rows = day_rows(market, np.concatenate([[ledger.base_day], ledger.days]))
     levels: Series = market.benchmark[rows]
     return levels
 
@@ -95,7 +102,7 @@ def turnover(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricVa
 
 
 def _traded_share(ledger: Ledger) -> list[float]:
-    return [sum(order["notional_fen"] for order in step["orders"]) / step["open_nav_fen"] for step in ledger.steps]
+    return [sum(map(_NOTIONAL_FEN, step["orders"])) / step["open_nav_fen"] for step in ledger.steps]
 
 
 def _weight_changes(ledger: Ledger) -> list[float]:
@@ -136,7 +143,8 @@ def hhi(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
 
 def _sum_of_squares(step: StepRecord, total_fen: int) -> float:
     # In integers up to the one division: weights of equal holdings then give exactly 1 / names.
-    squares: int = sum(position["value_fen"] ** 2 for position in step["positions"])
+    values = list(map(_VALUE_FEN, step["positions"]))
+    squares: int = sum(map(operator.mul, values, values))
     return squares / total_fen**2
 
 
@@ -205,6 +213,7 @@ class PanelMetric:
     name: str
     formula: str
     unit: str
+    range: Range
     better: Literal["higher", "lower", "neither"]
     source: str
     function: MetricFunction
@@ -216,17 +225,26 @@ class PanelMetric:
 
 
 _PAPER = "KTD-Fin Appendix G"
+_ANY: Range = (None, None)
+_SHARE: Range = (0.0, 1.0)
+_POSITIVE: Range = (0.0, None)
 
 
 def _returns_and_risk() -> list[PanelMetric]:
     ratio = "sqrt(252)*mean/std, ddof 1"
     return [
-        PanelMetric("total_return", "total_return/1: NAV_end/NAV_0 - 1", "fraction", "higher", _PAPER, total_return),
-        PanelMetric("sharpe", f"sharpe/1: {ratio}, of daily NAV returns, risk-free rate 0", "ratio", "higher", _PAPER, sharpe),
-        PanelMetric("max_drawdown", "max_drawdown/1: max(1 - NAV/running peak)", "fraction", "lower", _PAPER, max_drawdown),
+        PanelMetric(
+            "total_return", "total_return/1: NAV_end/NAV_0 - 1", "fraction", (-1.0, None), "higher", _PAPER, total_return,
+        ),
+        PanelMetric(
+            "sharpe", f"sharpe/1: {ratio}, of daily NAV returns, risk-free rate 0", "ratio", _ANY, "higher", _PAPER, sharpe,
+        ),
+        PanelMetric(
+            "max_drawdown", "max_drawdown/1: max(1 - NAV/running peak)", "fraction", _SHARE, "lower", _PAPER, max_drawdown,
+        ),
         PanelMetric(
             "information_ratio", f"information_ratio/1: {ratio}, of daily NAV returns less benchmark returns",
-            "ratio", "higher", _PAPER, information_ratio,
+            "ratio", _ANY, "higher", _PAPER, information_ratio,
         ),
     ]  # fmt: skip
 
@@ -235,16 +253,18 @@ def _behaviour() -> list[PanelMetric]:
     return [
         PanelMetric(
             "turnover", "turnover/1: 252/steps * sum of: strict traded notional/NAV at the open; paper |change of weights|",
-            "per year", "neither", _PAPER, turnover,
+            "per year", _POSITIVE, "neither", _PAPER, turnover,
         ),
         PanelMetric(
             "hhi", "hhi/1: mean over steps of sum w^2; strict w within the holdings, invested steps; paper w of NAV, all steps",
-            "index", "neither", _PAPER, hhi,
+            "index", _SHARE, "neither", _PAPER, hhi,
         ),
-        PanelMetric("cash_ratio", "cash_ratio/1: mean of cash/NAV at the close", "fraction", "neither", _PAPER, cash_ratio),
+        PanelMetric(
+            "cash_ratio", "cash_ratio/1: mean of cash/NAV at the close", "fraction", _SHARE, "neither", _PAPER, cash_ratio,
+        ),
         PanelMetric(
             "abstention_rate", "abstention_rate/1: steps without orders / steps; strict: that the model decided, paper: all",
-            "fraction", "neither", _PAPER, abstention_rate,
+            "fraction", _SHARE, "neither", _PAPER, abstention_rate,
         ),
     ]  # fmt: skip
 
@@ -253,11 +273,11 @@ def _reliability() -> list[PanelMetric]:
     return [
         PanelMetric(
             "parse_failure_rate", "parse_failure_rate/1: steps without a valid action after retries / steps with working calls",
-            "fraction", "lower", _PAPER, parse_failure_rate,
+            "fraction", _SHARE, "lower", _PAPER, parse_failure_rate,
         ),
         PanelMetric(
             "ece", "ece/1: sum over 10 equal-width bins of n_bin/n*|mean confidence - accuracy|, open to next open",
-            "probability", "lower", _PAPER, calibration.ece,
+            "probability", _SHARE, "lower", _PAPER, calibration.ece,
         ),
     ]  # fmt: skip
 
@@ -266,25 +286,64 @@ def _diagnostics() -> list[PanelMetric]:
     return [
         PanelMetric(
             "tool_validity_rate", "tool_validity_rate/1: tool calls that parsed and dispatched / tool calls",
-            "fraction", "higher", _PAPER, tool_validity_rate, False,
+            "fraction", _SHARE, "higher", _PAPER, tool_validity_rate, False,
         ),
         PanelMetric(
-            "brier", "brier/1: mean (confidence - success)^2, as ece/1", "score", "lower", _PAPER, calibration.brier, False,
+            "brier", "brier/1: mean (confidence - success)^2, as ece/1", "score", _SHARE, "lower", _PAPER, calibration.brier, False,
         ),
         PanelMetric(
-            "unmask_attempts", "unmask_attempts/1: hidden identities offered by the model", "count", "lower", "KTD-Fin §3.3",
-            unmask_attempts, False,
+            "unmask_attempts", "unmask_attempts/1: hidden identities offered by the model", "count", _POSITIVE, "lower",
+            "KTD-Fin §3.3", unmask_attempts, False,
         ),
         PanelMetric(
-            "decision_coverage", "decision_coverage/1: steps decided by the model / steps", "fraction", "higher", "ktdeval",
+            "decision_coverage", "decision_coverage/1: steps decided by the model / steps", "fraction", _SHARE, "higher", "ktdeval",
             decision_coverage, False,
+        ),
+    ]  # fmt: skip
+
+
+def _calibration_terms() -> list[PanelMetric]:
+    murphy, kumar = "Murphy 1973; Stephenson, Coelho and Jolliffe 2008", "Kumar, Liang and Ma 2019"
+    return [
+        PanelMetric(
+            "brier_reliability", "brier_reliability/1: sum over 10 bins of n_bin/n*(mean confidence - accuracy)^2",
+            "score", _SHARE, "lower", murphy, calibration_terms.brier_reliability, False,
+        ),
+        PanelMetric(
+            "brier_resolution", "brier_resolution/1: sum over 10 bins of n_bin/n*(accuracy - base rate)^2",
+            "score", (0.0, 0.25), "higher", murphy, calibration_terms.brier_resolution, False,
+        ),
+        PanelMetric(
+            "brier_uncertainty", "brier_uncertainty/1: base rate*(1 - base rate)", "score", (0.0, 0.25), "neither", murphy,
+            calibration_terms.brier_uncertainty, False,
+        ),
+        PanelMetric(
+            "ece_debiased", "ece_debiased/1: ece/1 less, for each bin, E|N(gap, accuracy*(1-accuracy)/n_bin)| - |gap|; at least 0",
+            "probability", _SHARE, "lower", kumar, calibration_terms.ece_debiased, False,
+        ),
+        PanelMetric(
+            "reliability_debiased", "reliability_debiased/1: brier_reliability/1 less accuracy*(1-accuracy)/(n_bin-1), n_bin > 1",
+            "score", (-0.25, 1.0), "lower", kumar, calibration_terms.reliability_debiased, False,
+        ),
+    ]  # fmt: skip
+
+
+def _luck() -> list[PanelMetric]:
+    return [
+        PanelMetric(
+            "psr", "psr/1: Phi(SR*sqrt(days - 1)/sqrt(1 - skew*SR + (kurtosis - 1)/4*SR^2)), SR a day's Sharpe ratio",
+            "probability", _SHARE, "higher", "Bailey and López de Prado 2012", luck.psr, False,
+        ),
+        PanelMetric(
+            "min_track_record", "min_track_record/1: (1 + (1 - skew*SR + (kurtosis - 1)/4*SR^2)*(1.645/SR)^2)/252",
+            "years", _POSITIVE, "lower", "Bailey and López de Prado 2012", luck.min_track_record, False,
         ),
     ]  # fmt: skip
 
 
 def panel_metrics() -> list[Metric]:
     """The ten headline metrics by family, then the diagnostics; new objects on each call."""
-    return [*_returns_and_risk(), *_behaviour(), *_reliability(), *_diagnostics()]
+    return [*_returns_and_risk(), *_behaviour(), *_reliability(), *_diagnostics(), *_calibration_terms(), *_luck()]
 
 
 def panel_metric(name: str) -> Metric:

@@ -18,21 +18,27 @@ Series = npt.NDArray[np.float64]
 TRADING_DAYS = 252
 """Trading days in a year, the convention of KTD-Fin Appendix G."""
 
-_NO_VARIANCE = 1e-12
+NO_VARIANCE = 1e-12
 """A standard deviation of daily returns below this is rounding: one fen of a NAV of CNY 1,000,000 is 1e-8 of it."""
 
 
 def mean(values: Iterable[float]) -> float:
     """Arithmetic mean of at least one number, exactly rounded before the division."""
-    terms = [float(value) for value in values]
+    terms = _floats(values)
     return math.fsum(terms) / len(terms)
 
 
 def standard_deviation(values: Iterable[float]) -> float:
     """Sample standard deviation (ddof 1) of at least two numbers."""
-    terms = [float(value) for value in values]
-    centre = mean(terms)
-    return math.sqrt(math.fsum((term - centre) * (term - centre) for term in terms) / (len(terms) - 1))
+    terms = _floats(values)
+    centre = math.fsum(terms) / len(terms)
+    return math.sqrt(math.fsum([(term - centre) * (term - centre) for term in terms]) / (len(terms) - 1))
+
+
+def _floats(values: Iterable[float]) -> list[float]:
+    # Elements of an array are slow one by one.
+    terms: list[float] = values.tolist() if isinstance(values, np.ndarray) else [float(value) for value in values]
+    return terms
 
 
 def defined(value: float, n: int) -> MetricValue:
@@ -100,7 +106,7 @@ def _annualised_ratio(returns: Series, reason: str) -> MetricValue:
     if n < 2:
         return undefined("fewer than two days", n)
     spread = standard_deviation(returns)
-    if spread < _NO_VARIANCE:
+    if spread < NO_VARIANCE:
         return undefined(reason, n)
     return defined(mean(returns) / spread * math.sqrt(TRADING_DAYS), n)
 

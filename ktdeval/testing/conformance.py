@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import subprocess
 import sys
@@ -162,6 +163,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
         _expect(bool(str(getattr(metric, attribute, "") or "").strip()), f"metric {name}: {attribute} is empty")
     _expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
     _expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
+    low, high = _range(metric)
     market = snapshot or random_snapshot()
     for case, ledger in sample_ledgers(market).items():
         before = dumps_canonical(list(ledger.steps))
@@ -170,9 +172,20 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
             where = f"metric {name} on {case!r} by {rules} rules"
             _expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
             _expect(value.n >= 0, f"{where}: n is below 0")
+            _expect(value.value is None or low <= value.value <= high, f"{where}: {value.value} is outside its range")
             _strict(value.detail, f"{where}: detail")
             _expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
         _expect(dumps_canonical(list(ledger.steps)) == before, f"metric {name} on {case!r}: changed the ledger")
+
+
+def _range(metric: Metric) -> tuple[float, float]:
+    stated = getattr(metric, "range", None)
+    _expect(
+        isinstance(stated, tuple) and len(stated) == 2 and all(end is None or isinstance(end, (int, float)) for end in stated),
+        f"metric {metric.name}: range is a pair such as (0.0, 1.0), None where there is no bound",
+    )
+    low, high = metric.range
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _strict(value: Any, where: str) -> str:

@@ -1,4 +1,4 @@
-"""The ten-metric panel of KTD-Fin and its diagnostics, as metric plugins."""
+"""The ten-metric panel of KTD-Fin, its diagnostics, and the attribution of the total return, as metric plugins."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ _SUMMARIES = {
     "brier": "Brier score of the orders' confidence",
     "unmask_attempts": "hidden codes, names and dates that the model offered",
     "decision_coverage": "share of steps that the model decided itself",
+    "brier_reliability": "reliability term of the Brier score: squared gap between confidence and accuracy",
+    "brier_resolution": "resolution term of the Brier score: how far confidence tells good orders from bad",
+    "brier_uncertainty": "uncertainty term of the Brier score: variance of the orders' outcomes",
+    "ece_debiased": "expected calibration error less the bias of few orders",
+    "reliability_debiased": "unbiased squared gap between confidence and accuracy; may be negative",
+    "psr": "probability that the true Sharpe ratio is positive",
+    "min_track_record": "years after which such a Sharpe ratio would be positive with 95 % confidence",
+}
+
+_PARTS = {
+    "common_return": "part of the total return from being invested in the market (linked)",
+    "style_return": "part of the total return from exposures to the nine style factors (linked)",
+    "selection_alpha": "part of the total return from names beyond market and styles (linked), with its HAC t statistic",
+    "trading_effect": "part of the total return from timing of fills, fees and rounding (linked)",
 }
 
 
@@ -34,7 +48,16 @@ def _make(name: str) -> Metric:
     return panel_metric(name)
 
 
+def _make_part(name: str) -> Metric:
+    from ktdeval_metrics.attribution_metrics import attribution_metric
+
+    return attribution_metric(name)
+
+
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """The panel and its diagnostics, in the order in which a card shows them."""
-    return [Spec(name, partial(_make, name), summary) for name, summary in _SUMMARIES.items()]
+    """The panel and its diagnostics, in the order in which a card shows them, and the parts of the total return."""
+    return [
+        *(Spec(name, partial(_make, name), summary) for name, summary in _SUMMARIES.items()),
+        *(Spec(name, partial(_make_part, name), summary) for name, summary in _PARTS.items()),
+    ]

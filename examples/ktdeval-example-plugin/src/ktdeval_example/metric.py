@@ -13,6 +13,7 @@ class WinRate:
     name = "example_win_rate"
     formula = "example_win_rate/1: #{t: r_t > 0} / #{t: r_t != 0}"
     unit = "fraction"
+    range = (0.0, 1.0)
     better: Literal["higher", "lower", "neither"] = "higher"
     source = "the ktdeval example plugin"
     headline = False

@@ -1,0 +1,349 @@
+"""Where a portfolio's return came from: common, style, industry, selection, and what trading added or cost.
+
+With the weights w held at the previous close (shares of the NAV) and the returns r of the day,
+
+    sum w r  =  common + style + industry + selection           sum w f_0,  sum_k (sum w X_k) f_k,  …,  sum w u
+    NAV return  =  sum w r + timing + fees + rounding
+
+to rounding (1e-12 is tested). `timing` is what the day's fills made between the fill and the close, `fees` are negative, and
+`rounding` is what is left: corporate actions to whole shares, marks in whole ticks and fen, the jitter of adjustment factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.attribution.fit import Fit, fit_factors
+from ktdeval.attribution.linking import RUIN, linking_coefficients
+from ktdeval.attribution.notes import Note, daily_notes
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
+
+if TYPE_CHECKING:
+    from ktdeval.trading.ledger import Ledger
+
+IndexArray = npt.NDArray[np.intp]
+TICKS_PER_CNY, TICKS_PER_FEN = 10_000, 100
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Daily parts of `sum w r`, in fractions of the NAV; [..., D], the leading axes are separate portfolios.
+
+    Attributes:
+        factor_names, industry_names: the K and I factors.
+        held_return: [..., D] sum w r.
+        common: [..., D] sum w times the common return.
+        style: [..., D, K].
+        industry: [..., D, I]; I is 0 unless the fit has industries.
+        selection: [..., D] sum w u, the return that no factor explains.
+        exposures: [..., D, K] sum w X: of the NAV, so cash dilutes it.
+        invested: [..., D] sum w.
+    """
+
+    factor_names: tuple[str, ...]
+    industry_names: tuple[str, ...]
+    held_return: FloatArray
+    common: FloatArray
+    style: FloatArray
+    industry: FloatArray
+    selection: FloatArray
+    exposures: FloatArray
+    invested: FloatArray
+
+    def mean_exposures(self, within_holdings: bool = False) -> FloatArray:
+        """[..., K] exposures averaged over the days on which something was held; NaN where nothing ever was.
+
+        Args:
+            within_holdings: exposures of the holdings alone (weights add to 1) instead of the whole NAV.
+        """
+        held = self.invested > 0.0
+        scale = np.where(held, self.invested, 1.0) if within_holdings else np.ones(held.shape)
+        count = held.sum(axis=-1)
+        total = (self.exposures * (held / scale)[..., None]).sum(axis=-2)
+        mean: FloatArray = total / np.where(count > 0, count, np.nan)[..., None]
+        return mean
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Contributions over the whole period (Carino), which add to `total_return`; None with a reason where they can't be linked.
+
+    Attributes:
+        total_return: geometric return of the NAV.
+        lines: line -> linked contribution, in the order of `Attribution.line_names`.
+        reason: why `lines` is None.
+    """
+
+    total_return: float
+    lines: Mapping[str, float] | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Attribution(Decomposition):
+    """The attribution of one ledger, [D] days each; see the module for the two identities.
+
+    Attributes:
+        days: fill days.
+        returns: returns of the NAV.
+        timing: what the day's fills made from fill to close, before fees.
+        fees: fees paid, negative.
+        rounding: the rest of the NAV's return.
+        notes: what had to be done without.
+    """
+
+    days: DayArray
+    returns: FloatArray
+    timing: FloatArray
+    fees: FloatArray
+    rounding: FloatArray
+    notes: tuple[Note, ...]
+
+    @property
+    def trading(self) -> FloatArray:
+        """[D] NAV return less `held_return`: timing, fees and rounding."""
+        return self.returns - self.held_return
+
+    @property
+    def style_total(self) -> FloatArray:
+        """[D] the style factors together."""
+        total: FloatArray = self.style.sum(axis=-1)
+        return total
+
+    @property
+    def line_names(self) -> tuple[str, ...]:
+        """Names of the columns of `lines`."""
+        industry = ("industry",) if self.industry_names else ()
+        return ("common", *self.factor_names, *industry, "selection", "timing", "fees", "rounding")
+
+    @cached_property
+    def lines(self) -> FloatArray:
+        """[D, L] daily contributions, which add to `returns`: one column for each of `line_names`."""
+        industry = [self.industry.sum(axis=-1)] if self.industry_names else []
+        return np.stack([self.common, *self.style.T, *industry, self.selection, self.timing, self.fees, self.rounding], axis=1)
+
+    @cached_property
+    def linked_lines(self) -> FloatArray:
+        """[D, L] `lines` in fractions of the capital at the start (Carino): all days and lines add to the total return.
+
+        NaN throughout when the NAV falls to nothing.
+        """
+        scaled: FloatArray = self.lines * linking_coefficients(self.returns)[:, None]
+        return scaled
+
+    @cached_property
+    def linked(self) -> Linked:
+        """Contributions to the geometric total return."""
+        total = float(np.prod(1.0 + self.returns) - 1.0)
+        if not (self.returns > -1.0).all():
+            return Linked(total, None, RUIN)
+        values = self.linked_lines.sum(axis=0).tolist()
+        return Linked(total, dict(zip(self.line_names, values, strict=True)))
+
+
+def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
+    """Split the returns of portfolios given by their weights.
+
+    Args:
+        weights: [..., D, N] shares of the capital held over each day of the fit (at the close before it); any sign, any sum.
+        fitted: the factor returns of these days.
+
+    Raises:
+        DataError: the weights are not of the fit's days and assets, or not finite.
+    """
+    days, assets = fitted.returns.shape
+    if weights.shape[-2:] != (days, assets) or not np.isfinite(weights.sum()):
+        raise DataError(
+            f"weights are {weights.shape}, expected finite numbers of {days} days × {assets} assets on the last two axes"
+        )
+    portfolios = weights.reshape(-1, days, assets).transpose(1, 0, 2)
+    totals = (portfolios @ fitted.exposures.design.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(*weights.shape[:-1], -1)
+    by_industry = _by_industry(weights, fitted)
+    return Decomposition(
+        factor_names=fitted.factor_names,
+        industry_names=fitted.industry_names,
+        held_return=np.einsum("...dn,dn->...d", weights, fitted.returns),
+        common=totals[..., 0] * fitted.common,
+        style=totals[..., 1:] * fitted.style,
+        industry=by_industry * fitted.industry,
+        selection=np.einsum("...dn,dn->...d", weights, fitted.residuals),
+        exposures=totals[..., 1:],
+        invested=totals[..., 0],
+    )
+
+
+def _by_industry(weights: FloatArray, fitted: Fit) -> FloatArray:
+    count = len(fitted.industry_names)
+    if count == 0:
+        return np.zeros((*weights.shape[:-1], 0))
+    flags = (fitted.industry_of[:, None] == np.arange(count)).astype(np.float64)
+    sums: FloatArray = weights @ flags
+    return sums
+
+
+def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
+    """Why a ledger has no attribution on this snapshot, in words, or None when it has one."""
+    if not ledger.steps:
+        return "no steps"
+    rows = np.searchsorted(snapshot.days, ledger.days)
+    if rows[-1] >= len(snapshot.days) or not np.array_equal(snapshot.days[rows], ledger.days):
+        return "the ledger's days are not days of this snapshot"
+    if not np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        return "the ledger's days do not follow on each other"
+    if rows[0] == 0:
+        return "the snapshot has no day before the first step"
+    if not (ledger.nav[:-1] > 0.0).all():
+        return "the NAV is not positive before the last step"
+    return None
+
+
+def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None) -> Attribution:
+    """Split each day's NAV return of one episode.
+
+    Weights are those at the previous close: positions over NAV of the step before; nothing is held before the first step.
+
+    Args:
+        ledger: the episode.
+        snapshot: the market it was settled on.
+        fitted: factor returns that cover the ledger's days, to share between ledgers; None to fit its own days.
+
+    Returns:
+        The attribution; common + style + industry + selection + timing + fees + rounding is the NAV's return on each day.
+
+    Raises:
+        DataError: there is none (`attribution_problem` says why), the fit is of other days or assets, or a code is unknown.
+    """
+    problem = attribution_problem(ledger, snapshot)
+    if problem:
+        raise DataError(f"attribution of an episode on snapshot {snapshot.meta.name}: {problem}")
+    first = int(np.searchsorted(snapshot.days, ledger.days[0]))
+    last = first + len(ledger.steps) - 1
+    fitted = fit_factors(snapshot, first, last) if fitted is None else fitted
+    if first < fitted.rows.start or last >= fitted.rows.stop or fitted.codes != snapshot.codes:
+        raise DataError(
+            f"attribution: the fit covers rows {fitted.rows.start}…{fitted.rows.stop - 1} of {len(fitted.codes)} assets, the "
+            f"ledger needs rows {first}…{last} of {len(snapshot.codes)}; fit the episode's own window"
+        )
+    holdings = _Holdings.of(ledger, snapshot.asset_index)
+    parts = _split(holdings, fitted, first - fitted.rows.start, len(ledger.steps))
+    nav = ledger.nav
+    returns = (nav[1:] - nav[:-1]) / nav[:-1]
+    timing, fees = _trading(ledger, snapshot, first)
+    return Attribution(
+        **vars(parts),
+        days=fitted.days[first - fitted.rows.start : last + 1 - fitted.rows.start],
+        returns=returns,
+        timing=timing,
+        fees=fees,
+        rounding=returns - parts.held_return - timing - fees,
+        notes=(*fitted.notes, *_holding_notes(holdings, fitted, first - fitted.rows.start, len(ledger.steps))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Holdings:
+    """Weights held over each day, one entry a position, in the order of the steps.
+
+    Attributes:
+        day: step over which it was held, counted from 0.
+        asset: column.
+        weight: value over NAV at the previous close.
+    """
+
+    day: IndexArray
+    asset: IndexArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
+        held = [step["positions"] for step in ledger.steps[:-1]]
+        day = np.repeat(np.arange(1, len(ledger.steps)), [len(positions) for positions in held])
+        try:
+            asset = np.array([columns[position["code"]] for positions in held for position in positions], dtype=np.intp)
+        except KeyError as unknown:
+            raise DataError(
+                f"attribution: {unknown.args[0]} is held, but is no asset of this snapshot; give the snapshot of the run"
+            ) from None
+        value = np.array([position["value_fen"] for positions in held for position in positions], dtype=np.float64)
+        return cls(day, asset, value / (ledger.nav[day] * 100.0))
+
+
+def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
+    """`decompose` over the positions held, without a column for each asset that is not."""
+    at = (holdings.day + offset, holdings.asset)
+    weight = holdings.weight
+    columns = np.empty((len(weight), 3 + len(fitted.factor_names)))
+    columns[:, 0] = weight * fitted.returns[at]
+    columns[:, 1] = weight * fitted.residuals[at]
+    columns[:, 2:] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
+    totals = _sum_by_day(columns, holdings.day, days)
+    window = slice(offset, offset + days)
+    industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
+    if len(fitted.industry_names):
+        np.add.at(industries, (holdings.day, fitted.industry_of[holdings.asset]), weight)
+    return Decomposition(
+        factor_names=fitted.factor_names,
+        industry_names=fitted.industry_names,
+        held_return=totals[:, 0],
+        common=totals[:, 2] * fitted.common[window],
+        style=totals[:, 3:] * fitted.style[window],
+        industry=industries * fitted.industry[window],
+        selection=totals[:, 1],
+        exposures=totals[:, 3:],
+        invested=totals[:, 2],
+    )
+
+
+def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
+    """[days, C] sums of the rows of [n, C] by their day, which ascends."""
+    totals = np.zeros((days, values.shape[1]))
+    if len(day):
+        begins = np.flatnonzero(np.diff(day, prepend=-1))
+        totals[day[begins]] = np.add.reduceat(values, begins, axis=0)
+    return totals
+
+
+def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
+    """[D] what fills made until the close, and minus the fees, over the NAV before the step."""
+    fills = [
+        (
+            day,
+            snapshot.asset_index[order["code"]],
+            order["filled_shares"],
+            order["notional_fen"],
+            order["fee_fen"],
+            order["side"] == "BUY",
+        )
+        for day, step in enumerate(ledger.steps)
+        for order in step["orders"]
+        if order["filled_shares"]
+    ]
+    if not fills:
+        return np.zeros(len(ledger.steps)), np.zeros(len(ledger.steps))
+    day, asset, shares, notional, fee, buy = np.array(fills, dtype=np.int64).T
+    close = snapshot.close[first + day, asset]
+    value = shares * np.floor(np.where(np.isfinite(close), close, 0.0) * TICKS_PER_CNY + 0.5) / TICKS_PER_FEN
+    gain = np.where(np.isfinite(close), np.where(buy == 1, value - notional, notional - value), 0.0)
+    before = ledger.nav[:-1] * 100.0
+    count = len(ledger.steps)
+    return np.bincount(day, gain, count) / before, 0.0 - np.bincount(day, fee, count) / before
+
+
+def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:
+    at = (holdings.day + offset, holdings.asset)
+
+    def count(flags: BoolArray) -> IndexArray:
+        return np.bincount(holdings.day[flags], minlength=days)
+
+    return [
+        *daily_notes("held_outside_index", count(~fitted.exposures.investable[at])),
+        *daily_notes("held_without_exposures", count(~fitted.exposures.defined[at])),
+        *daily_notes("held_without_return", count(~fitted.has_return[at])),
+    ]

@@ -1,0 +1,205 @@
+"""Daily cross-sectional weighted least squares, all days at once: batched normal equations that know their rank.
+
+For each day minimise sum_i w_i (r_i - x_i' f)^2. The normal equations of a day, scaled to unit diagonal, are factored by Cholesky
+column by column over all days together. The pivot of column k is the share of it that the columns before leave unexplained, the
+1 - R^2 of its regression on them. A column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0
+and the fit is that of the others. So of two collinear columns the later one yields, and a constant one yields to the intercept.
+Days with a small pivot get a step of iterative refinement with residuals of the full data: it brings back what squaring lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BoolArray, FloatArray
+
+RANK_TOLERANCE = 1e-9
+"""Smallest share of a column that the columns before it must leave unexplained (a variance inflation of a thousand millions)."""
+_REFINE_BELOW = 1e-2
+_BLOCK = 48
+"""Days whose columns are weighted at a time, so that the product is still in the cache when it is multiplied."""
+
+Robust = Literal["HC0", "HC1", "HC2", "HC3"]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossSections:
+    """Fitted daily regressions.
+
+    Attributes:
+        coefficients: [D, P]; 0 for a dropped column.
+        dropped: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or too few names.
+        too_few: [D] True where the names left no degree of freedom, so that only the first column was fitted.
+        count: [D] names with a positive weight.
+    """
+
+    coefficients: FloatArray
+    dropped: BoolArray
+    too_few: BoolArray
+    count: np.ndarray[tuple[int], np.dtype[np.intp]]
+
+
+def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: FloatArray) -> CrossSections:
+    """Fit one regression a day.
+
+    Args:
+        design: [D, P, N] columns, finite everywhere; the first is the intercept.
+        returns: [D, N], finite everywhere.
+        weights: [D, N] regression weights, at least 0; 0 leaves a name out.
+
+    Returns:
+        Coefficients as `statsmodels.api.WLS(returns, design, weights)` gives them where the columns are independent.
+        Where the names with weight are no more than the columns left, only the first column is fitted (the weighted mean, for an
+        intercept); without any name all coefficients are 0.
+
+    Raises:
+        DataError: shapes that don't fit, or a value that is not finite.
+    """
+    _check_shapes(design, returns, weights)
+    gram, moment = _normal_equations(design, returns, weights)
+    count = np.count_nonzero(weights, axis=1)
+    factor = _Factor.of(gram)
+    too_few = count <= factor.kept.sum(axis=0)
+    if too_few.any():
+        gram[np.ix_(too_few, np.arange(design.shape[1]) > 0)] = 0.0
+        factor = _Factor.of(gram)
+    coefficients = factor.solve(moment)
+    weak = np.flatnonzero(factor.weakest < _REFINE_BELOW)
+    if len(weak):
+        residuals = returns[weak] - (coefficients[weak, None, :] @ design[weak])[:, 0, :]
+        correction = (design[weak] @ (weights[weak] * residuals)[:, :, None])[:, :, 0]
+        coefficients[weak] += factor.of_days(weak).solve(correction)
+    return CrossSections(coefficients, ~factor.kept.T, too_few & (count > 0), count)
+
+
+def robust_errors(
+    design: FloatArray, returns: FloatArray, weights: FloatArray, fitted: CrossSections, kind: Robust = "HC3"
+) -> FloatArray:
+    """[D, P] heteroskedasticity-consistent standard errors of the coefficients; NaN where a column was dropped.
+
+    Args:
+        design: [D, P, N] as fitted.
+        returns: [D, N] as fitted.
+        weights: [D, N] as fitted.
+        fitted: the fit.
+        kind: MacKinnon and White's variant: HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3 by leverage.
+    """
+    errors = np.full(fitted.coefficients.shape, np.nan)
+    for start in range(0, len(design), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        kept = ~fitted.dropped[block]
+        parts = (design[block] * kept[:, :, None], returns[block], weights[block])
+        residuals = parts[1] - np.einsum("dp,dpn->dn", fitted.coefficients[block], parts[0])
+        errors[block] = np.where(kept, _sandwich(parts[0], residuals, parts[2], kept, kind), np.nan)
+    return errors
+
+
+def _check_shapes(design: FloatArray, returns: FloatArray, weights: FloatArray) -> None:
+    days, _, names = design.shape
+    if returns.shape != (days, names) or weights.shape != (days, names):
+        raise DataError(
+            f"cross-sections: design is {design.shape} (days, columns, names), but returns are {returns.shape} and weights "
+            f"{weights.shape}; both must be ({days}, {names})"
+        )
+    if weights.size and weights.min() < 0:
+        raise DataError("cross-sections: a regression weight is negative")
+
+
+def _normal_equations(design: FloatArray, returns: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """[D, P, P] sum w x x' and [D, P] sum w x r."""
+    days, columns, _ = design.shape
+    gram, moment = np.empty((days, columns, columns)), np.empty((days, columns))
+    # One buffer for all blocks: fresh memory for each would cost more than the arithmetic.
+    buffer = np.empty((min(_BLOCK, days), *design.shape[1:]))
+    for start in range(0, days, _BLOCK):
+        block = slice(start, min(start + _BLOCK, days))
+        weighted = np.multiply(design[block], weights[block, None, :], out=buffer[: block.stop - start])
+        np.matmul(weighted, design[block].transpose(0, 2, 1), out=gram[block])
+        moment[block] = (weighted @ returns[block, :, None])[:, :, 0]
+    # A value that is not finite shows in these sums even at weight 0, and they are a small part of what went in.
+    if not (np.isfinite(gram).all() and np.isfinite(moment).all()):
+        raise DataError("cross-sections: a value is not finite; give left-out names weight 0, return 0 and exposures 0")
+    return gram, moment
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs along contiguous memory.
+
+    Attributes:
+        lower: [P, P, D] of the matrix scaled to unit diagonal; a dropped column is that of the identity.
+        scale: [P, D] square roots of the diagonal, 1 for a dropped column.
+        kept: [P, D].
+        weakest: [D] smallest pivot among the columns kept.
+    """
+
+    lower: FloatArray
+    scale: FloatArray
+    kept: BoolArray
+    weakest: FloatArray
+
+    @classmethod
+    def of(cls, gram: FloatArray) -> _Factor:
+        """Factor [D, P, P] matrices."""
+        matrix = np.ascontiguousarray(gram.transpose(1, 2, 0))
+        columns = len(matrix)
+        scale = np.sqrt(np.diagonal(matrix).T)
+        scale = np.where(scale > 0.0, scale, np.inf)
+        matrix /= scale[:, None, :]
+        matrix /= scale[None, :, :]
+        kept = np.empty(scale.shape, dtype=bool)
+        weakest = np.ones(scale.shape[1])
+        for column in range(columns):
+            pivot = matrix[column, column].copy()
+            keep = pivot > RANK_TOLERANCE
+            kept[column] = keep
+            np.minimum(weakest, pivot, out=weakest, where=keep)
+            below = matrix[column:, column]
+            below *= np.where(keep, 1.0 / np.sqrt(np.where(keep, pivot, 1.0)), 0.0)
+            matrix[column, column] = np.where(keep, below[0], 1.0)
+            # What the columns before explain of a dropped one must not come back in the substitutions.
+            matrix[column, :column] *= keep
+            below = below[1:]
+            matrix[column + 1 :, column + 1 :] -= below[:, None, :] * below[None, :, :]
+        return cls(matrix, np.where(kept, scale, 1.0), kept, weakest)
+
+    def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _Factor:
+        """The factors of some days."""
+        return _Factor(self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days])
+
+    def solve(self, moment: FloatArray) -> FloatArray:
+        """[D, P] solutions of gram @ x = moment [D, P] over the kept columns, 0 for the dropped ones."""
+        solution = np.where(self.kept, moment.T / self.scale, 0.0)
+        lower, columns = self.lower, len(self.lower)
+        for column in range(columns):
+            solution[column] /= lower[column, column]
+            solution[column + 1 :] -= lower[column + 1 :, column] * solution[column]
+        for column in reversed(range(columns)):
+            solution[column] /= lower[column, column]
+            solution[:column] -= lower[column, :column] * solution[column]
+        return np.ascontiguousarray((solution / self.scale).T)
+
+
+def _sandwich(design: FloatArray, residuals: FloatArray, weights: FloatArray, kept: BoolArray, kind: Robust) -> FloatArray:
+    """[D, P] square roots of the diagonal of G^-1 (sum w^2 u^2 x x' / leverage) G^-1; zero columns are ignored."""
+    weighted = design * weights[:, None, :]
+    gram = weighted @ design.transpose(0, 2, 1)
+    # A unit diagonal for dropped columns makes the matrix regular and leaves the others alone.
+    gram += np.eye(gram.shape[1]) * ~kept[:, :, None]
+    influence = np.linalg.solve(gram, weighted)
+    square = residuals * residuals
+    if kind in ("HC2", "HC3"):
+        room = 1.0 - np.einsum("dpn,dpn->dn", influence, design)
+        # A name that its own columns fit exactly has residual 0 and no room: it says nothing about the noise.
+        room = np.where(room > 1e-12, room, np.inf)
+        square = square / (room if kind == "HC2" else room * room)
+    variance = np.einsum("dpn,dn->dp", influence * influence, square)
+    if kind == "HC1":
+        names, parameters = np.count_nonzero(weights, axis=1), kept.sum(axis=1)
+        variance *= np.where(names > parameters, names / np.maximum(names - parameters, 1), np.nan)[:, None]
+    errors: FloatArray = np.sqrt(variance)
+    return errors

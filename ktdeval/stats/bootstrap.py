@@ -1,0 +1,275 @@
+"""Intervals of daily series by the stationary block bootstrap (Politis and Romano 1994), chosen by their measured coverage.
+
+Days are resampled in blocks of random length, so that the dependence of neighbouring days stays in the sample; the mean length is
+the automatic choice of Politis and White (2004, corrected 2009). Means and ratios get studentised intervals: each resample's
+figure is divided by its own HAC standard error, which lets a short window's interval be as wide as it must. Lags of the Bartlett
+kernel are `floor(1.3 * sqrt(n))` (Lazarus, Lewis, Stock and Watson 2018). Figures without a standard error, such as the drawdown,
+get percentile intervals. How often each kind covers the truth is measured, and stored with the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from arch.bootstrap import optimal_block_length
+
+from ktdeval.jsonio import content_hash
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.seeds import derive_seed
+from ktdeval.stats.coverage import MEASURED_LEVEL, Kind, measured_coverage
+from ktdeval.stats.intervals import Interval, no_interval
+from ktdeval.stats.panel import benchmark_levels
+from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, simple_returns
+from ktdeval.trading.ledger import Ledger
+
+Draws = npt.NDArray[np.float64]
+"""[draws, n] resampled series, or [draws, n, k] of several that are resampled together."""
+
+Statistic = Callable[[Draws], npt.NDArray[np.float64]]
+"""One figure for each resample: [draws, n] or [draws, n, k] -> [draws]. Applied to the data as one draw gives the figure itself."""
+
+DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
+"""Metrics of a series of days, which have intervals over days."""
+
+MIN_DAYS = 20
+"""Below this a block bootstrap has nothing to resample, and no interval is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How to resample. Equal settings and data give equal intervals.
+
+    Attributes:
+        draws: resamples; 999 makes the 2.5 % and 97.5 % points order statistics.
+        seed: seed of the draws.
+        level: nominal coverage.
+    """
+
+    draws: int = 999
+    seed: int = 0
+    level: float = 0.95
+
+
+Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
+"""[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard error is the figure's."""
+
+
+def block_days(series: Series) -> float:
+    """Mean block length in days that suits a series of at least `MIN_DAYS` days: automatic, from 1 to a third of the days."""
+    length = float(optimal_block_length(series)["stationary"].iloc[0])
+    return min(max(length, 1.0), len(series) / 3) if math.isfinite(length) else 1.0
+
+
+def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDArray[np.int32]:
+    """[draws, n] days of each resample: blocks begin anywhere, go on for a geometric number of days, and wrap around the end.
+
+    The law of `arch.bootstrap.StationaryBootstrap`, drawn for all resamples at once.
+
+    Args:
+        n: days of the data.
+        block: mean block length in days, at least 1; need not be whole.
+        resampling: number of draws and seed.
+    """
+    rng = np.random.default_rng(resampling.seed)
+    shape = (resampling.draws, n)
+    if block <= 1:  # Single days: the same law, in one call.
+        return rng.integers(0, n, shape, dtype=np.int32)
+    begins = rng.random(shape, dtype=np.float32) < np.float32(1 / block)
+    begins[:, 0] = True
+    places = np.flatnonzero(begins)
+    # Where each block's day 0 would lie, so that adding the place within the resample gives the day.
+    offsets = rng.integers(0, n, len(places), dtype=np.int32) - (places % n).astype(np.int32)
+    days: npt.NDArray[np.int32] = np.repeat(offsets, np.diff(places, append=begins.size)).reshape(shape)
+    days += np.arange(n, dtype=np.int32)
+    days += n * (days < 0)
+    days -= n * (days >= n)
+    return days
+
+
+class Bootstrap:
+    """A daily series and its resamples; every interval asked of it uses the same ones.
+
+    Args:
+        values: [n] a daily series, or [n, k] several that are resampled together; the first decides the block length.
+        resampling: how to resample.
+
+    Attributes:
+        problem: why there can be no interval (too few days, a missing value, no variance), or None.
+    """
+
+    def __init__(self, values: npt.NDArray[np.float64], resampling: Resampling | None = None) -> None:
+        self.values = values
+        self.resampling = resampling or Resampling()
+        self.problem = _problem(values)
+
+    @cached_property
+    def block_days(self) -> float:
+        """Mean block length in days."""
+        return block_days(self.values if self.values.ndim == 1 else self.values[:, 0])
+
+    @cached_property
+    def indices(self) -> npt.NDArray[np.int32]:
+        """[draws, n] days of each resample."""
+        return stationary_indices(len(self.values), self.block_days, self.resampling)
+
+    @cached_property
+    def draws(self) -> Draws:
+        """[draws, n] or [draws, n, k] resampled values."""
+        result: Draws = self.values[self.indices]
+        return result
+
+    def total_return(self) -> Interval:
+        """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its truth is the process's growth."""
+        if self.problem is None and not self.values.min() > -1:
+            return self._none("a day lost everything")
+        n = len(self.values)
+        return self._studentised(np.log1p, _mean_terms, "mean").transformed(lambda value: math.expm1(n * value))
+
+    def ratio(self) -> Interval:
+        """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess returns the information ratio."""
+        return self._studentised(None, _ratio_terms, "ratio").transformed(lambda value: value * math.sqrt(TRADING_DAYS))
+
+    def mean(self) -> Interval:
+        """Of the mean."""
+        return self._studentised(None, _mean_terms, "mean")
+
+    def sum(self) -> Interval:
+        """Of the sum over the n days, such as the linked daily contributions of one line of an attribution."""
+        return self.mean().transformed(lambda value: value * len(self.values))
+
+    def max_drawdown(self) -> Interval:
+        """Of the maximum drawdown: what the same process gives over as many days; the truth is the median of that."""
+        if self.problem is None and not self.values.min() > -1:
+            return self._none("a day lost everything")
+        return self.percentile(drawdowns, "drawdown")
+
+    def percentile(self, statistic: Statistic, kind: Kind = "percentile") -> Interval:
+        """Of any function of the series, between percentiles of the resampled figures.
+
+        Args:
+            statistic: the function, of all draws at once.
+            kind: under which name the coverage was measured.
+        """
+        if self.problem:
+            return self._none(self.problem)
+        figures = statistic(self.draws)
+        if not np.isfinite(figures).all():
+            return self._none("the figure is not defined on every resample")
+        tail = (1 - self.resampling.level) / 2
+        low, high = _quantiles(figures, [tail, 1 - tail])
+        return self._interval(low, high, kind)
+
+    def _studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
+        if self.problem:
+            return self._none(self.problem)
+        series, lags = self.values if transform is None else transform(self.values), int(1.3 * math.sqrt(len(self.values)))
+        figure, influence = terms(series[None, :])
+        centre, spread = float(figure[0]), float(_hac_errors(influence, lags)[0])
+        figures, influences = terms(self.draws if transform is None else series[self.indices])
+        errors = _hac_errors(influences, lags)
+        if not spread > 0 or not (errors > 0).all():
+            return self._none("a resample has no variance")
+        pivots, level = (figures - centre) / errors, self.resampling.level
+        if kind == "mean":
+            # Symmetric: for means its coverage came out nearer to the nominal one, for ratios that of equal tails did.
+            below = above = _quantiles(np.abs(pivots), [level])[0]
+        else:
+            low, below = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
+            above = -low
+        return self._interval(centre - below * spread, centre + above * spread, kind)
+
+    def _interval(self, low: float, high: float, kind: Kind) -> Interval:
+        settings, n = self.resampling, len(self.values)
+        measured = measured_coverage(kind, n) if settings.level == MEASURED_LEVEL else None
+        method = "stationary bootstrap, " + ("studentised" if kind in ("mean", "ratio") else "percentile")
+        return Interval(low, high, settings.level, method, n, self.block_days, settings.draws, measured)
+
+    def _none(self, reason: str) -> Interval:
+        return no_interval(reason, len(self.values), self.resampling.level)
+
+
+def episode_resampling(ledger: Ledger) -> Resampling:
+    """The resampling of an episode: seeded by its spec, so that a figure computed again has the same interval again."""
+    return Resampling(seed=derive_seed(content_hash(ledger.spec), "intervals"))
+
+
+def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None) -> dict[str, Interval]:
+    """Intervals of the four daily metrics of one episode, by the metric's name.
+
+    Raises:
+        DataError: the ledger's days are not days of `market`.
+    """
+    settings, n = resampling or Resampling(), len(ledger.steps)
+    if problem := level_problem(ledger.nav):
+        return dict.fromkeys(DAILY_METRICS, no_interval(problem, n, settings.level))
+    own = Bootstrap(ledger.returns, settings)
+    levels = benchmark_levels(ledger, market)
+    if problem := level_problem(levels):
+        excess = no_interval(f"benchmark: {problem}", n, settings.level)
+    else:
+        excess = Bootstrap(ledger.returns - simple_returns(levels), settings).ratio()
+    return {
+        "total_return": own.total_return(),
+        "sharpe": own.ratio(),
+        "max_drawdown": own.max_drawdown(),
+        "information_ratio": excess,
+    }
+
+
+def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
+    """[draws] maximum drawdowns of [draws, n] simple returns above -1; the base counts as a peak."""
+    wealth = np.cumsum(np.log1p(returns), axis=-1)
+    peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)
+    wealth -= peaks
+    result: npt.NDArray[np.float64] = -np.expm1(wealth.min(axis=-1))
+    return result
+
+
+def _problem(values: npt.NDArray[np.float64]) -> str | None:
+    if len(values) < MIN_DAYS:
+        return f"fewer than {MIN_DAYS} days"
+    if not np.isfinite(values).all():
+        return "a daily value is missing"
+    first = values if values.ndim == 1 else values[:, 0]
+    return "the series has no variance" if first.std(ddof=1) < NO_VARIANCE else None
+
+
+def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
+    means = series.mean(axis=-1)
+    return means, series - means[:, None]
+
+
+def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
+    """Mean over standard deviation, and by the delta method `z - ratio/2 * (z^2 - 1)` for each day's standardised value z."""
+    n = series.shape[-1]
+    means, scores = _mean_terms(series)
+    spread = np.sqrt(np.einsum("ij,ij->i", scores, scores) / (n - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = means / spread
+        scores /= spread[:, None]
+    return ratios, scores - 0.5 * ratios[:, None] * (scores * scores - 1.0)
+
+
+def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
+    """[draws] Newey-West standard errors of the means of [draws, n] terms, as `ktdeval.stats.hac` gives them one by one.
+
+    The Bartlett sum over lags equals the sum of squares of all moving sums of `lags + 1` terms (the series continued by zeros)
+    over `lags + 1`: one pass, however many lags.
+    """
+    n, width = influence.shape[-1], lags + 1
+    sums = np.cumsum(influence, axis=-1)
+    inner = sums[:, width:] - sums[:, :-width]
+    tail = sums[:, -1:] - sums[:, n - width : n - 1]
+    total = sum(np.einsum("ij,ij->i", part, part) for part in (sums[:, :width], inner, tail))
+    result: npt.NDArray[np.float64] = np.sqrt(total / (width * n * (n - 1)))
+    return result
+
+
+def _quantiles(values: npt.NDArray[np.float64], levels: list[float]) -> list[float]:
+    """Quantiles at rank `level * (draws + 1)`: the proportion of an infinite population below each is right on average."""
+    return [float(value) for value in np.quantile(values, levels, method="weibull")]

@@ -1,0 +1,278 @@
+"""What chance alone would have made of it: random traders with the agent's own dates, turnover and number of names.
+
+A random trader starts with the same cash and meets the same rules through the executor. On each day on which the agent had fills
+it trades too, on other days not:
+
+* for each name that the agent entered it enters one drawn from the tradable members that it does not hold, for the same share
+  of NAV;
+* it exits names drawn from those that it can sell, as many as leave it with the agent's number of names;
+* for each addition and each reduction of the agent it adds to or reduces a name drawn from its own, by the same share of NAV.
+
+Amounts are rounded to the nearest lot and kept under the weight limit; a name of which no lot fits is drawn again. So what is left
+to chance is the choice of names: the agent's place among these paths says how unusual its selection was, at its own activity and
+costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.jsonio import JsonValue
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats.series import TRADING_DAYS, Series
+from ktdeval.trading.account import holdings_fen, nav_fen, open_day
+from ktdeval.trading.config import TradingConfig
+from ktdeval.trading.executor import execute
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.tape import Tape, TradingDay
+from ktdeval.trading.types import TICKS_PER_FEN, Account, Order, Position
+
+_TRIES = 8
+"""Names drawn for one entry before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeSettings:
+    """How many random traders, from which seed, and which quantiles of their NAV."""
+
+    paths: int = 200
+    seed: int = 0
+    levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Activity(NamedTuple):
+    """What random traders share with the agent, to compare: averages over steps.
+
+    Attributes:
+        turnover: annualised two-way turnover, as `turnover/1` strict.
+        names: names held at the close.
+        cash_ratio: cash over NAV at the close.
+    """
+
+    turnover: float
+    names: float
+    cash_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Random traders beside one episode.
+
+    Attributes:
+        levels: quantile levels of the bands.
+        bands: [levels, steps + 1] CNY, NAV of the random traders at each close, initial cash first.
+        returns: [paths] total return of each random trader.
+        agent_return: total return of the agent.
+        rank: share of random traders that the agent beats, ties counting half; None with `reason`.
+        p_value: (1 + random traders that do at least as well) / (1 + paths), the one-sided p value of "no better than chance".
+        agent, random: what the agent did, and the average of what the random traders did.
+        seed: seed of the draws.
+        reason: why there is no rank.
+    """
+
+    levels: tuple[float, ...]
+    bands: npt.NDArray[np.float64]
+    returns: Series
+    agent_return: float
+    rank: float | None
+    p_value: float | None
+    agent: Activity
+    random: Activity
+    seed: int
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The envelope as a JSON object, bands by level."""
+        fields: dict[str, JsonValue] = {
+            "paths": len(self.returns), "seed": self.seed, "levels": list(self.levels), "bands": self.bands.tolist(),
+            "agent_return": self.agent_return, "median_return": float(np.median(self.returns)),
+            "rank": self.rank, "p_value": self.p_value, "agent": self.agent._asdict(), "random": self.random._asdict(),
+        }  # fmt: skip
+        return fields | ({"reason": self.reason} if self.reason else {})
+
+
+class Moves(NamedTuple):
+    """What the agent's fills of one step amount to; amounts are shares of the NAV at the open.
+
+    Attributes:
+        entries: amounts of names bought that were not held.
+        adds: amounts bought of names held.
+        trims: amounts sold of names that were kept.
+        names_after: names held at the close.
+    """
+
+    entries: tuple[float, ...]
+    adds: tuple[float, ...]
+    trims: tuple[float, ...]
+    names_after: int
+
+
+def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
+    """The moves of a step; None when nothing was filled.
+
+    Args:
+        step: a step record.
+        held_before: codes held at the previous close.
+    """
+    bought: dict[str, int] = {}
+    sold: dict[str, int] = {}
+    for order in step["orders"]:
+        if order["filled_shares"]:
+            side = bought if order["side"] == "BUY" else sold
+            side[order["code"]] = side.get(order["code"], 0) + order["notional_fen"]
+    if (not bought and not sold) or step["open_nav_fen"] <= 0:
+        return None
+    nav, after = step["open_nav_fen"], {position["code"] for position in step["positions"]}
+    return Moves(
+        entries=tuple(fen / nav for code, fen in bought.items() if code not in held_before),
+        adds=tuple(fen / nav for code, fen in bought.items() if code in held_before),
+        trims=tuple(fen / nav for code, fen in sold.items() if code in after),
+        names_after=len(after),
+    )
+
+
+def random_envelope(
+    ledger: Ledger,
+    market: MarketSnapshot,
+    config: TradingConfig,
+    settings: EnvelopeSettings | None = None,
+    tape: Tape | None = None,
+) -> Envelope:
+    """Random traders over the days of one ledger.
+
+    Args:
+        ledger: the agent's episode.
+        market: the snapshot that it ran on.
+        config: the trading rules that it ran under.
+        settings: how many paths, seed, quantiles.
+        tape: the snapshot under `config`, when it is at hand.
+
+    Raises:
+        DataError: the ledger's days are not days of `market`.
+    """
+    settings = settings or EnvelopeSettings()
+    tape = tape or Tape.from_snapshot(market, config)
+    rng = np.random.default_rng(settings.seed)
+    steps, paths = ledger.steps, settings.paths
+    accounts = [Account(ledger.initial_cash_fen, {})] * paths
+    nav = np.empty((paths, len(steps) + 1), dtype=np.float64)
+    nav[:, 0] = ledger.initial_cash_fen
+    activity = [0.0, 0.0, 0.0]
+    held: frozenset[str] = frozenset()
+    trades = 0
+    for number, step in enumerate(steps):
+        day = tape.day(market.day_index(step["filled_on"]))
+        moves = moves_of(step, held)
+        trader = None if moves is None else _RandomTrader(day, config, moves, rng, paths)
+        trades += moves is not None
+        for path in range(paths):
+            account, _ = open_day(accounts[path], day)
+            if trader is not None:
+                account, turnover = trader.trade(path, account)
+                activity[0] += turnover
+            accounts[path] = account
+            worth = account.cash_fen + holdings_fen(account.positions, day.close_ticks)
+            nav[path, number + 1] = worth
+            activity[1] += len(account.positions)
+            activity[2] += account.cash_fen / worth if worth else 0.0
+        held = frozenset(position["code"] for position in step["positions"])
+    turnover, names, cash = (value / max(len(steps) * paths, 1) for value in activity)
+    return _summary(ledger, nav / 100, settings, Activity(TRADING_DAYS * turnover, names, cash), trades)
+
+
+class _RandomTrader:
+    """One day of all random traders."""
+
+    def __init__(self, day: TradingDay, config: TradingConfig, moves: Moves, rng: np.random.Generator, paths: int) -> None:
+        self.day, self.config, self.moves = day, config, moves
+        self.buyable = [
+            asset
+            for asset, (member, tradable, up) in enumerate(zip(day.member, day.tradable, day.limit_up, strict=True))
+            if member and tradable and not up
+        ]
+        # A trader that is out of step with the agent's number of names may have more to exit than the agent had.
+        draws = _TRIES * len(moves.entries) + config.max_positions + len(moves.adds) + len(moves.trims) + len(moves.entries)
+        self._chances: list[list[float]] = rng.random((paths, draws)).tolist()
+
+    def trade(self, path: int, account: Account) -> tuple[Account, float]:
+        """The account of one trader after its fills, and what it traded as a share of its NAV; `account` is at the open."""
+        nav = nav_fen(account, self.day.open_ticks)
+        if nav <= 0:
+            return account, 0.0
+        after, outcomes = execute(account, self.day, self.orders(path, account.positions, nav), self.config)
+        return after, sum(outcome.notional_fen for outcome in outcomes) / nav
+
+    def orders(self, path: int, held: Mapping[int, Position], nav: int) -> tuple[Order, ...]:
+        """The random counterpart of the agent's fills, for a trader with these positions and this NAV at the open."""
+        day, moves, chance = self.day, self.moves, iter(self._chances[path])
+        sellable = [asset for asset in sorted(held) if day.tradable[asset] and not day.limit_down[asset]]
+        orders = []
+        for _ in range(min(max(len(held) + len(moves.entries) - moves.names_after, 0), len(sellable))):
+            asset = sellable.pop(int(next(chance) * len(sellable)))
+            orders.append(_order(asset, "SELL", held[asset].shares))
+        trimmed = sellable.copy()
+        for amount in moves.trims[: len(trimmed)]:
+            asset = trimmed.pop(int(next(chance) * len(trimmed)))
+            lots = self._lots(asset, amount * nav)
+            shares = min(lots, (held[asset].shares - 1) // self.config.lot_shares * self.config.lot_shares)
+            if shares > 0:
+                orders.append(_order(asset, "SELL", shares))
+        own = [asset for asset in trimmed if day.member[asset] and not day.limit_up[asset]]
+        for amount in moves.adds[: len(own)]:
+            asset = own.pop(int(next(chance) * len(own)))
+            orders += self._buy(asset, amount, nav, held[asset].shares)
+        taken = set(held)
+        for amount in moves.entries:
+            orders += self._enter(amount, nav, taken, [next(chance) for _ in range(_TRIES)])
+        return tuple(orders)
+
+    def _enter(self, amount: float, nav: int, taken: set[int], chances: Sequence[float]) -> list[Order]:
+        if not self.buyable:
+            return []
+        for chance in chances:
+            asset = self.buyable[int(chance * len(self.buyable))]
+            if asset not in taken and (order := self._buy(asset, amount, nav, 0)):
+                taken.add(asset)
+                return order
+        return []
+
+    def _buy(self, asset: int, amount: float, nav: int, held: int) -> list[Order]:
+        lot = self.config.lot_shares
+        room = int(self.config.max_weight * nav) * TICKS_PER_FEN // self.day.open_ticks[asset] - held
+        shares = min(self._lots(asset, amount * nav), room // lot * lot)
+        return [_order(asset, "BUY", shares)] if shares >= self.day.min_buy_shares[asset] else []
+
+    def _lots(self, asset: int, value_fen: float) -> int:
+        """Shares worth about `value_fen` at the open, to the nearest lot: rounding down would lose turnover."""
+        lot = self.config.lot_shares
+        return int(value_fen * TICKS_PER_FEN / self.day.open_ticks[asset] / lot + 0.5) * lot
+
+
+def _order(asset: int, side: str, shares: int) -> Order:
+    return Order(asset, "BUY" if side == "BUY" else "SELL", 0.5, "random trader", None, shares)
+
+
+def _summary(ledger: Ledger, nav: npt.NDArray[np.float64], settings: EnvelopeSettings, random: Activity, trades: int) -> Envelope:
+    returns = nav[:, -1] / nav[:, 0] - 1.0
+    own = float(ledger.nav[-1] / ledger.nav[0] - 1.0)
+    rank: float | None = None
+    p_value: float | None = None
+    reason = None if trades else "no order was filled" if ledger.steps else "no steps"
+    if trades:
+        rank = float((returns < own).mean() + 0.5 * (returns == own).mean())
+        p_value = float((1 + (returns >= own).sum()) / (1 + len(returns)))
+    bands = np.quantile(nav, settings.levels, axis=0)
+    return Envelope(settings.levels, bands, returns, own, rank, p_value, _agent_activity(ledger), random, settings.seed, reason)
+
+
+def _agent_activity(ledger: Ledger) -> Activity:
+    steps = [step for step in ledger.steps if step["open_nav_fen"] > 0 and step["nav_fen"] > 0]
+    n = max(len(steps), 1)
+    traded = sum(sum(order["notional_fen"] for order in step["orders"]) / step["open_nav_fen"] for step in steps)
+    names = sum(len(step["positions"]) for step in steps)
+    return Activity(TRADING_DAYS * traded / n, names / n, sum(step["cash_fen"] / step["nav_fen"] for step in steps) / n)

@@ -1,0 +1,161 @@
+"""Could it have been luck? Probabilistic and deflated Sharpe ratio, and the track record that a Sharpe ratio needs.
+
+Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe Ratio* (2014). Sharpe ratios here
+are a day's, mean over standard deviation, not annualised. Skewness and kurtosis are the sample's (third and fourth standardised
+moments about the mean; 0 and 3 for a normal law).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats.metric import MetricValue, RuleSet
+from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, defined, level_problem, standard_deviation, undefined
+from ktdeval.trading.ledger import Ledger
+
+EULER_GAMMA = 0.5772156649015329
+
+CONFIDENCE = 0.95
+"""Confidence of the minimum track record length."""
+
+
+class Shape(NamedTuple):
+    """What a Sharpe ratio's error depends on.
+
+    Attributes:
+        days: number of daily returns.
+        sharpe: a day's Sharpe ratio.
+        skew: third standardised moment.
+        kurtosis: fourth standardised moment (3 for a normal law).
+    """
+
+    days: int
+    sharpe: float
+    skew: float = 0.0
+    kurtosis: float = 3.0
+
+    @property
+    def error_variance(self) -> float:
+        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: the variance of sqrt(days - 1) times the estimated Sharpe ratio.
+
+        Never negative for the moments of a sample, since kurtosis >= 1 + skew^2.
+        """
+        return 1.0 - self.skew * self.sharpe + (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
+
+
+def shape_of(returns: Series) -> Shape:
+    """Sharpe ratio (standard deviation with ddof 1, as the panel has it) and moments of at least two returns that vary."""
+    scores = returns - math.fsum(returns) / len(returns)
+    variance = float(np.mean(scores**2))
+    return Shape(
+        days=len(returns),
+        sharpe=math.fsum(returns) / len(returns) / standard_deviation(returns),
+        skew=float(np.mean(scores**3)) / variance**1.5,
+        kurtosis=float(np.mean(scores**4)) / variance**2,
+    )
+
+
+def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
+    """PSR: probability that the true Sharpe ratio exceeds `benchmark` (a day's), given the one observed.
+
+    `Phi((SR - SR*) * sqrt(days - 1) / sqrt(error variance))`.
+    """
+    spread = math.sqrt(max(shape.error_variance, 0.0))
+    if not spread:
+        return float(shape.sharpe > benchmark)
+    return float(ndtr((shape.sharpe - benchmark) * math.sqrt(shape.days - 1) / spread))
+
+
+def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float = CONFIDENCE) -> float | None:
+    """MinTRL: days after which a Sharpe ratio like this one would exceed `benchmark` with that confidence.
+
+    `1 + error variance * (z / (SR - SR*))^2`. None when the observed ratio does not exceed the benchmark
+    (by more than rounding): no length would do.
+    """
+    if shape.sharpe - benchmark < NO_VARIANCE:
+        return None
+    return 1.0 + shape.error_variance * (float(ndtri(confidence)) / (shape.sharpe - benchmark)) ** 2
+
+
+def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
+    """The Sharpe ratio that the best of so many worthless trials would show: the bar of the deflated Sharpe ratio.
+
+    `sqrt(V) * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`; 0 for a single trial.
+
+    Args:
+        trials: number of independent trials, at least 1.
+        sharpe_variance: variance of their (a day's) Sharpe ratios.
+    """
+    if trials < 2:
+        return 0.0
+    best = (1 - EULER_GAMMA) * float(ndtri(1 - 1 / trials)) + EULER_GAMMA * float(ndtri(1 - 1 / (trials * math.e)))
+    return math.sqrt(sharpe_variance) * best
+
+
+def deflated_sharpe(shape: Shape, trials: int, sharpe_variance: float) -> float:
+    """DSR: the probabilistic Sharpe ratio against the best that so many worthless trials would have shown."""
+    return probabilistic_sharpe(shape, expected_best_sharpe(trials, sharpe_variance))
+
+
+def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trials: int | None = None) -> MetricValue:
+    """The deflated Sharpe ratio of a daily series among the trials that were made.
+
+    Args:
+        returns: [n] daily returns of the one selected.
+        trial_sharpes: a day's Sharpe ratio of every trial known, the selected one's included.
+        trials: how many were made, when more than are known (unfinished ones count too).
+
+    Returns:
+        A probability; `detail` holds `trials`, `sharpe_variance` and the bar `expected_best` (a day's).
+    """
+    n = len(returns)
+    if problem := _series_problem(returns):
+        return undefined(problem, n)
+    made = max(len(trial_sharpes), trials or 0, 1)
+    if made > 1 and len(trial_sharpes) < 2:
+        return undefined("the Sharpe ratios of the other trials are not known", n)
+    variance = standard_deviation(trial_sharpes) ** 2 if made > 1 else 0.0
+    value = deflated_sharpe(shape_of(returns), made, variance)
+    detail = {"trials": made, "sharpe_variance": variance, "expected_best": expected_best_sharpe(made, variance)}
+    return MetricValue(value, n, None, detail)
+
+
+def sharpe_shape(ledger: Ledger) -> Shape | None:
+    """Sharpe ratio and moments of an episode's daily returns; None where they are not defined."""
+    problem = level_problem(ledger.nav) or _series_problem(ledger.returns)
+    return None if problem else shape_of(ledger.returns)
+
+
+def psr(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+    """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what it rests on."""
+    del market, rules
+    n = len(ledger.steps)
+    if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
+        return undefined(problem, n)
+    shape = shape_of(ledger.returns)
+    detail = {"sharpe_per_day": shape.sharpe, "skew": shape.skew, "kurtosis": shape.kurtosis}
+    return MetricValue(probabilistic_sharpe(shape), n, None, detail)
+
+
+def min_track_record(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+    """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence."""
+    del market, rules
+    n = len(ledger.steps)
+    if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
+        return undefined(problem, n)
+    days = minimum_track_record(shape_of(ledger.returns))
+    return undefined("the Sharpe ratio is not positive", n) if days is None else defined(days / TRADING_DAYS, n)
+
+
+def _series_problem(returns: Series) -> str | None:
+    if len(returns) < 3:
+        return "fewer than three days"
+    if not np.isfinite(returns).all():
+        return "a daily return is missing"
+    return "returns have no variance" if standard_deviation(returns) < NO_VARIANCE else None

@@ -1,0 +1,269 @@
+"""Tests and estimates for paired differences: Wilcoxon signed-rank, Hodges-Lehmann shift, sign-flip permutation.
+
+Sources: Wilcoxon (1945), Pratt (1959) for zeros, Hodges and Lehmann (1963), Kerby (2014) for the matched-pairs rank-biserial
+correlation. The null distribution of the signed-rank statistic is exact, also with zeros and ties, up to `EXACT_UP_TO` pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import norm, rankdata
+
+Vector = npt.NDArray[np.float64]
+Zeros = Literal["wilcoxon", "pratt"]
+
+EXACT_UP_TO = 300
+"""Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal approximation is good to 1e-4."""
+
+ENUMERATE_UP_TO = 16
+"""Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns."""
+
+_SIMULATION_CHUNK = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class RankNull:
+    """The distribution of the signed-rank statistic when differences are symmetric about zero.
+
+    Attributes:
+        support: [m] ascending values of the sum of positive ranks.
+        probabilities: [m] their probabilities.
+        kind: `exact`, or `simulated` where differences are correlated.
+    """
+
+    support: Vector
+    probabilities: Vector
+    kind: Literal["exact", "simulated"]
+
+    @property
+    def at_or_below(self) -> Vector:
+        """[m] cumulative probabilities."""
+        total: Vector = np.minimum(np.cumsum(self.probabilities), 1.0)
+        return total
+
+    def two_sided(self, statistic: float) -> float:
+        """Probability of a sum of ranks at least as far from the middle as `statistic`; the distribution is symmetric."""
+        middle = float(self.support[0] + self.support[-1]) / 2
+        # Sums of halves are exact in floating point; the slack is for simulated support only.
+        far = np.abs(self.support - middle) >= abs(statistic - middle) - 1e-9
+        return min(1.0, math.fsum(self.probabilities[far]))
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRank:
+    """A Wilcoxon signed-rank test.
+
+    Attributes:
+        n: pairs.
+        n_nonzero: pairs that differ.
+        positive_ranks: sum of the ranks of positive differences.
+        negative_ranks: sum of the ranks of negative differences.
+        rank_biserial: `(positive - negative) / (positive + negative)`, -1 … 1; None when no pair differs.
+        p: two-sided; None without pairs. With no pair that differs it is 1.
+        smallest_p: what as many differing pairs could give at best, all of one sign.
+        method: how `p` was found.
+        reason: why `p` is None.
+    """
+
+    n: int
+    n_nonzero: int
+    positive_ranks: float
+    negative_ranks: float
+    rank_biserial: float | None
+    p: float | None
+    smallest_p: float | None
+    method: Literal["exact", "normal", "simulated"]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A Hodges-Lehmann estimate of the shift, with its interval.
+
+    Attributes:
+        value: median of the Walsh averages; None without pairs.
+        low, high: ends of the interval; None where no interval of the level exists.
+        confidence: the interval's coverage under symmetry: at least what was asked for, as it moves in steps.
+        reason: why something is None.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    reason: str | None = None
+
+
+def rank_null(ranks: Vector) -> RankNull:
+    """The exact distribution of a sum in which each of `ranks` counts with probability 1/2, independently.
+
+    Args:
+        ranks: [n] positive multiples of 1/2 (mid-ranks), n up to a few hundred.
+    """
+    doubled = np.rint(2.0 * ranks).astype(np.int64)
+    step = 2 if bool(np.all(doubled % 2 == 0)) else 1
+    units = doubled // step
+    counts: Vector = np.zeros(int(units.sum()) + 1)
+    counts[0] = 1.0
+    for unit in units:
+        shifted = np.zeros_like(counts)
+        shifted[unit:] = counts[: len(counts) - unit]
+        counts = 0.5 * (counts + shifted)
+    support: Vector = np.arange(len(counts), dtype=np.float64) * (step / 2.0)
+    return RankNull(support, counts, "exact")
+
+
+def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
+    """The distribution of the signed-rank statistic of normal differences with a known correlation, by simulation.
+
+    Args:
+        correlation: [n, n] symmetric and positive semi-definite, such as `overlap.overlap_correlation` gives.
+        draws: how many samples; the distribution is made symmetric, so each counts twice.
+        seed: of the sampling.
+    """
+    n = len(correlation)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    generator = np.random.default_rng(seed)
+    top = n * (n + 1) // 2
+    counts = np.zeros(top + 1)
+    for start in range(0, draws, _SIMULATION_CHUNK):
+        sample = generator.standard_normal((min(_SIMULATION_CHUNK, draws - start), n)) @ root.T
+        counts += np.bincount(positive_rank_sums(sample), minlength=top + 1)
+    return RankNull(np.arange(top + 1.0), (counts + counts[::-1]) / (2.0 * draws), "simulated")
+
+
+def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
+    """[draws] sums of the ranks of positive differences of [draws, n] samples without zeros or ties."""
+    order = np.argsort(np.abs(samples), axis=1)
+    positive = np.take_along_axis(samples, order, axis=1) > 0
+    sums: npt.NDArray[np.int64] = positive.astype(np.int64) @ np.arange(1, samples.shape[1] + 1)
+    return sums
+
+
+def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
+    """Two-sided Wilcoxon signed-rank test that differences are symmetric about zero.
+
+    Args:
+        differences: [n] finite differences of pairs.
+        zeros: `wilcoxon` drops pairs that do not differ before ranking; `pratt` ranks them and drops them then. Both are
+            exact, given which pairs are zero or tied.
+        null: another null distribution of the statistic, such as `correlated_null` of the pairs that differ.
+    """
+    nonzero = differences != 0
+    n, n_nonzero = len(differences), int(nonzero.sum())
+    if n == 0:
+        return SignedRank(0, 0, 0.0, 0.0, None, None, None, "exact", "no pair")
+    if n_nonzero == 0:
+        return SignedRank(n, 0, 0.0, 0.0, None, 1.0, 1.0, "exact")
+    ranked = differences if zeros == "pratt" else differences[nonzero]
+    ranks = rankdata(np.abs(ranked))
+    positive = math.fsum(ranks[ranked > 0])
+    negative = math.fsum(ranks[ranked < 0])
+    ranks = ranks[ranked != 0]
+    if null is None and n_nonzero <= EXACT_UP_TO:
+        null = rank_null(ranks)
+    if null is None:
+        p, smallest, method = _normal_p(ranks, positive), _normal_p(ranks, positive + negative), "normal"
+    else:
+        p, smallest, method = null.two_sided(positive), null.two_sided(positive + negative), null.kind
+    effect = (positive - negative) / (positive + negative)
+    return SignedRank(n, n_nonzero, positive, negative, effect, p, smallest, method)  # type: ignore[arg-type]
+
+
+def _normal_p(ranks: Vector, positive: float) -> float:
+    # Given the ranks each sign is a fair coin: this is the variance with ties and zeros already accounted for.
+    deviation = math.sqrt(float(ranks @ ranks) / 4.0)
+    return float(2.0 * norm.sf(abs(positive - float(ranks.sum()) / 2.0) / deviation))
+
+
+def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull | None = None) -> Shift:
+    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the signed-rank test.
+
+    Args:
+        differences: [n] finite differences; zeros count.
+        confidence: wanted coverage. Few pairs can't reach it (five reach 93.75 % at most): then there is no interval.
+        null: another null distribution for n pairs, such as `correlated_null`.
+    """
+    n = len(differences)
+    if n == 0:
+        return Shift(None, None, None, None, "no pair")
+    rows, columns = np.triu_indices(n)
+    walsh = np.sort((differences[rows] + differences[columns]) / 2.0)
+    value = float(np.median(walsh)) + 0.0
+    if null is None and n <= EXACT_UP_TO:
+        null = rank_null(np.arange(1.0, n + 1.0))
+    if null is None:
+        spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
+        cut = max(0, math.floor(len(walsh) / 2.0 - float(norm.isf((1 - confidence) / 2)) * spread))
+        return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, confidence)
+    tail = null.at_or_below
+    cut = int(np.searchsorted(tail, (1 - confidence) / 2 + 1e-12, side="right")) - 1
+    if cut < 0:
+        best = max(0.0, 1.0 - 2.0 * float(tail[0]))
+        return Shift(value, None, None, None, f"{n} pairs give an interval of at most {100 * best:.4g} %")
+    return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, 1.0 - 2.0 * float(tail[cut]))
+
+
+@dataclass(frozen=True, slots=True)
+class SignFlip:
+    """A sign-flip permutation test of the mean.
+
+    Attributes:
+        blocks: groups whose differences change sign together.
+        p: two-sided; None without pairs.
+        smallest_p: what as many blocks could give at best.
+        method: `exact` over all patterns, or `sampled`.
+        reason: why `p` is None.
+    """
+
+    blocks: int
+    p: float | None
+    smallest_p: float | None
+    method: Literal["exact", "sampled"]
+    reason: str | None = None
+
+
+def sign_flip(differences: Vector, blocks: npt.NDArray[np.int64] | None = None, draws: int = 20_000, seed: int = 0) -> SignFlip:
+    """Two-sided test that the mean difference is zero, by changing signs: valid for any symmetric distribution.
+
+    Args:
+        differences: [n] finite differences.
+        blocks: [n] labels; differences of one block may depend on each other in any way, so they change sign together. By
+            default each is a block of its own.
+        draws: sign patterns to sample where there are more than `2 ** ENUMERATE_UP_TO`.
+        seed: of that sampling.
+    """
+    if len(differences) == 0:
+        return SignFlip(0, None, None, "exact", "no pair")
+    labels = np.arange(len(differences)) if blocks is None else np.unique(blocks, return_inverse=True)[1]
+    sums = np.bincount(labels, weights=differences)
+    count = len(sums)
+    moving = sums[sums != 0]
+    if len(moving) == 0:
+        return SignFlip(count, 1.0, min(1.0, 2.0 ** (1 - count)), "exact")
+    observed = abs(math.fsum(moving))
+    slack = 1e-12 * float(np.abs(moving).sum())  # sums of the same numbers in another order differ by rounding
+    if len(moving) <= ENUMERATE_UP_TO:
+        reached = np.abs(_all_sign_sums(moving)) >= observed - slack
+        return SignFlip(count, float(reached.mean()), min(1.0, 2.0 ** (1 - count)), "exact")
+    generator = np.random.default_rng(seed)
+    hits = 0
+    for start in range(0, draws, _SIMULATION_CHUNK):
+        signs = generator.integers(0, 2, (min(_SIMULATION_CHUNK, draws - start), len(moving))) * 2.0 - 1.0
+        hits += int((np.abs(signs @ moving) >= observed - slack).sum())
+    # The observed pattern counts itself: a sampled p is then never zero, and valid (Phipson and Smyth 2010).
+    return SignFlip(count, (hits + 1) / (draws + 1), 1 / (draws + 1), "sampled")
+
+
+def _all_sign_sums(values: Vector) -> Vector:
+    """[2**n] sums of the values under every pattern of signs."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums

@@ -1,0 +1,266 @@
+"""What stock, date, data and tools are worth: cards of one agent under several masks and modes in, one JSON report out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.api import (
+    MASK_FACTORS,
+    MODE_PIECES,
+    MODE_PRECEDENCE,
+    CardError,
+    JsonValue,
+    correlated_null,
+    effective_count,
+    holm,
+    mask_contrasts,
+    mean_with_interval,
+    order_averaged,
+    overlap_correlation,
+    signed_rank,
+)
+from ktdeval_compare.compare import NULL_DRAWS
+from ktdeval_compare.entrants import (
+    MARKET_FACETS,
+    Cell,
+    Entrant,
+    check_same,
+    chosen_metrics,
+    flag_notes,
+    label,
+    paired_cells,
+    spans,
+)
+
+Row = dict[str, JsonValue]
+Values = npt.NDArray[np.float64]
+Variant = tuple[str, str]
+"""Mask and mode."""
+
+_VARIANT_FIELDS = ("name", "mask", "mode", "tools", "tool_texts", "prompts", "summary")
+"""What task configs of one family may differ in from mask to mask and mode to mode."""
+
+_MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
+"""Sets of masks over which contributions can be averaged, largest first."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to analyse.
+
+    Attributes:
+        metrics: names; `total_return` when empty.
+        alpha: level of verdicts, and of the intervals (1 - alpha).
+        common: where cards differ in windows or seeds, use those that all have.
+        seed: of the simulation where windows share days.
+    """
+
+    metrics: tuple[str, ...] = ()
+    alpha: float = 0.05
+    common: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Design:
+    """One agent's cards by mask and mode, paired.
+
+    Attributes:
+        name: the agent, as tables call it.
+        cards: mask and mode -> card.
+        cells: the (window, seed) that all have.
+        metrics: names.
+    """
+
+    name: str
+    cards: Mapping[Variant, Entrant]
+    cells: Sequence[Cell]
+    metrics: Sequence[str]
+
+    @property
+    def first(self) -> Entrant:
+        """Any of the cards, for what all share."""
+        return next(iter(self.cards.values()))
+
+
+def effects(entrants: Sequence[Entrant], options: Options) -> Row:
+    """Mask effects within each mode, and order-averaged contributions of modes and masks, for each agent and metric.
+
+    Returns:
+        `effects` (rows with mean over windows, interval, p), `ladder` (rows that add up to their `total` row), `notes`.
+
+    Raises:
+        CardError: the cards differ in something else than mask and mode, or can't be paired; says why.
+    """
+    designs = [_design(name, members, options) for name, members in _by_agent(entrants).items()]
+    rows: list[Row] = []
+    ladder: list[Row] = []
+    notes: list[str] = []
+    for design in designs:
+        for metric in design.metrics:
+            table = _Table(design, metric, options)
+            rows += table.mask_effects()
+            ladder += table.ladders()
+            notes += table.notes()
+        notes += flag_notes(list(design.cards.values()))
+    if not rows and not ladder:
+        raise CardError(
+            "nothing to set against each other: give cards of at least two masks of one mode (bright and blinded), or modes"
+        )
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row |= {"p_holm": corrected, "verdict": _verdict(row["value"], corrected, options.alpha)}
+    return {
+        "alpha": options.alpha,
+        "seed": options.seed,
+        "cards": [
+            {"agent": design.name, "mask": mask, "mode": mode, "path": str(entrant.path)}
+            for design in designs
+            for (mask, mode), entrant in design.cards.items()
+        ],
+        "effects": rows,
+        "ladder": ladder,
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def _verdict(value: float | None, p: float | None, alpha: float) -> str | None:
+    if value is None or p is None:
+        return None
+    return "not shown" if p > alpha else "above zero" if value > 0 else "below zero"
+
+
+def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+    """Cards by model, agent and their arguments."""
+    groups: dict[str, list[Entrant]] = {}
+    for entrant in entrants:
+        groups.setdefault(f"{entrant.card['model']} {entrant.card['agent']}", []).append(entrant)
+    named = label([members[0] for members in groups.values()])
+    return {entrant.label: members for entrant, members in zip(named, groups.values(), strict=True)}
+
+
+def _shared_config(entrant: Entrant) -> JsonValue:
+    return {name: value for name, value in entrant.task["config"].items() if name not in _VARIANT_FIELDS}
+
+
+def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
+    facets: dict[str, Callable[[Entrant], JsonValue]] = {
+        "call parameters": lambda entrant: entrant.card["call"],
+        "task versions": lambda entrant: entrant.task["version"],
+        **MARKET_FACETS,
+        **{f"task configs ({field})": lambda entrant, of=field: _shared_config(entrant).get(of)  # type: ignore[misc]
+           for field in sorted({field for member in members for field in _shared_config(member)})},
+    }  # fmt: skip
+    check_same(members, facets, "an effect would mix that with mask and mode")
+    cards: dict[Variant, Entrant] = {}
+    for member in label(members):
+        variant = (member.task["mask"], member.task["mode"])
+        if variant in cards:
+            raise CardError(f"{member.path} and {cards[variant].path} are both {' '.join(variant)} of {name}; give one of them")
+        if member.task["mask"] not in MASK_FACTORS or member.task["mode"] not in MODE_PIECES:
+            raise CardError(f"{member.path}: mask {variant[0]} in mode {variant[1]} is no part of a design of masks and modes")
+        cards[variant] = member
+    for mode in dict.fromkeys(mode for _, mode in cards):
+        same_mode = [card for (_, of), card in cards.items() if of == mode]
+        check_same(same_mode, {"prompts": lambda entrant: entrant.task["config"].get("prompts"),
+                               "tools": lambda entrant: entrant.task["config"].get("tools")},
+                   "an effect of the mask would mix that in")  # fmt: skip
+    order = sorted(cards, key=lambda variant: (list(MODE_PIECES).index(variant[1]), list(MASK_FACTORS).index(variant[0])))
+    members = [cards[variant] for variant in order]
+    return Design(name, {variant: cards[variant] for variant in order},
+                  paired_cells(members, options.common), chosen_metrics(members, options.metrics))  # fmt: skip
+
+
+class _Table:
+    """One metric of one design: values by mask and mode, each [windows], paired."""
+
+    def __init__(self, design: Design, metric: str, options: Options) -> None:
+        self.design, self.metric, self.options = design, metric, options
+        episodes = {variant: card.episodes() for variant, card in design.cards.items()}
+        self.left_out: Counter[str] = Counter()
+        by_window: dict[str, list[list[float]]] = {}
+        for cell in design.cells:
+            entries = {variant: of[cell]["metrics"][metric] for variant, of in episodes.items()}
+            undefined = [f"{' '.join(variant)}: {entry['reason']}" for variant, entry in entries.items() if entry["value"] is None]
+            if undefined:
+                self.left_out[undefined[0]] += 1
+                continue
+            by_window.setdefault(cell[0], []).append([entry["value"] for entry in entries.values()])
+        self.windows = list(by_window)
+        # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
+        means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(-1, len(episodes))
+        self.values: dict[Variant, Values] = {variant: means[:, place] for place, variant in enumerate(episodes)}
+        self.correlation = overlap_correlation(spans(design.first, self.windows))
+
+    def mask_effects(self) -> list[Row]:
+        """Contrasts of masks within each mode that has bright and blinded."""
+        rows = []
+        for mode in dict.fromkeys(mode for _, mode in self.values):
+            cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
+            rows += [self._row({"mode": mode, "effect": name}, values) for name, values in mask_contrasts(cells).items()]
+        return rows
+
+    def ladders(self) -> list[Row]:
+        """Order-averaged contributions: over modes for each mask, then over masks and modes together."""
+        modes = list(dict.fromkeys(mode for _, mode in self.values))
+        masks = [mask for mask in MASK_FACTORS if all((mask, mode) in self.values for mode in modes)]
+        if len(modes) < 2:
+            return []
+        rows = [row for mask in masks for row in self._ladder(f"{mask}", [mask], modes)]
+        for together in _MASK_SETS:
+            if set(together) <= set(masks):
+                rows += self._ladder(f"{len(together)} masks", together, modes)
+                break
+        return rows
+
+    def _ladder(self, name: str, masks: Sequence[str], modes: Sequence[str]) -> list[Row]:
+        given = {frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode]): self.values[mask, mode] for mask in masks for mode in modes}
+        given = merge_inseparable(given)
+        parts = order_averaged(given, MODE_PRECEDENCE)
+        low, high = min(given, key=len), max(given, key=len)
+        where = {"over": name, "from": f"{masks[-1]} {modes[0]}", "to": f"{masks[0]} {modes[-1]}"}
+        rows = [self._row({**where, "piece": piece}, values) for piece, values in parts.items()]
+        return [*rows, self._row({**where, "piece": "total"}, given[high] - given[low])]
+
+    def _row(self, keys: Row, values: Values) -> Row:
+        """Mean over windows with its interval, and the signed-rank test."""
+        definition = self.design.first.card["metrics"][self.metric]
+        mean = mean_with_interval(values, self.correlation, 1.0 - self.options.alpha)
+        detail = mean.detail or {"low": None, "high": None, "se": None, "t_p": None}
+        moving = np.flatnonzero(values)
+        correlation = self.correlation[np.ix_(moving, moving)]
+        dependent = len(moving) > 0 and correlation.sum() > len(moving)
+        ranks = signed_rank(values, null=correlated_null(correlation, NULL_DRAWS, self.options.seed) if dependent else None)
+        return {
+            "agent": self.design.name,
+            "metric": self.metric,
+            "unit": definition["unit"],
+            **keys,
+            "n": len(values),
+            "value": mean.value,
+            **detail,
+            "p": ranks.p,
+            "reason": mean.reason or detail.get("reason"),
+        }
+
+    def notes(self) -> Iterator[str]:
+        """What the reader must know of pairs left out and of windows that share days."""
+        for reason, count in self.left_out.items():
+            yield f"{self.metric}: {count} (window, seed) left out: {reason}"
+        worth = effective_count(self.correlation)
+        if worth < len(self.windows) - 1e-9:
+            yield f"windows share days: the {len(self.windows)} count as {worth:.1f} apart; intervals and p allow for it"
+
+
+def merge_inseparable(values: Mapping[frozenset[str], Values]) -> dict[frozenset[str], Values]:
+    """Name pieces that always come together as one, such as `date and stock` where only bright and blinded are there."""
+    sets = list(values)
+    names: dict[tuple[bool, ...], list[str]] = {}
+    for piece in sorted(frozenset.union(*sets)):
+        names.setdefault(tuple(piece in given for given in sets), []).append(piece)
+    merged = {piece: " and ".join(pieces) for pieces in names.values() for piece in pieces}
+    return {frozenset(merged[piece] for piece in given): found for given, found in values.items()}

@@ -1,0 +1,211 @@
+"""Power of a plan: a record of what is planned in, one JSON report out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.api import (
+    JsonValue,
+    Spread,
+    UsageError,
+    effective_count,
+    estimate_spread,
+    normal_effect,
+    overlap_correlation,
+    pairs_needed,
+    smallest_p,
+    wilcoxon_effect,
+    wilcoxon_power,
+    window_sd_of,
+    windows_needed,
+)
+from ktdeval_compare.compare import Options, make_groups
+from ktdeval_compare.entrants import Entrant, load_entrants, spans
+
+Row = dict[str, JsonValue]
+
+_REACH = (5, 6, 8, 10, 11, 15, 20, 40, 60)
+_SEEDS = (1, 2, 3, 5, 10)
+_MANY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan and what is known of the noise.
+
+    Attributes:
+        windows: pairs of the test.
+        seeds: of each window and agent.
+        effect: difference that must be found, in the metric's unit; None when not asked.
+        window_sd, seed_sd: see `ktdeval.api.Spread`; None when not known.
+        tracking_error: annual, in place of `window_sd`.
+        window_days: trading days of a window; None where a figure is not per time and can't be annualised.
+        days_per_year: for annual figures.
+        alpha, wanted: level and power.
+        comparisons: tests that share `alpha`.
+        seed: of the simulation.
+        problem: why there is no spread, where one was asked of cards.
+        overlap: how many separate windows the cards' windows are worth, where they share days.
+    """
+
+    windows: int = 10
+    seeds: int = 1
+    effect: float | None = None
+    window_sd: float | None = None
+    seed_sd: float | None = None
+    tracking_error: float | None = None
+    window_days: int | None = 43
+    days_per_year: float = 252.0
+    alpha: float = 0.05
+    wanted: float = 0.8
+    comparisons: int = 1
+    seed: int = 0
+    problem: str | None = None
+    overlap: float | None = None
+
+    @property
+    def level(self) -> float:
+        """Level of one test."""
+        return self.alpha / self.comparisons
+
+    def spread(self) -> Spread | None:
+        """The noise, where it is known."""
+        if self.tracking_error is not None and self.window_days is not None:
+            return Spread(window_sd_of(self.tracking_error, self.window_days, self.days_per_year), self.seed_sd or 0.0)
+        return None if self.window_sd is None else Spread(self.window_sd, self.seed_sd or 0.0)
+
+
+def plan_report(plan: Plan) -> Row:
+    """What the plan can show, and what it would take."""
+    spread = plan.spread()
+    seeds = sorted({*_SEEDS, plan.seeds})
+    rows = [] if spread is None else [_by_seeds(plan, spread, count) for count in (*seeds, None)]
+    if spread is not None and spread.seed_sd == 0:
+        rows = [_by_seeds(plan, spread, plan.seeds)]
+    return {
+        "windows": plan.windows,
+        "seeds": plan.seeds,
+        "alpha": plan.alpha,
+        "power": plan.wanted,
+        "comparisons": plan.comparisons,
+        "effect": plan.effect,
+        "window_sd": None if spread is None else spread.window_sd,
+        "seed_sd": None if spread is None else spread.seed_sd,
+        "smallest_p": smallest_p(plan.windows),
+        "windows_for_any_result": pairs_needed(plan.alpha, plan.comparisons),
+        "reach": [_reach(plan, windows) for windows in sorted({*_REACH, plan.windows})],
+        "by_seeds": rows,
+        "sentences": list(_sentences(plan, spread)),
+        "reason": plan.problem,
+    }
+
+
+def _reach(plan: Plan, windows: int) -> Row:
+    """What so many windows can show at all."""
+    return {
+        "windows": windows,
+        "smallest_p": smallest_p(windows),
+        "tests": int(plan.alpha / smallest_p(windows) * (1 + 1e-12)),
+        "effect_sd": wilcoxon_effect(windows, plan.alpha, plan.wanted, seed=plan.seed),
+    }
+
+
+def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> Row:
+    """What the plan finds with so many seeds (None: unlimited)."""
+    pair_sd = spread.of_pairs(_MANY if seeds is None else seeds)
+    unit = wilcoxon_effect(plan.windows, plan.level, plan.wanted, seed=plan.seed)
+    effect = None if unit is None else unit * pair_sd
+    # Without noise every difference is found as soon as the count of windows allows a result at all.
+    if plan.effect is None or plan.effect == 0:
+        needed = None
+    elif pair_sd == 0:
+        needed = pairs_needed(plan.alpha, plan.comparisons)
+    else:
+        needed = windows_needed(plan.effect / pair_sd, plan.level, plan.wanted, seed=plan.seed)
+    year = None if plan.window_days is None else plan.days_per_year / plan.window_days
+    normal = normal_effect(pair_sd, plan.windows, plan.level, plan.wanted)
+    return {
+        "seeds": seeds,
+        "pair_sd": pair_sd,
+        "effect": effect,
+        "effect_per_year": None if effect is None or year is None else effect * year,
+        "effect_normal": normal,
+        "effect_normal_per_year": None if year is None else normal * year,
+        "windows_needed": needed,
+        "power": _power_at(plan, pair_sd),
+    }
+
+
+def _power_at(plan: Plan, pair_sd: float) -> float | None:
+    """Probability that the plan finds the wanted effect."""
+    if plan.effect is None:
+        return None
+    if pair_sd == 0:
+        return float(plan.effect != 0 and smallest_p(plan.windows) <= plan.level)
+    return wilcoxon_power(abs(plan.effect) / pair_sd, plan.windows, plan.level, seed=plan.seed)
+
+
+def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
+    least, fewest = smallest_p(plan.windows), pairs_needed(plan.alpha, plan.comparisons)
+    if least > plan.level:
+        yield (
+            f"{plan.windows} windows can't reach it, whatever the agents do: the smallest p of an exact test is {least:.4g}; "
+            f"at least {fewest} windows are needed"
+        )
+    else:
+        yield f"a result is possible: the smallest p is {least:.4g}; {fewest} windows are the fewest that allow one"
+    if plan.overlap is not None and plan.overlap < plan.windows - 1e-9:
+        yield f"the cards' windows share days and are worth {plan.overlap:.1f} apart; figures below take windows that are apart"
+    if spread is None:
+        return
+    noise = f"noise: SD {100 * spread.window_sd:.3g} % over windows, {100 * spread.seed_sd:.3g} % over seeds"
+    yield f"{noise}; more seeds cut only the second, never the first"
+    power = _power_at(plan, spread.of_pairs(plan.seeds))
+    if power is not None and plan.effect is not None:
+        yield f"it finds a difference of {100 * plan.effect:.3g} % with probability {power:.2f}"
+
+
+def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, str, Row]]:
+    """For each pair of cards: its name, the metric's unit, and the fields of a plan that the cards tell.
+
+    Raises:
+        CardError, UsageError: as `compare` does.
+    """
+    entrants = load_entrants(paths)
+    if len(entrants) < 2:
+        raise UsageError("the spread of a difference needs two cards; give --window-sd instead where there is one")
+    for group in make_groups(entrants, Options(metrics=(metric,))):
+        windows = group.windows()
+        count = effective_count(overlap_correlation(spans(group.entrants[0], windows)))
+        unit = str(group.entrants[0].card["metrics"][metric]["unit"])
+        days = {window["name"]: window["days"] for window in group.entrants[0].card["windows"]}
+        length = round(float(np.mean([min(days[window], group.entrants[0].card["limit"] or days[window]) for window in windows])))
+        for first, second in itertools.combinations(group.entrants, 2):
+            fields: Row = {"windows": len(windows), "overlap": count, "window_days": length if metric == "total_return" else None}
+            spread, problem, seeds = _estimate(first, second, metric, windows)
+            fields |= {"seeds": seeds, "problem": problem}
+            if spread is not None:
+                fields |= {"window_sd": spread.window_sd, "seed_sd": spread.seed_sd}
+            yield f"{first.label}, {second.label}", unit, fields
+
+
+def _estimate(first: Entrant, second: Entrant, metric: str, windows: Sequence[str]) -> tuple[Spread | None, str | None, int]:
+    """Spread of the paired differences, why there is none, and how many seeds each window has."""
+    left, right = first.episodes(), second.episodes()
+    by_window: dict[str, list[float]] = {window: [] for window in windows}
+    for (window, seed), episode in left.items():
+        one, other = episode["metrics"][metric]["value"], right[window, seed]["metrics"][metric]["value"]
+        if one is not None and other is not None:
+            by_window[window].append(one - other)
+    seeds = min(len(values) for values in by_window.values())
+    if seeds == 0:
+        return None, f"{metric} is not defined on both cards in some window", 1
+    if len({len(values) for values in by_window.values()}) > 1:
+        return None, "windows have different numbers of seeds: noise of seeds and of windows can't be told apart", seeds
+    spread, problem = estimate_spread(np.array(list(by_window.values())))
+    return spread, problem, seeds

@@ -1,0 +1,24 @@
+"""Manifest of the command that draws cards as a page: `report`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktdeval.api import Spec, hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import click
+
+
+def _make_report() -> click.Command:
+    from ktdeval_report.command import report
+
+    return report
+
+
+@hookimpl
+def ktdeval_commands() -> Sequence[Spec]:
+    """The command on run folders and cards."""
+    return [Spec("report", _make_report, "Draw runs as one self-contained HTML page, with plots as files when asked.")]

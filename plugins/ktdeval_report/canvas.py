@@ -1,0 +1,193 @@
+"""Where plots are drawn: matplotlib without a screen, and the way from its SVG into a page that is light or dark.
+
+Plots are drawn in the light colours of `PALETTE`. Each of these hex codes stands for a role, so in a page they become CSS variables
+of that name, and the page decides what they are. Files get the light colours as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ktdeval.api import UsageError
+from ktdeval_report.markup import Html, escape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PALETTE: Mapping[str, tuple[str, str]] = {
+    "paper": ("#ffffff", "#15191f"),
+    "ink": ("#1c2128", "#e6e9ed"),
+    "muted": ("#59626d", "#a4aeb9"),
+    "rule": ("#d9dfe6", "#323a44"),
+    "band": ("#e3e8ee", "#27303a"),
+    "band2": ("#c6d0db", "#3b4855"),
+    "one": ("#1d63a8", "#68b0f7"),
+    "two": ("#c2500c", "#f2955a"),
+    "three": ("#1b7a50", "#4fc78f"),
+    "four": ("#7849b8", "#b795f5"),
+    "five": ("#876b00", "#d8b43c"),
+    "six": ("#b52e7c", "#f283c1"),
+    "seven": ("#0d7487", "#42cadc"),
+    "other": ("#8a939d", "#737d88"),
+    "cash": ("#eef1f4", "#222931"),
+}
+"""Role -> light and dark colour."""
+
+SERIES = ("one", "two", "three", "four", "five", "six", "seven")
+"""Roles of things that are told apart by colour."""
+
+WIDTH = 5.6
+"""Inches; 72 units of the SVG each. Small, so that letters can still be read where a telephone shrinks the plot."""
+
+_DOTS_PER_INCH = 160
+_FONT = 10.5
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot, drawn when it is asked for.
+
+    Attributes:
+        name: of its file, without folder and ending.
+        title: what it shows.
+        text: the same for those who don't see it, with its main figures.
+        draw: puts it on a figure.
+        height: in inches.
+        note: what else a reader must know; may be empty.
+    """
+
+    name: str
+    title: str
+    text: str
+    draw: Callable[[Figure], None]
+    height: float = 3.0
+    note: str = ""
+
+
+def colour(role: str) -> str:
+    """The colour that plots are drawn in for a role."""
+    return PALETTE[role][0]
+
+
+def require_matplotlib() -> None:
+    """Say how to get matplotlib where it is missing.
+
+    Raises:
+        UsageError: it is.
+    """
+    try:
+        import matplotlib  # noqa: F401, PLC0415 - an extra, which `--help` does not need
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise UsageError("a report is drawn with matplotlib, which is not installed: pip install 'ktdeval[report]'") from error
+
+
+@contextmanager
+def _drawing(as_text: bool) -> Iterator[None]:
+    """Settings of ours, whatever those of the user are, so that equal runs give equal bytes."""
+    import matplotlib  # noqa: PLC0415 - as above
+
+    ours: Any = {
+        "svg.fonttype": "none" if as_text else "path",
+        "svg.hashsalt": "ktdeval",
+        "text.parse_math": False,
+        "font.family": "DejaVu Sans",
+        "font.size": _FONT,
+        "axes.titlesize": _FONT,
+        "axes.labelsize": _FONT,
+        "legend.fontsize": _FONT - 0.5,
+        "text.color": colour("ink"),
+        "axes.edgecolor": colour("muted"),
+        "axes.labelcolor": colour("ink"),
+        "axes.facecolor": "none",
+        "figure.facecolor": colour("paper"),
+        "xtick.color": colour("muted"),
+        "ytick.color": colour("muted"),
+        "xtick.labelcolor": colour("ink"),
+        "ytick.labelcolor": colour("ink"),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": colour("rule"),
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "axes.unicode_minus": True,
+        "axes.formatter.use_locale": False,
+    }
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A name in letters that the measuring font lacks is still text in the page, which the reader's fonts have.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(ours)
+        yield
+
+
+def _render(plot: Plot, form: str, as_text: bool) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - as above
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with _drawing(as_text):
+        figure = Figure(figsize=(WIDTH, plot.height), layout="constrained")
+        canvas = FigureCanvasAgg(figure) if form == "png" else FigureCanvasSVG(figure)
+        plot.draw(figure)
+        sink = io.BytesIO()
+        metadata = {"Software": None} if form == "png" else {"Date": None, "Creator": None, "Format": None, "Type": None}
+        canvas.print_figure(sink, format=form, dpi=_DOTS_PER_INCH if form == "png" else 72, metadata=metadata)
+    return sink.getvalue()
+
+
+def plot_file(plot: Plot, form: str) -> bytes:
+    """The plot as a file of its own.
+
+    Args:
+        plot: the plot.
+        form: `png` or `svg`; the SVG holds letters as outlines, so it looks the same everywhere.
+    """
+    return _render(plot, form, as_text=False)
+
+
+_HEX = {light: f"var(--{role})" for role, (light, _) in PALETTE.items()}
+
+
+def inline_svg(plot: Plot, prefix: str) -> Html:
+    """The plot as an element of a page: colours as CSS variables, letters as text in the page's font.
+
+    Args:
+        plot: the plot.
+        prefix: of the ids in it, unique in the page.
+    """
+    text = _render(plot, "svg", as_text=True).decode()
+    head = re.search(r'viewBox="([^"]+)"', text)
+    if head is None:
+        raise ValueError("matplotlib wrote an SVG without a viewBox")
+    inner = text[text.index(">", head.end()) + 1 : text.rindex("</svg>")]
+    inner = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style[^>]*>.*?</style>", "", inner, flags=re.S)
+    # Only what stands in tags: letters between them are what the reader reads.
+    inner = re.sub(r"<[^>]+>", lambda found: _adapted(found[0], prefix), inner)
+    inner = re.sub(r"\s*\n\s*", "\n", inner).strip()
+    label = escape(f"{plot.title}. {plot.text}")
+    return Html(f'<svg viewBox="{head[1]}" role="img" aria-label="{label}">{inner}</svg>')
+
+
+def _adapted(element: str, prefix: str) -> str:
+    """A tag of matplotlib's as it can stand among others in a page: ids of its own, colours of the page, short numbers."""
+    element = re.sub(r'\bid="', f'id="{prefix}-', element)
+    element = element.replace("url(#", f"url(#{prefix}-").replace('xlink:href="#', f'href="#{prefix}-')
+    element = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", element)
+    element = re.sub(r"#[0-9a-f]{6}\b", lambda found: _HEX.get(found[0], found[0]), element)
+    return re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), element)
+
+
+def quiet(axes: Axes, horizontal: bool = True) -> None:
+    """Only the grid lines that are read against: horizontal ones, or vertical ones."""
+    axes.grid(visible=False, axis="x" if horizontal else "y")

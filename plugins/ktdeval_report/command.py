@@ -1,0 +1,98 @@
+"""`ktdeval report`: run folders in, a page and plots out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ktdeval.api import StoreError, UsageError, load_plugins, write_atomic
+from ktdeval_report.canvas import plot_file, require_matplotlib
+from ktdeval_report.inputs import Sources, load_evaluations
+from ktdeval_report.page import Options, make_report
+from ktdeval_report.study import Settings
+from ktdeval_report.text import count
+
+_FORMATS = ("png", "svg")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN…")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True, metavar="FILE", help="the page"
+)
+@click.option(
+    "--plots", type=click.Path(path_type=Path), metavar="DIR", help="write each plot as a file of its own into this folder too"
+)
+@click.option("--format", "formats", default="png", show_default=True, metavar="png,svg", help="formats of these files")
+@click.option("--windows", metavar="NAME,…", help="windows to draw [default: chosen by the benchmark's return]")
+@click.option(
+    "--metric", "metrics", default="total_return", show_default=True, metavar="NAME,…", help="metrics of mask and mode effects"
+)
+@click.option(
+    "--rules", type=click.Choice(["strict", "paper"]), help="compute metrics under this rule set [default: that of each card]"
+)
+@click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
+@click.option(
+    "--paths", type=click.IntRange(20, 5000), default=200, show_default=True, metavar="N", help="random traders of a window"
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of random traders and intervals"
+)
+@click.option(
+    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
+)
+def report(
+    runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, **options: str | int | tuple[str, ...] | None
+) -> None:
+    """Draw runs as one self-contained HTML page.
+
+    RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives tables without daily plots.
+    The page needs no network and no script; cards and records are only read.
+    """
+    require_matplotlib()
+    wanted = _formats(formats)
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; give --out a file name, such as {out / 'report.html'}")
+    extra = options["extra"]
+    plugins = load_plugins(extra if isinstance(extra, tuple) else (), _warn)
+    sources = Sources(plugins, options["data"], options["rules"])  # type: ignore[arg-type]
+    evaluations = load_evaluations(runs, sources)
+    for evaluation in evaluations:
+        if evaluation.problem:
+            _warn(f"{evaluation.path}: {evaluation.problem}")
+    settings = Settings(int(str(options["paths"])), int(str(options["seed"])))
+    made = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings))
+    if plots is not None:
+        _make_folder(plots)
+        for name, plot in made.plots.items():
+            for form in wanted:
+                write_atomic(plots / f"{name}.{form}", plot_file(plot, form))
+        click.echo(f"plots   {plots} ({count(len(made.plots) * len(wanted), 'file')})")
+    _make_folder(out.parent)
+    write_atomic(out, made.html)
+    size = f"{len(made.html.encode()) / 1e6:.1f} MB"
+    click.echo(f"report  {out} ({count(len(evaluations), 'card')}, {count(len(made.plots), 'plot')}, {size})")
+
+
+def _warn(message: str) -> None:
+    click.echo(f"ktdeval: warning: {message}", err=True)
+
+
+def _names(text: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in str(text or "").split(",") if name.strip()))
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    for name in names:
+        if name not in _FORMATS:
+            raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
+    return names or _FORMATS[:1]
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path}: can't make the folder: {error.strerror or error}; choose another") from error

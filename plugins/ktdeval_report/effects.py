@@ -1,0 +1,209 @@
+"""What masks and modes are worth, where a report's cards hold one agent under several of them.
+
+The same contrasts and contributions as `ktdeval effects`, which tests them too; here they are computed wherever cards allow it,
+and what does not go together is left out with the reason instead of being refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.api import (
+    MASK_FACTORS,
+    MODE_PIECES,
+    MODE_PRECEDENCE,
+    dumps_canonical,
+    mask_contrasts,
+    mean_with_interval,
+    order_averaged,
+    overlap_correlation,
+)
+from ktdeval_report.inputs import Cell, Evaluation
+
+Values = npt.NDArray[np.float64]
+Variant = tuple[str, str]
+"""Mask and mode."""
+
+EFFECT_NAMES = {
+    "memory_premium": "memory premium (bright − blinded)",
+    "stock_effect": "stock in sight",
+    "date_effect": "date in sight",
+    "interaction": "interaction of stock and date",
+}
+_VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
+"""What task configs of one family may differ in from mask to mask and mode to mode."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One effect.
+
+    Attributes:
+        agent: model and agent.
+        where: the mode that masks are compared in, or the mask that modes are.
+        name: in words.
+        value: mean over windows; None with `reason`.
+        low, high: its 95 % interval; None where there is none, with `reason`.
+        n: windows.
+        reason: what is missing.
+    """
+
+    agent: str
+    where: str
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All effects of a report on one metric, and what could not be compared."""
+
+    metric: str
+    unit: str
+    masks: Sequence[Effect]
+    modes: Sequence[Effect]
+    notes: Sequence[str]
+
+
+def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
+    """Mask effects within each mode, and contributions of modes within each mask, of every agent that has both sides."""
+    masks: list[Effect] = []
+    modes: list[Effect] = []
+    notes: list[str] = []
+    groups: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        if metric in evaluation.card["metrics"]:
+            groups.setdefault(_identity(evaluation, metric), []).append(evaluation)
+    for members in groups.values():
+        cards, doubled = _by_variant(members)
+        notes += [f"{one.label}: a card of that mask and mode is there already; this one is left out" for one in doubled]
+        if len(cards) < 2:
+            continue
+        design = _Design(_agent(members[0], list(groups.values())), cards, metric)
+        masks += design.mask_effects()
+        modes += design.ladders()
+        notes += design.notes
+    unit = next((one.card["metrics"][metric]["unit"] for one in evaluations if metric in one.card["metrics"]), "fraction")
+    return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)))
+
+
+def _identity(evaluation: Evaluation, metric: str) -> str:
+    """Everything that must be equal for a difference to be one of mask and mode."""
+    card = evaluation.card
+    config = {name: value for name, value in card["task"]["config"].items() if name not in _VARIANT_FIELDS}
+    facets = (card["model"], card["agent"], card["call"], card["rules"], card["limit"], card["snapshot"]["id"],
+              card["task"]["version"], config, card["windows"], card["metrics"][metric]["formula"])  # fmt: skip
+    return dumps_canonical(list(facets))
+
+
+def _agent(evaluation: Evaluation, groups: Sequence[Sequence[Evaluation]]) -> str:
+    model, agent = evaluation.card["model"], evaluation.card["agent"]
+    alike = [members for members in groups if members[0].card["model"]["name"] == model["name"]]
+    if len(alike) == 1:
+        return str(model["name"])
+    args = ", ".join(f"{name}={value}" for entry in (model, agent) for name, value in sorted(entry["args"].items()))
+    return f"{model['name']} {agent['name']}{f' ({args})' if args else ''}"
+
+
+def _by_variant(members: Sequence[Evaluation]) -> tuple[dict[Variant, Evaluation], list[Evaluation]]:
+    cards: dict[Variant, Evaluation] = {}
+    doubled = []
+    for member in members:
+        variant = (member.card["task"]["mask"], member.card["task"]["mode"])
+        if variant[0] not in MASK_FACTORS or variant[1] not in MODE_PIECES:
+            continue
+        if variant in cards:
+            doubled.append(member)
+        else:
+            cards[variant] = member
+    order = sorted(cards, key=lambda variant: (list(MODE_PIECES).index(variant[1]), list(MASK_FACTORS).index(variant[0])))
+    return {variant: cards[variant] for variant in order}, doubled
+
+
+class _Design:
+    """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that its own cards share."""
+
+    def __init__(self, agent: str, cards: Mapping[Variant, Evaluation], metric: str) -> None:
+        self.agent, self.cards, self.metric = agent, cards, metric
+        self.notes: list[str] = []
+
+    def mask_effects(self) -> list[Effect]:
+        """Contrasts of the masks of each mode that has bright and blinded."""
+        found = []
+        for mode in dict.fromkeys(mode for _, mode in self.cards):
+            variants = [variant for variant in self.cards if variant[1] == mode]
+            if not {("bright", mode), ("blinded", mode)} <= set(variants) or not self._same(variants, f"masks of {mode}"):
+                continue
+            values, correlation = self._values(variants, f"masks of {mode}")
+            contrasts = mask_contrasts({mask: values[mask, mode] for mask, _ in variants})
+            found += [self._effect(mode, EFFECT_NAMES[name], of, correlation) for name, of in contrasts.items()]
+        return found
+
+    def ladders(self) -> list[Effect]:
+        """Contributions of data and tools within each mask that has two modes; they add up to the total."""
+        found = []
+        for mask in dict.fromkeys(mask for mask, _ in self.cards):
+            variants = [variant for variant in self.cards if variant[0] == mask]
+            if len(variants) < 2:
+                continue
+            values, correlation = self._values(variants, f"modes under {mask}")
+            sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
+            low, high = min(sets, key=len), max(sets, key=len)
+            found += [self._effect(mask, piece, of, correlation) for piece, of in _contributions(sets).items()]
+            ends = f"total ({variants[0][1]} to {variants[-1][1]})"
+            found.append(self._effect(mask, ends, sets[high] - sets[low], correlation))
+        return found
+
+    def _same(self, variants: Sequence[Variant], what: str) -> bool:
+        """Masks can be compared only where prompts and tools are the same."""
+        shown = {
+            dumps_canonical([self.cards[variant].card["task"]["config"].get(name) for name in ("prompts", "tools")])
+            for variant in variants
+        }
+        if len(shown) > 1:
+            self.notes.append(f"{self.agent}: {what} have different prompts or tools and are not compared")
+        return len(shown) == 1
+
+    def _values(self, variants: Sequence[Variant], what: str) -> tuple[dict[Variant, Values], Values]:
+        """[windows] means over paired seeds for each variant, and the correlation of the windows by shared days."""
+        episodes = {variant: self.cards[variant].episodes() for variant in variants}
+        shared = [cell for cell in episodes[variants[0]] if all(cell in of for of in episodes.values())]
+        whole: list[Cell] = [
+            cell for cell in shared if all(of[cell]["metrics"][self.metric]["value"] is not None for of in episodes.values())
+        ]
+        planned = len(set().union(*episodes.values()))
+        if len(whole) < planned:
+            self.notes.append(f"{self.agent}: {what}: {len(whole)} of {planned} (window, seed) have a figure on every card")
+        windows = list(dict.fromkeys(window for window, _ in whole))
+        values = {
+            # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
+            variant: np.array(
+                [np.mean([of[cell]["metrics"][self.metric]["value"] for cell in whole if cell[0] == window]) for window in windows]
+            )
+            for variant, of in episodes.items()
+        }
+        days = {cell[0]: (entry["first_day"], entry["last_day"]) for cell, entry in episodes[variants[0]].items()}
+        return values, overlap_correlation([days[window] for window in windows])
+
+    def _effect(self, where: str, name: str, values: Values, correlation: Values) -> Effect:
+        mean = mean_with_interval(values, correlation)
+        detail = mean.detail or {}
+        reason = mean.reason or detail.get("reason") or ""
+        return Effect(self.agent, where, name, mean.value, detail.get("low"), detail.get("high"), len(values), reason)
+
+
+def _contributions(sets: Mapping[frozenset[str], Values]) -> dict[str, Values]:
+    """Order-averaged contribution of each piece; pieces that only come together are one."""
+    pieces = frozenset.union(*sets) - frozenset.intersection(*sets)
+    if len(pieces) > 1 and len(sets) == 2:
+        low, high = sorted(sets, key=len)
+        return {" and ".join(sorted(pieces)): sets[high] - sets[low]}
+    return order_averaged(sets, MODE_PRECEDENCE)

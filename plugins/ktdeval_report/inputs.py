@@ -1,0 +1,192 @@
+"""What a report is made of: cards, and where they lie in their run folders, the ledgers and the market behind them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ktdeval.api import (
+    CardError,
+    DataError,
+    JsonValue,
+    Ledger,
+    MarketSnapshot,
+    Plugins,
+    RuleSet,
+    RunFolder,
+    UsageError,
+    derived_fields,
+    file_sha256,
+    load_card,
+    load_ledger,
+    open_recorded_snapshot,
+)
+
+Card = Mapping[str, JsonValue]
+Cell = tuple[str, int]
+"""Window and seed."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One card with its records.
+
+    Attributes:
+        path: the card's file, as given.
+        card: its content, validated.
+        label: what the page calls it; unique.
+        anchor: the same as a name of files and of places in the page.
+        ledgers: by window and seed; empty where the card lies in no run folder.
+        market: the snapshot that the run used, where it is at hand.
+        recorded_rules: rule set that the card's file is by, which `card` is too unless another was asked for.
+        problem: what is not at hand and why, in a sentence; empty when everything is.
+    """
+
+    path: Path
+    card: Card
+    label: str = ""
+    anchor: str = ""
+    ledgers: Mapping[Cell, Ledger] = field(default_factory=dict)
+    market: MarketSnapshot | None = None
+    recorded_rules: str = ""
+    problem: str = ""
+
+    @property
+    def windows(self) -> list[str]:
+        """Names of the windows with a finished episode, in the order of the card."""
+        finished = {episode["window"] for episode in self.card["episodes"]}
+        return [window["name"] for window in self.card["windows"] if window["name"] in finished]
+
+    def episodes(self) -> dict[Cell, Card]:
+        """Entries of finished episodes by window and seed."""
+        return {(episode["window"], episode["seed"]): episode for episode in self.card["episodes"]}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where things are found besides the run folders.
+
+    Attributes:
+        plugins: the loaded plugins, for data providers and metrics.
+        data: a snapshot folder or data provider in the place of the one that the runs recorded; None for that.
+        rules: rule set to compute metrics under; None for that of each card.
+    """
+
+    plugins: Plugins
+    data: str | None = None
+    rules: RuleSet | None = None
+
+
+def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation]:
+    """The cards of the given files and run folders (`RUN/cards/*.json`), in order, each once.
+
+    Raises:
+        UsageError: a folder without cards.
+        CardError: a card is not valid, or a ledger beside it is not the one that it was made from.
+        DataError: `sources.data` is not the market of a run.
+        StoreError: a run's records are not readable.
+    """
+    markets: dict[str, MarketSnapshot | str] = {}
+    found = []
+    for path in _files(paths):
+        card = load_card(path)
+        found.append(_with_records(Evaluation(path, card, recorded_rules=card["rules"]), sources, markets))
+    if sources.rules is not None:
+        found = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in found]
+    return list(_named(found))
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    files: dict[Path, Path] = {}
+    for path in paths:
+        inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
+        if not inside:
+            raise UsageError(
+                f"{path}: no cards here; give run folders with finished episodes, or cards (`ktdeval score RUN` writes them)"
+            )
+        for file in inside:
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
+
+
+def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:
+    folder = evaluation.path.resolve().parent.parent
+    if not (folder / "manifest.json").is_file():
+        return replace(evaluation, problem="The card lies in no run folder, so there are no daily figures and no plots of them.")
+    run = RunFolder.load(folder)
+    wanted = evaluation.card["snapshot"]["id"]
+    if run.manifest.snapshot != wanted:
+        raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {run.manifest.snapshot[:12]}")
+    ledgers = {cell: _ledger(evaluation, folder, episode) for cell, episode in evaluation.episodes().items()}
+    if wanted not in markets:
+        markets[wanted] = _market(run, sources)
+    market = markets[wanted]
+    if isinstance(market, str):
+        return replace(evaluation, ledgers=ledgers, problem=market)
+    return replace(evaluation, ledgers=ledgers, market=market)
+
+
+def _market(run: RunFolder, sources: Sources) -> MarketSnapshot | str:
+    """The market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not."""
+    if sources.data is not None:
+        return open_recorded_snapshot(run, sources.plugins, {"data": sources.data})
+    try:
+        return open_recorded_snapshot(run, sources.plugins, {})
+    except DataError as error:
+        return f"Without the market there is no benchmark by day, no attribution and no interval: {error}."
+
+
+def _ledger(evaluation: Evaluation, folder: Path, episode: Card) -> Ledger:
+    name = f"episodes/{episode['id']}/ledger.parquet"
+    path = folder / name
+    if not path.is_file():
+        raise CardError(f"{evaluation.path}: {name} is missing from the run folder; restore it, or score the run again")
+    if file_sha256(path) != evaluation.card["artefacts"].get(name):
+        raise CardError(f"{evaluation.path}: {name} is not the ledger that the card was made from; score the run again")
+    ledger = load_ledger(path)
+    if len(ledger.steps) != episode["steps"] or (ledger.nav <= 0).any():
+        raise CardError(f"{evaluation.path}: {name} has a NAV that is not positive, or not the steps of the card")
+    return ledger
+
+
+def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Evaluation:
+    """The same card with its metrics computed again under another rule set; its file is left alone."""
+    if evaluation.card["rules"] == rules:
+        return evaluation
+    if evaluation.market is None:
+        raise UsageError(
+            f"{evaluation.path}: its metrics are by {evaluation.card['rules']} rules, and can't be computed by {rules} ones "
+            "without its run folder and market; score the run under these rules, or name the market with --data"
+        )
+    metrics = {name: plugins.make_metric(name) for name in evaluation.card["metrics"]}
+    episodes = []
+    for episode in evaluation.card["episodes"]:
+        ledger = evaluation.ledgers[episode["window"], episode["seed"]]
+        values = {name: metric.compute(ledger, evaluation.market, rules) for name, metric in metrics.items()}
+        entries = {name: {"value": value.value, "n": value.n, "reason": value.reason} for name, value in values.items()}
+        episodes.append({**episode, "metrics": entries})
+    card = {**evaluation.card, "rules": rules, "episodes": episodes}
+    return replace(evaluation, card=card | derived_fields(card))
+
+
+def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
+    """Each with a label that tells it from the others, and an anchor."""
+    ways: Sequence[Callable[[Evaluation], str]] = (
+        lambda one: f"{one.card['model']['name']} · {one.card['task']['name']}",
+        lambda one: f"{one.card['model']['name']} · {one.card['agent']['name']} · {one.card['task']['name']}",
+        lambda one: f"{_with_args(one.card['model'])} · {_with_args(one.card['agent'])} · {one.card['task']['name']}",
+        lambda one: f"{one.card['model']['name']} · {one.card['task']['name']} · {one.path}",
+    )
+    way = next((way for way in ways if max(Counter(map(way, evaluations)).values()) == 1), ways[-1])
+    for place, evaluation in enumerate(evaluations, 1):
+        label = way(evaluation)
+        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card['model']['name']}-{evaluation.card['task']['name']}").strip("-")
+        yield replace(evaluation, label=label, anchor=f"{place:02d}-{words[:60].lower()}")
+
+
+def _with_args(entry: Card) -> str:
+    args = ", ".join(f"{name}={value}" for name, value in sorted(entry["args"].items()))
+    return f"{entry['name']} ({args})" if args else str(entry["name"])

@@ -1,0 +1,229 @@
+"""Plots of one episode and of its orders: equity, drawdown, weights, turnover, reliability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.api import JsonValue, Ledger
+from ktdeval_report.canvas import SERIES, Plot, colour, quiet
+from ktdeval_report.markup import clean
+from ktdeval_report.study import CardStudy, WindowStudy
+from ktdeval_report.text import count, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ktdeval.api import Envelope
+
+Values = npt.NDArray[np.float64]
+
+_NAMES = 6
+"""Names of their own in the plot of weights; the rest is one area."""
+
+_LABELS = 4
+"""Days named below a plot."""
+
+
+def label_days(axes: Axes, days: Sequence[object]) -> None:
+    """Name a few days below axes whose x is the number of the day, so that weekends take no room."""
+    last = len(days) - 1
+    places = sorted({round(last * place / (_LABELS - 1)) for place in range(_LABELS)}) if last > 0 else [0]
+    axes.set_xticks(places, [str(days[place]) for place in places])
+    labels = axes.get_xticklabels()
+    if len(labels) > 1:  # the outer ones stay inside the plot
+        labels[0].set_horizontalalignment("left")
+        labels[-1].set_horizontalalignment("right")
+
+
+def _growth(levels: npt.ArrayLike) -> Values:
+    values = np.asarray(levels, dtype=np.float64)
+    grown: Values = 100.0 * (values / values[0] - 1.0)
+    return grown
+
+
+def _drawdown(levels: npt.ArrayLike) -> Values:
+    values = np.asarray(levels, dtype=np.float64)
+    fallen: Values = 100.0 * (values / np.maximum.accumulate(values) - 1.0)
+    return fallen
+
+
+def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
+    """The NAV against the benchmark and against random traders with the same activity."""
+    episode = window.episode
+    ledger, envelope, benchmark = episode.ledger, episode.envelope, episode.benchmark
+    days = [ledger.base_day, *ledger.days]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        if envelope is not None:
+            _bands(axes, envelope)
+        axes.axhline(0.0, color=colour("muted"), linewidth=0.6)
+        for place, other in enumerate(window.others):
+            axes.plot(_growth(other.nav), color=colour("one"), linewidth=0.5, label=None if place else "other seeds")
+        if benchmark is not None:
+            axes.plot(_growth(benchmark), color=colour("two"), linewidth=1.4, linestyle=(0, (4, 1.5)), label="benchmark")
+        axes.plot(_growth(ledger.nav), color=colour("one"), linewidth=1.9, label=f"agent, seed {episode.seed}")
+        axes.set_ylabel("return since the start, %")
+        _finish(figure, axes, days)
+
+    own = float(ledger.nav[-1] / ledger.nav[0] - 1.0)
+    text = f"The agent ends at {percent(own)}"
+    if benchmark is not None:
+        text += f", {benchmark_name} at {percent(float(benchmark[-1] / benchmark[0] - 1.0))}"
+    note = episode.no_envelope and f"No random traders: {episode.no_envelope}."
+    if envelope is not None:
+        outer = [f"{100 * level:g} %" for level in (envelope.levels[0], envelope.levels[-1])]
+        ends = [percent(float(band[-1] / band[0] - 1.0)) for band in (envelope.bands[0], envelope.bands[-1])]
+        text += f", {outer[0]} to {outer[1]} of {len(envelope.returns)} random traders end between {ends[0]} and {ends[1]}"
+        text += "" if envelope.rank is None else f"; the agent beats {100 * envelope.rank:.0f} % of them"
+        note = _activity_text(envelope) + (f" No rank among them: {envelope.reason}." if envelope.reason else "")
+    return Plot("equity", f"{window.name}: equity, benchmark and random traders", f"{text}.", draw, 3.2, note)
+
+
+def _activity_text(envelope: Envelope) -> str:
+    """Whether random traders were really as active as the agent."""
+    own, random = envelope.agent, envelope.random
+    cash = f"{percent(random.cash_ratio, signed=False)} ({percent(own.cash_ratio, signed=False)})"
+    return (
+        f"Random traders (the agent): turnover {random.turnover:.1f} ({own.turnover:.1f}) a year, "
+        f"{random.names:.1f} ({own.names:.1f}) names, cash {cash}."
+    )
+
+
+def _bands(axes: Axes, envelope: Envelope) -> None:
+    bands, days = [_growth(band) for band in envelope.bands], range(envelope.bands.shape[1])
+    half = len(bands) // 2
+    for place, role in zip(range(half), ("band", "band2"), strict=False):
+        low, high = envelope.levels[place], envelope.levels[-1 - place]
+        label = f"random, {100 * low:g}–{100 * high:g} %"
+        axes.fill_between(days, bands[place], bands[-1 - place], color=colour(role), linewidth=0, label=label)
+    if len(bands) % 2:
+        axes.plot(bands[half], color=colour("muted"), linewidth=0.9, linestyle=(0, (1, 1.5)), label="random, median")
+
+
+def _finish(figure: Figure, axes: Axes, days: Sequence[object]) -> None:
+    label_days(axes, days)
+    axes.margins(x=0.01)
+    quiet(axes)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=3, handlelength=1.6, columnspacing=1.2)
+
+
+def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
+    """How far NAV and benchmark are below their highest level so far."""
+    episode = window.episode
+    ledger, benchmark = episode.ledger, episode.benchmark
+    own = _drawdown(ledger.nav)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.fill_between(range(len(own)), own, 0.0, color=colour("band2"), linewidth=0)
+        axes.plot(own, color=colour("one"), linewidth=1.6, label=f"agent, seed {episode.seed}")
+        if benchmark is not None:
+            axes.plot(_drawdown(benchmark), color=colour("two"), linewidth=1.3, linestyle=(0, (4, 1.5)), label="benchmark")
+        axes.set_ylabel("below the peak, %")
+        axes.set_ylim(top=0.0, bottom=min(axes.get_ylim()[0], -0.1))
+        _finish(figure, axes, [ledger.base_day, *ledger.days])
+
+    text = f"The agent falls {percent(-float(own.min()) / 100, signed=False)} below its peak"
+    if benchmark is not None:
+        text += f", {benchmark_name} {percent(-float(_drawdown(benchmark).min()) / 100, signed=False)}"
+    return Plot("drawdown", f"{window.name}: drawdown", f"{text}.", draw, 3.2)
+
+
+def weights_plot(window: WindowStudy) -> Plot:
+    """Weights of the largest names, of the others and of cash, above what was traded each day."""
+    ledger = window.episode.ledger
+    names, areas = _weights(ledger)
+    traded = 100.0 * np.array(
+        [sum(order["notional_fen"] for order in step["orders"]) / max(step["open_nav_fen"], 1) for step in ledger.steps]
+    )
+    held = max((len(step["positions"]) for step in ledger.steps), default=0)
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        days = range(len(ledger.steps))
+        shown = [*SERIES[: len(names)], "other", "band2"]
+        # A single day is an area without width: steps give it one.
+        above.stackplot(
+            np.arange(len(days) + 1) - 0.5, np.concatenate([areas, areas[:, -1:]], axis=1), step="post",
+            labels=[*names, "others", "cash"],
+            colors=[colour(role) for role in shown], edgecolor=colour("paper"), linewidth=0.25,
+        )  # fmt: skip
+        above.set_ylim(0, 100)
+        above.set_ylabel("weight, %")
+        below.bar(days, traded, color=colour("one"), width=0.9)
+        below.set_ylabel("traded, %")
+        label_days(below, list(ledger.days))
+        for axes in (above, below):
+            axes.set_xlim(-0.5, len(days) - 0.5)
+            quiet(axes)
+        figure.legend(*above.get_legend_handles_labels(), loc="outside upper left", ncols=4, handlelength=1.0, columnspacing=1.0)
+
+    cash = float(areas[-1].mean()) / 100
+    text = f"At most {count(held, 'name')} at once, {percent(cash, signed=False)} cash on average; " + (
+        f"{percent(float(traded.mean()) / 100, signed=False)} of the NAV is traded on an average day."
+    )
+    return Plot("weights", f"{window.name}: weights at the close, and turnover", text, draw, 3.9)
+
+
+def _weights(ledger: Ledger) -> tuple[list[str], Values]:
+    """Codes of the names that weigh most over the episode, and [names + 2, steps] weights in per cent: theirs, others', cash."""
+    steps = ledger.steps
+    totals: dict[str, float] = {}
+    weights = [{place["code"]: 100.0 * place["value_fen"] / step["nav_fen"] for place in step["positions"]} for step in steps]
+    for day in weights:
+        for code, weight in day.items():
+            totals[code] = totals.get(code, 0.0) + weight
+    names = sorted(totals, key=lambda code: (-totals[code], code))[:_NAMES]
+    own = np.array([[day.get(code, 0.0) for day in weights] for code in names]).reshape(len(names), len(steps))
+    cash = np.array([100.0 * step["cash_fen"] / step["nav_fen"] for step in steps])
+    others = np.maximum(100.0 - cash - own.sum(axis=0), 0.0)
+    return [clean(name) for name in names], np.vstack([own, others, cash])
+
+
+def reliability_plot(study: CardStudy) -> Plot | None:
+    """Confidence against accuracy of all orders with an outcome, above how many there are; None without any."""
+    bins = study.reliability
+    if not bins:
+        return None
+    total = sum(entry["n"] for entry in bins)
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3.2, 1])
+        above.plot([0, 1], [0, 1], color=colour("muted"), linewidth=1.0, linestyle=(0, (4, 2)), label="as often as stated")
+        confidence = [entry["mean_confidence"] for entry in bins]
+        accuracy = [entry["accuracy"] for entry in bins]
+        if all("accuracy_low" in entry for entry in bins):
+            above.vlines(confidence, [entry["accuracy_low"] for entry in bins], [entry["accuracy_high"] for entry in bins],
+                         color=colour("one"), linewidth=1.4, label="95 % interval")  # fmt: skip
+        above.plot(
+            confidence, accuracy, color=colour("one"), marker="o", markersize=5, linewidth=0.9, label="orders that came out right"
+        )
+        above.set_ylim(0, 1)
+        above.set_ylabel("share that came out right")
+        below.bar(
+            [(entry["low"] + entry["high"]) / 2 for entry in bins],
+            [entry["n"] for entry in bins],
+            width=0.09,
+            color=colour("other"),
+        )
+        below.set_ylabel("orders")
+        below.set_xlabel("stated confidence")
+        below.set_xlim(0, 1)
+        quiet(below)
+        figure.legend(*above.get_legend_handles_labels(), loc="outside upper left", ncols=2, handlelength=1.6)
+
+    text = f"{count(total, 'order')} in {count(len(bins), 'bin')}: " + "; ".join(map(_bin_text, bins))
+    note = ""
+    if "accuracy_low" in bins[0]:
+        note = "Intervals are Wilson's. Orders of one day share its market move, so they are narrower than they should be."
+    return Plot("reliability", "Reliability of stated confidence", f"{text}.", draw, 3.9, note)
+
+
+def _bin_text(entry: Mapping[str, JsonValue]) -> str:
+    return f"confidence {entry['mean_confidence']:.2f}, right {entry['accuracy']:.2f}, n {entry['n']}"

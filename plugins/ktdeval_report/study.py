@@ -1,0 +1,289 @@
+"""The figures of one card that need its ledgers and its market: computed once, drawn and tabled elsewhere."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ktdeval.api import (
+    Attribution,
+    Bootstrap,
+    ConfigError,
+    Envelope,
+    EnvelopeSettings,
+    Fit,
+    FloatArray,
+    Interval,
+    JsonValue,
+    Ledger,
+    MarketSnapshot,
+    Resampling,
+    Tape,
+    TradingConfig,
+    attribute,
+    attribution_problem,
+    benchmark_levels,
+    build,
+    episode_intervals,
+    fit_factors,
+    judged_orders,
+    newey_west_mean,
+    random_envelope,
+    reliability_points,
+)
+from ktdeval_report.inputs import Cell, Evaluation
+
+TRADING = ("timing", "fees", "rounding")
+"""Lines of an attribution that come from trading, and not from what was held."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much chance to simulate, and from which seed."""
+
+    paths: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class EpisodeStudy:
+    """The episode that stands for its window: that of the lower median total return over seeds.
+
+    Attributes:
+        seed: of the episode.
+        ledger: its steps.
+        benchmark: [steps + 1] index levels; None without the market.
+        intervals: of the daily metrics, by name; empty without the market.
+        attribution: of its returns; None with `no_attribution`.
+        no_attribution: why there is none.
+        lines: line -> interval of its linked contribution; `style` and `trading` are those of their lines together.
+        selection_t: HAC t statistic of its daily selection; None where it is not defined.
+        envelope: random traders with its activity; None with `no_envelope`.
+        no_envelope: why there is none.
+    """
+
+    seed: int
+    ledger: Ledger
+    benchmark: FloatArray | None = None
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    attribution: Attribution | None = None
+    no_attribution: str = "the market is not at hand"
+    lines: Mapping[str, Interval] = field(default_factory=dict)
+    selection_t: float | None = None
+    envelope: Envelope | None = None
+    no_envelope: str = "not drawn"
+
+
+@dataclass(frozen=True)
+class WindowStudy:
+    """One window of a card.
+
+    Attributes:
+        name: of the window.
+        others: ledgers of the other seeds.
+        episode: the one that stands for all.
+        drawn: whether it gets plots.
+    """
+
+    name: str
+    others: Sequence[Ledger]
+    episode: EpisodeStudy
+    drawn: bool
+
+
+@dataclass(frozen=True)
+class CardStudy:
+    """One card.
+
+    Attributes:
+        evaluation: the card and its records.
+        windows: windows with ledgers, in the order of the card.
+        lines: line of the attribution -> linked contribution of each episode that has one.
+        exposures: factor -> mean exposure of the holdings of each episode that held something.
+        notes: what the attributions had to do without: (meaning, subject) -> count.
+        reliability: bins of the reliability diagram, with intervals of accuracy where ledgers and market are at hand.
+    """
+
+    evaluation: Evaluation
+    windows: Sequence[WindowStudy] = ()
+    lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    exposures: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    reliability: Sequence[Mapping[str, JsonValue]] = ()
+
+
+class Workbench:
+    """Makes studies; keeps what cards share: the factor returns of a window, the prices under a set of rules."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._fits: dict[tuple[str, int, int], Fit] = {}
+        self._tapes: dict[tuple[str, TradingConfig], Tape] = {}
+
+    def study(self, evaluation: Evaluation, drawn: Sequence[str]) -> CardStudy:
+        """Compute the figures of one card.
+
+        Args:
+            evaluation: the card and its records.
+            drawn: windows that get plots, and an envelope with them.
+        """
+        if not evaluation.ledgers:
+            return CardStudy(evaluation, reliability=evaluation.card["calibration"]["bins"])
+        windows = []
+        attributions: dict[Cell, Attribution | str] = {}
+        for name in evaluation.windows:
+            ledgers = {cell: ledger for cell, ledger in evaluation.ledgers.items() if cell[0] == name}
+            attributions |= {cell: self._attribution(ledger, evaluation.market) for cell, ledger in ledgers.items()}
+            chosen = representative(ledgers)
+            episode = self._episode(evaluation, chosen, attributions[chosen], name in drawn)
+            others = [ledger for cell, ledger in ledgers.items() if cell != chosen]
+            windows.append(WindowStudy(name, others, episode, name in drawn))
+        known = [attribution for attribution in attributions.values() if isinstance(attribution, Attribution)]
+        return CardStudy(
+            evaluation, windows, _lines(known), _exposures(known), _notes(known), self._reliability(evaluation)
+        )  # fmt: skip
+
+    def _episode(self, evaluation: Evaluation, cell: Cell, attribution: Attribution | str, drawn: bool) -> EpisodeStudy:
+        ledger, market = evaluation.ledgers[cell], evaluation.market
+        if market is None:
+            return EpisodeStudy(cell[1], ledger, no_envelope="the market is not at hand")
+        resampling = Resampling(seed=self._settings.seed)
+        envelope = self._envelope(evaluation, ledger, market) if drawn else "not drawn"
+        split = attribution if isinstance(attribution, Attribution) else None
+        return EpisodeStudy(
+            seed=cell[1],
+            ledger=ledger,
+            benchmark=benchmark_levels(ledger, market),
+            intervals=episode_intervals(ledger, market, resampling),
+            attribution=split,
+            no_attribution=attribution if isinstance(attribution, str) else "",
+            lines=_line_intervals(split, resampling) if split else {},
+            selection_t=_selection_t(split) if split else None,
+            envelope=envelope if isinstance(envelope, Envelope) else None,
+            no_envelope=envelope if isinstance(envelope, str) else "",
+        )
+
+    def _attribution(self, ledger: Ledger, market: MarketSnapshot | None) -> Attribution | str:
+        if market is None:
+            return "the market is not at hand"
+        if problem := attribution_problem(ledger, market):
+            return problem
+        first = market.day_index(ledger.days[0])
+        last = first + len(ledger.steps) - 1
+        key = (market.id, first, last)
+        if key not in self._fits:
+            self._fits[key] = fit_factors(market, first, last)
+        return attribute(ledger, market, self._fits[key])
+
+    def _envelope(self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot) -> Envelope | str:
+        try:
+            config = build(TradingConfig, evaluation.card["task"]["config"].get("trading") or {}, "trading rules on the card")
+        except ConfigError as error:
+            return str(error)
+        key = (market.id, config)
+        if key not in self._tapes:
+            self._tapes[key] = Tape.from_snapshot(market, config)
+        return random_envelope(
+            ledger, market, config, EnvelopeSettings(self._settings.paths, self._settings.seed), self._tapes[key]
+        )
+
+    @staticmethod
+    def _reliability(evaluation: Evaluation) -> Sequence[Mapping[str, JsonValue]]:
+        if evaluation.market is None:
+            bins: Sequence[Mapping[str, JsonValue]] = evaluation.card["calibration"]["bins"]
+            return bins
+        market = evaluation.market
+        return reliability_points(
+            [forecast for ledger in evaluation.ledgers.values() for forecast in judged_orders(ledger, market).forecasts]
+        )
+
+
+def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
+    """The episode of lower median total return; of equals the first seed."""
+    ordered = sorted(ledgers, key=lambda cell: (ledgers[cell].nav[-1] / ledgers[cell].nav[0], cell))
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
+    """Which windows to draw: by the benchmark's return its worst, best and middle one, then others in the order of the card.
+
+    The benchmark decides, not the agent, so that no choice of windows flatters it.
+    """
+    known = evaluation.windows
+    if most <= 0 or len(known) <= most:
+        return known if most > 0 else []
+    reference = evaluation.card["reference"]["benchmark_buy_and_hold"]
+    by_return = sorted(known, key=lambda name: reference[name]["metrics"]["total_return"]["value"] or 0.0)
+    first = [by_return[len(by_return) // 2]] if most == 1 else [by_return[0], by_return[-1], by_return[len(by_return) // 2]]
+    chosen = list(dict.fromkeys([*first, *known]))[:most]
+    return [name for name in known if name in chosen]
+
+
+def _line_intervals(attribution: Attribution, resampling: Resampling) -> dict[str, Interval]:
+    if attribution.linked.lines is None:
+        return {}
+    linked = attribution.linked_lines
+    series = dict(zip(attribution.line_names, linked.T, strict=True)) | parts_of(attribution, linked)
+    return {name: Bootstrap(values, resampling).sum() for name, values in series.items()}
+
+
+def parts_of(attribution: Attribution, values: FloatArray) -> dict[str, FloatArray]:
+    """Common, style, industry where there is one, selection and trading, from [..., lines] values."""
+    names = attribution.line_names
+    groups = {
+        "common": ["common"],
+        "style": list(attribution.factor_names),
+        "industry": ["industry"] if "industry" in names else [],
+        "selection": ["selection"],
+        "trading": list(TRADING),
+    }
+    return {part: values[..., [names.index(name) for name in members]].sum(axis=-1) for part, members in groups.items() if members}
+
+
+def _selection_t(attribution: Attribution) -> float | None:
+    if len(attribution.selection) < 2:
+        return None
+    mean, error = newey_west_mean(attribution.selection)
+    return mean / error if error > 1e-15 else None
+
+
+def _lines(attributions: Sequence[Attribution]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for attribution in attributions:
+        for name, value in (attribution.linked.lines or {}).items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _exposures(attributions: Sequence[Attribution]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for attribution in attributions:
+        for name, value in zip(attribution.factor_names, attribution.mean_exposures(within_holdings=True), strict=True):
+            if np.isfinite(value):
+                found.setdefault(name, []).append(float(value))
+    return found
+
+
+def _notes(attributions: Sequence[Attribution]) -> dict[tuple[str, str], int]:
+    totals: Counter[tuple[str, str]] = Counter()
+    for attribution in attributions:
+        for note in attribution.notes:
+            totals[note.to_json()["meaning"], note.subject] += note.count
+    return dict(sorted(totals.items()))
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Median, or None of nothing."""
+    return statistics.median(values) + 0.0 if values else None
+
+
+def quartiles(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Lower and upper quartile as cards have them, from two values on."""
+    if len(values) < 2:
+        return None, None
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low + 0.0, high + 0.0

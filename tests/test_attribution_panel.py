@@ -1,0 +1,210 @@
+"""The batched factor panel against the daily kernels, and the exposures that regressions use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+from test_factors import market
+
+from ktdeval.attribution.exposures import exposures
+from ktdeval.attribution.factors import FACTORS, factor_values, standardise
+from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
+from ktdeval.attribution.rolling import filled_forward, trailing_count, trailing_maximum, trailing_sum
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import MarketSnapshot
+
+PRICES = ("open", "high", "low", "close")
+
+
+def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
+    panel = factor_panel(snapshot, rows)
+    assert panel.shape == (9, len(rows), len(snapshot.codes))
+    for place, row in enumerate(rows):
+        expected = factor_values(snapshot.as_of(row)).matrix()
+        np.testing.assert_allclose(panel[:, place], expected, rtol=1e-12, atol=1e-12, err_msg=f"row {row}")
+
+
+# ---- trailing windows
+
+
+@given(st.integers(1, 40), st.integers(0, 30), st.integers(0, 2**32 - 1))
+def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(width + extra, 2)) * 10.0 ** np.arange(2)
+    windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=0)
+    np.testing.assert_allclose(trailing_sum(values, width), windows.sum(axis=-1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(trailing_maximum(values, width), windows.max(axis=-1))
+    np.testing.assert_array_equal(trailing_count(values > 0, width), (windows > 0).sum(axis=-1))
+
+
+def test_a_sum_forgets_what_left_the_window() -> None:
+    values = np.ones((50, 1))
+    values[3] = 1e18
+    assert (trailing_sum(values, 20)[4:] == 20.0).all()
+
+
+@given(st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3), min_size=1, max_size=12))
+def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
+    values = np.array([[np.nan if cell is None else float(cell) for cell in row] for row in rows])
+    np.testing.assert_array_equal(filled_forward(values), pd.DataFrame(values).ffill().to_numpy())
+    before = np.array([7.0, np.nan, 9.0])
+    np.testing.assert_array_equal(filled_forward(values, before), pd.DataFrame(np.vstack([before, values])).ffill().to_numpy()[1:])
+
+
+# ---- the panel
+
+
+@pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
+def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
+    assert_equal_to_kernels(market(gap_share=gap_share), range(330))
+
+
+@pytest.mark.parametrize("rows", [range(5), range(250, 254), range(329, 330), range(100, 330)], ids=str)
+def test_panel_of_any_range_is_a_part_of_the_whole(rows: range) -> None:
+    snapshot = market(gap_share=0.1)
+    np.testing.assert_array_equal(factor_panel(snapshot, rows), factor_panel(snapshot, range(330))[:, rows.start : rows.stop])
+
+
+def test_panel_does_not_depend_on_how_many_days_one_pass_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = market(gap_share=0.1)
+    whole = factor_panel(snapshot, range(330))
+    monkeypatch.setattr("ktdeval.attribution.panel._BLOCK", 7)
+    np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
+
+
+def test_names_that_hardly_move_lose_no_digits() -> None:
+    """One-pass variances cancel where values hardly differ from their mean."""
+    snapshot = market(gap_share=0.02)
+    rows = np.arange(330.0)
+    steady = np.column_stack([np.full(330, 10.0), 10.0 * 1.01**rows, 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))])
+    arrays = {name: getattr(snapshot, name).copy() for name in (*PRICES, "volume", "amount", "factor")}
+    for name in PRICES:
+        arrays[name][:, :3] = steady
+    arrays["factor"][:, :3] = 1.0
+    arrays["volume"][:, :3] = 1e6
+    arrays["amount"][:, :3] = 1e9 + np.array([0.0, 1.0, 1e-3]) * np.sin(rows)[:, None]
+    assert_equal_to_kernels(replace(snapshot, **arrays), range(330))
+
+
+def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
+    snapshot = market()
+    arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
+    for array in arrays.values():
+        array[20, 0] *= 1e8
+    spiked = replace(snapshot, **arrays)
+    late = range(300, 330)
+    np.testing.assert_array_equal(factor_panel(spiked, late)[:, :, 0], factor_panel(snapshot, late)[:, :, 0])
+    assert_equal_to_kernels(spiked, range(330))
+
+
+def test_panel_of_a_day_does_not_change_when_the_future_does() -> None:
+    snapshot = market()
+    poisoned = {name: getattr(snapshot, name).copy() for name in (*PRICES, "volume", "amount", "factor")}
+    for array in poisoned.values():
+        array[301:] = 1e9
+    other = replace(snapshot, **poisoned)
+    np.testing.assert_array_equal(factor_panel(other, range(330))[:, :301], factor_panel(snapshot, range(301)))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.6))
+def test_panel_equals_the_kernels_on_random_markets(seed: int, gap_share: float) -> None:
+    snapshot = market(rows=290, assets=3, gap_share=gap_share, seed=seed)
+    assert_equal_to_kernels(snapshot, range(240, 290, 1))
+
+
+@pytest.mark.parametrize("rows", [range(0), range(320, 331), range(-1, 3), range(0, 10, 2)], ids=str)
+def test_rows_outside_the_snapshot_are_refused(rows: range) -> None:
+    with pytest.raises(DataError, match="expected consecutive rows within 0…329"):
+        factor_panel(market(), rows)
+
+
+# ---- exposures
+
+
+def test_exposures_are_standardised_values_of_the_day_before() -> None:
+    snapshot = market(assets=30, gap_share=0.01)
+    known = exposures(snapshot, range(300, 320))
+    assert known.names == FACTOR_NAMES
+    for place, row in enumerate(range(300, 320)):
+        expected = factor_values(snapshot.as_of(row - 1)).standardised(snapshot.member[row - 1]).T
+        np.testing.assert_allclose(known.z[place], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
+    snapshot = market(assets=30)
+    arrays = {name: getattr(snapshot, name).copy() for name in (*PRICES, "volume", "amount", "factor", "member")}
+    for name, array in arrays.items():
+        array[310:] = False if name == "member" else 5.0
+    known, other = exposures(snapshot, range(311)[300:]), exposures(replace(snapshot, **arrays), range(300, 311))
+    np.testing.assert_array_equal(known.design, other.design)
+    np.testing.assert_array_equal(known.weights, other.weights)
+    np.testing.assert_array_equal(known.investable, other.investable)
+
+
+def test_weights_are_roots_of_the_mean_amount_of_twenty_days() -> None:
+    snapshot = market(assets=5)
+    weights = exposures(snapshot, range(300, 301)).weights[0]
+    mean = snapshot.amount[280:300].mean(axis=0)
+    np.testing.assert_allclose(weights, np.sqrt(mean) / np.median(np.sqrt(mean)), rtol=1e-12)
+
+
+def test_a_name_without_amount_weighs_the_median_and_is_counted() -> None:
+    snapshot = market(assets=6)
+    amount = snapshot.amount.copy()
+    amount[:, 2] = np.nan
+    known = exposures(replace(snapshot, amount=amount), range(300, 310))
+    assert (known.weights[:, 2] == 1.0).all()
+    notes = {(note.kind, note.subject): (note.count, note.days) for note in known.notes}
+    assert notes["default_weight", ""] == (10, 10)
+    assert notes["missing_exposure", "ILLIQ"] == (10, 10)
+
+
+def test_a_market_without_amounts_weighs_all_names_the_same_and_says_so() -> None:
+    snapshot = market(assets=6)
+    known = exposures(replace(snapshot, amount=np.full(snapshot.amount.shape, np.nan)), range(300, 310))
+    assert (known.weights == 1.0).all()
+    assert [note.days for note in known.notes if note.kind == "equal_weights"] == [10]
+    assert not [note for note in known.notes if note.kind == "default_weight"]
+
+
+def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None:
+    known = exposures(market(assets=10), range(100, 110))  # MOM_12_1 and HIGH_52W need a year
+    place = FACTOR_NAMES.index("MOM_12_1")
+    assert (known.z[:, :, place] == 0.0).all()
+    assert {(note.subject, note.count) for note in known.notes} == {("MOM_12_1", 100), ("HIGH_52W", 100)}
+
+
+def test_a_name_outside_the_index_keeps_exposures_scaled_by_the_index() -> None:
+    snapshot = market(assets=12)
+    member = snapshot.member.copy()
+    member[:, 11] = False
+    known = exposures(replace(snapshot, member=member), range(300, 301))
+    raw = factor_values(snapshot.as_of(299)).matrix()
+    np.testing.assert_allclose(known.z[0], standardise(raw, member[299]).T, rtol=1e-9, atol=1e-12)
+    assert not known.investable[0, 11]
+    assert np.abs(known.z[0, 11]).max() > 0.0
+
+
+def test_a_subset_of_factors_gives_those_columns() -> None:
+    snapshot = market(assets=12)
+    some = exposures(snapshot, range(300, 305), ("SKEW", "ILLIQ"))
+    everything = exposures(snapshot, range(300, 305))
+    places = [FACTOR_NAMES.index(name) for name in ("SKEW", "ILLIQ")]
+    np.testing.assert_array_equal(some.z, everything.z[:, :, places])
+
+
+def test_an_unknown_factor_and_a_first_day_without_a_day_before_are_refused() -> None:
+    with pytest.raises(DataError, match="SKEW is named twice"):
+        exposures(market(), range(300, 305), ("SKEW", "SKEW"))
+    with pytest.raises(DataError, match="no style factor 'SKW'; did you mean 'SKEW'"):
+        exposures(market(), range(300, 305), ("SKW",))
+    with pytest.raises(DataError, match="within 1…329"):
+        exposures(market(), range(3))
+
+
+def test_panel_names_follow_the_definitions() -> None:
+    assert tuple(definition.name for definition in FACTORS) == FACTOR_NAMES

@@ -1,0 +1,152 @@
+"""Batched weighted least squares against statsmodels day by day, and what it does where there is no unique answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.attribution.regression import robust_errors, weighted_least_squares
+from ktdeval.errors import DataError
+
+Cross = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def cross_sections(seed: int, days: int = 12, columns: int = 10, names: int = 60, missing: float = 0.1) -> Cross:
+    """Design [D, P, N] with an intercept and correlated columns, returns and weights; a share of the weights is 0."""
+    rng = np.random.default_rng(seed)
+    design = rng.normal(size=(days, columns, names))
+    design[:, 0] = 1.0
+    if columns > 2:
+        design[:, 2] = 0.8 * design[:, 1] + 0.6 * design[:, 2]
+    returns = 0.01 * rng.standard_t(4, (days, names)) + 0.004 * design[:, 1 if columns > 1 else 0]
+    weights = np.where(rng.random((days, names)) < missing, 0.0, np.sqrt(rng.lognormal(20, 1.2, (days, names))))
+    return design, np.where(weights > 0, returns, 0.0), weights
+
+
+def by_statsmodels(cross: Cross, day: int, **kind: str) -> sm.regression.linear_model.RegressionResults:
+    design, returns, weights = cross
+    used = weights[day] > 0
+    return sm.WLS(returns[day, used], design[day][:, used].T, weights=weights[day, used]).fit(**kind)
+
+
+@pytest.mark.parametrize(("columns", "names"), [(1, 5), (2, 8), (10, 60), (10, 300), (34, 300)])
+def test_coefficients_equal_statsmodels_day_by_day(columns: int, names: int) -> None:
+    cross = cross_sections(3, columns=columns, names=names)
+    fitted = weighted_least_squares(*cross)
+    for day in range(len(cross[0])):
+        np.testing.assert_allclose(fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-10, atol=1e-12)
+    assert not fitted.dropped.any()
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 10), st.integers(14, 80), st.floats(0.0, 0.2))
+def test_coefficients_equal_statsmodels_on_random_cross_sections(seed: int, columns: int, names: int, missing: float) -> None:
+    cross = cross_sections(seed, days=3, columns=columns, names=names, missing=missing)
+    fitted = weighted_least_squares(*cross)
+    for day in np.flatnonzero(~fitted.too_few):
+        np.testing.assert_allclose(fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4])
+def test_nearly_collinear_columns_keep_their_digits(noise: float) -> None:
+    design, returns, weights = cross_sections(5)
+    design[:, 4] = design[:, 1] + noise * design[:, 4]
+    fitted = weighted_least_squares(design, returns, weights)
+    assert not fitted.dropped.any()
+    for day in range(len(design)):
+        expected = by_statsmodels((design, returns, weights), day).params
+        # The problem itself is as ill-conditioned as 1 / noise.
+        np.testing.assert_allclose(fitted.coefficients[day], expected, rtol=1e-12 / noise, atol=1e-12 / noise)
+
+
+@pytest.mark.parametrize("kind", ["HC0", "HC1", "HC2", "HC3"])
+def test_robust_errors_equal_statsmodels(kind: str) -> None:
+    cross = cross_sections(4)
+    errors = robust_errors(*cross, weighted_least_squares(*cross), kind)
+    for day in range(len(cross[0])):
+        np.testing.assert_allclose(errors[day], by_statsmodels(cross, day, cov_type=kind).bse, rtol=1e-10)
+
+
+def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without_it() -> None:
+    design, returns, weights = cross_sections(6)
+    design[3, 7] = 0.5 * design[3, 1] - 2.0 * design[3, 5]
+    fitted = weighted_least_squares(design, returns, weights)
+    assert np.argwhere(fitted.dropped).tolist() == [[3, 7]]
+    assert fitted.coefficients[3, 7] == 0.0
+    others = np.delete(design, 7, axis=1)
+    expected = by_statsmodels((others, returns, weights), 3).params
+    np.testing.assert_allclose(np.delete(fitted.coefficients[3], 7), expected, rtol=1e-10, atol=1e-13)
+    errors = robust_errors(design, returns, weights, fitted)
+    assert np.isnan(errors[3, 7])
+    np.testing.assert_allclose(
+        np.delete(errors[3], 7), by_statsmodels((others, returns, weights), 3, cov_type="HC3").bse, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, -0.3, 1e6])
+def test_a_constant_column_yields_to_the_intercept(constant: float) -> None:
+    design, returns, weights = cross_sections(7, columns=3)
+    design[:, 1] = constant
+    fitted = weighted_least_squares(design, returns, weights)
+    assert fitted.dropped[:, 1].all()
+    assert not fitted.dropped[:, [0, 2]].any()
+    expected = by_statsmodels((np.delete(design, 1, axis=1), returns, weights), 0).params
+    np.testing.assert_allclose(fitted.coefficients[0, [0, 2]], expected, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("left", [1, 3, 9, 10])
+def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
+    design, returns, weights = cross_sections(8, missing=0.0)
+    weights[2, left:] = 0.0
+    returns[2, left:] = 0.0
+    fitted = weighted_least_squares(design, returns, weights)
+    assert fitted.too_few.tolist() == [day == 2 for day in range(12)]
+    assert fitted.count[2] == left
+    assert fitted.coefficients[2, 0] == pytest.approx(np.average(returns[2, :left], weights=weights[2, :left]), rel=1e-12)
+    assert (fitted.coefficients[2, 1:] == 0.0).all()
+    assert fitted.dropped[2, 1:].all()
+
+
+def test_one_name_more_than_columns_is_fitted() -> None:
+    design, returns, weights = cross_sections(8, missing=0.0)
+    weights[2, 11:] = 0.0
+    fitted = weighted_least_squares(design, returns, weights)
+    assert not fitted.too_few.any()
+    np.testing.assert_allclose(fitted.coefficients[2], by_statsmodels((design, returns, weights), 2).params, rtol=1e-8)
+
+
+def test_a_day_without_names_has_no_factor_returns() -> None:
+    design, returns, weights = cross_sections(9)
+    weights[5] = 0.0
+    fitted = weighted_least_squares(design, returns, weights)
+    assert (fitted.coefficients[5] == 0.0).all()
+    assert fitted.dropped[5].all()
+    assert not fitted.too_few[5]
+    assert fitted.count[5] == 0
+
+
+def test_days_are_fitted_independently_of_each_other() -> None:
+    design, returns, weights = cross_sections(10, days=200)
+    whole = weighted_least_squares(design, returns, weights)
+    one = weighted_least_squares(design[150:151], returns[150:151], weights[150:151])
+    np.testing.assert_allclose(whole.coefficients[150], one.coefficients[0], rtol=1e-12, atol=1e-16)
+
+
+@given(st.floats(1e-6, 1e6))
+def test_the_unit_of_the_weights_does_not_matter(scale: float) -> None:
+    design, returns, weights = cross_sections(11, days=2)
+    one, other = weighted_least_squares(design, returns, weights), weighted_least_squares(design, returns, weights * scale)
+    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=1e-9, atol=1e-14)
+
+
+def test_values_that_are_not_finite_and_shapes_that_do_not_fit_are_refused() -> None:
+    design, returns, weights = cross_sections(12)
+    with pytest.raises(DataError, match=r"returns are \(12, 59\)"):
+        weighted_least_squares(design, returns[:, 1:], weights)
+    returns[0, 0] = np.nan
+    with pytest.raises(DataError, match="a value is not finite"):
+        weighted_least_squares(design, returns, weights)
+    with pytest.raises(DataError, match="weight is negative"):
+        weighted_least_squares(design, np.zeros_like(returns), -weights)

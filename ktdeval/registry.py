@@ -37,7 +37,7 @@ KINDS = ("tasks", "models", "agents", "tools", "metrics", "data", "runners", "co
 _HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("ktdeval_"))
 _ONE_OF = {"tasks": "task", "models": "model", "agents": "agent", "tools": "tool", "metrics": "metric", "data": "data provider"}
 _ONE_OF |= {"runners": "runner", "commands": "command"}
-_METRIC_PARTS = ("name", "formula", "unit", "better", "source", "headline", "compute")
+_METRIC_PARTS = ("name", "formula", "unit", "range", "better", "source", "headline", "compute")
 
 
 def count_of(kind: str, count: int) -> str:

@@ -29,6 +29,7 @@ from ktdeval.api import (
 )
 
 SLEEP_MS = "RUN_PLUGIN_SLEEP_MS"  # how long each model call takes
+HOLD = "RUN_PLUGIN_HOLD"  # file: model calls wait for as long as it is there
 CALL_LOG = "RUN_PLUGIN_CALL_LOG"  # file that gets a line for each model call
 DIE_AFTER_STEP = "RUN_PLUGIN_DIE_AFTER_STEP"  # kill the process once this step is on disk
 DIE_AT_RENAME = "RUN_PLUGIN_DIE_AT_RENAME"  # `3:before`, `3:after`: kill it around the third rename of a file
@@ -48,6 +49,8 @@ class Mixed:
         """Answer as the chosen model does."""
         self._calls += 1
         time.sleep(float(os.environ.get(SLEEP_MS, "0")) / 1000)
+        while HOLD in os.environ and Path(os.environ[HOLD]).exists():
+            time.sleep(0.005)
         if log := os.environ.get(CALL_LOG):
             with Path(log).open("a") as stream:
                 stream.write(f"{request.params.seed}\n")

@@ -36,16 +36,20 @@ _SERVER.set_forkserver_preload(
         "pandas",
         "pyarrow.dataset",
         "pytest",
+        "ktdeval.cards.show",
         "ktdeval.cli.card",
+        "ktdeval.cli.main",
         "ktdeval.cli.run",
         "ktdeval.runner.verify",
         "ktdeval_agents.react",
         "ktdeval_ktdfin.task",
         "ktdeval_ktdfin.tools",
         "ktdeval_local.threads",
+        "ktdeval_metrics.attribution_metrics",
         "ktdeval_models.catalogue",
         "ktdeval.stats.panel",
         "run_support",
+        "yaml",
     ]
 )
 

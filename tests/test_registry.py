@@ -547,3 +547,17 @@ def test_parameters_take_text_where_it_plainly_fits() -> None:
 def test_parameters_that_do_not_fit_are_refused_by_name(args: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=f"^here: {next(iter(args))}"):
         build_params(Everything, args, "here")
+
+
+def test_a_metric_without_one_of_its_attributes_is_refused_by_name(write_plugin: Callable[[str, str], str]) -> None:
+    code = """
+        class Half:
+            name = "half"
+
+        @hookimpl
+        def ktdeval_metrics():
+            return [Spec("half", Half, "no formula")]
+    """
+    plugins = load_plugins([write_plugin("halfway", code)])
+    with pytest.raises(PluginError, match="metric half of plugin halfway: Half has no formula, no unit, no range"):
+        plugins.make_metric("half")

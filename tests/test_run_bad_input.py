@@ -241,13 +241,15 @@ def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path
 
 
 def test_two_processes_never_run_one_folder_at_once(market: Path, whole: Path, tmp_path: Path) -> None:
-    words = (*MIXED, "--data", market, "--out", "run")
-    slow = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_SLEEP_MS": "40"})
-    assert wait_until(lambda: finished_steps(tmp_path / "run") > 0, slow)
+    words, hold = (*MIXED, "--data", market, "--out", "run"), tmp_path / "hold"
+    hold.touch()
+    first = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_HOLD": str(hold)})
+    assert wait_until((tmp_path / "run" / "cards").exists, first)
     line = error_line(ktdeval(*words, cwd=tmp_path))
-    assert slow.is_alive()
+    assert first.is_alive()
     assert line == "run: another process is running this; wait for it or choose another --out"
-    assert slow.wait().code == 0
+    hold.unlink()
+    assert first.wait().code == 0
     assert records(tmp_path / "run") == records(whole)
 
 

@@ -125,15 +125,16 @@ def line_of_path(card: Any, path: Path_) -> int:
     return next(number for number, line in enumerate(marked.splitlines(), 1) if "\\u0001mark" in line)
 
 
-def test_every_number_of_a_card_is_compared_and_named_with_its_line(original: Path, market: Path, tmp_path: Path) -> None:
-    """What the command does with the card's own file, for all its numbers; the command itself follows below for some."""
+def test_every_kind_of_number_of_a_card_is_compared_and_named_with_its_line(original: Path, market: Path, tmp_path: Path) -> None:
+    """What the command does with the card's own file, for every kind of number; the command itself follows below for some."""
     plugins, folder, card = load_plugins(), RunFolder.load(original), card_of(original)
     recomputed = make_card(folder, plugins.make_task(TASK), load_snapshot(market), plugins, {})
+    alike = card["metrics"].keys() - {"ece", "sharpe", "turnover"}  # one of these stands for all
     numbers: dict[Path_, Any] = {}
     for path, value in leaves(card):
         if isinstance(value, (int, float)) and not isinstance(value, bool) and path[0] != "provenance":
-            numbers.setdefault(tuple("#" if isinstance(part, int) else part for part in path), (path, value))
-    assert len(numbers) > 120
+            numbers.setdefault(tuple("#" if isinstance(part, int) or part in alike else part for part in path), (path, value))
+    assert len(numbers) > 70
     unfound = []
     for path, value in numbers.values():
         tampered = with_value(card, path, forged(value))

@@ -153,8 +153,9 @@ def _power_at(plan: Plan, pair_sd: float) -> float | None:
 def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
     least, fewest = smallest_p(plan.windows), pairs_needed(plan.alpha, plan.comparisons)
     if least > plan.level:
+        count = f"{plan.windows} window{'' if plan.windows == 1 else 's'}"
         yield (
-            f"{plan.windows} windows can't reach it, whatever the agents do: the smallest p of an exact test is {least:.4g}; "
+            f"{count} can't reach it, whatever the agents do: the smallest p of an exact test is {least:.4g}; "
             f"at least {fewest} windows are needed"
         )
     else:

@@ -84,7 +84,7 @@ def _reach_row(row: Row) -> list[str]:
 
 def _plan_lines(report: Row) -> Iterator[str]:
     level = f"{report['alpha']:g}" + (f" / {report['comparisons']}" if report["comparisons"] > 1 else "")
-    title = f"The plan: {report['windows']} windows, {report['seeds']} seed(s), level {level}"
+    title = f"The plan: {report['windows']} window(s), {report['seeds']} seed(s), level {level}"
     yield f"{report['pair']}: {title}" if report["pair"] else title
     yield from (f"  {line}" for line in report["sentences"])
     rows = report["by_seeds"]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.api import UsageError
-from ktdeval_report.markup import Html, escape
+from ktdeval_report.markup import Html, clean, escape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
 PALETTE: Mapping[str, tuple[str, str]] = {
     "paper": ("#ffffff", "#15191f"),
@@ -48,6 +48,8 @@ WIDTH = 5.6
 
 _DOTS_PER_INCH = 160
 _FONT = 10.5
+_TITLE = 0.45
+"""Inches above the plot in a file, for its title."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,16 @@ class Plot:
         draw: puts it on a figure.
         height: in inches.
         note: what else a reader must know; may be empty.
+        context: whose it is, and its labels: a file that leaves its page still says that its market is synthetic.
     """
 
     name: str
     title: str
     text: str
-    draw: Callable[[Figure], None]
+    draw: Callable[[FigureBase], None]
     height: float = 3.0
     note: str = ""
+    context: str = ""
 
 
 def colour(role: str) -> str:
@@ -137,9 +141,14 @@ def _render(plot: Plot, form: str, as_text: bool) -> bytes:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with _drawing(as_text):
-        figure = Figure(figsize=(WIDTH, plot.height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, plot.height if as_text else plot.height + _TITLE), layout="constrained")
         canvas = FigureCanvasAgg(figure) if form == "png" else FigureCanvasSVG(figure)
-        plot.draw(figure)
+        if as_text:
+            plot.draw(figure)
+        else:
+            title, body = figure.subfigures(2, 1, squeeze=False, height_ratios=[_TITLE, plot.height])[:, 0]
+            title.text(0.01, 0.95, f"{clean(plot.title)}\n{clean(plot.context)}", va="top", fontsize=_FONT - 1)
+            plot.draw(body)
         sink = io.BytesIO()
         metadata = {"Software": None} if form == "png" else {"Date": None, "Creator": None, "Format": None, "Type": None}
         canvas.print_figure(sink, format=form, dpi=_DOTS_PER_INCH if form == "png" else 72, metadata=metadata)

@@ -124,8 +124,8 @@ def _panel_notes(study: CardStudy, windows: int) -> Iterator[str]:
     card = study.evaluation.card
     if windows > 1:
         yield (
-            "The interval is a t interval of the mean over windows, widened where windows share days and cut at the metric's range. SD of windows: between them, "
-            "free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
+            "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
+            "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
         )
     elif study.windows and study.evaluation.market is not None:
         yield f"Intervals are over the days of seed {study.windows[0].episode.seed}."

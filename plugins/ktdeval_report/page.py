@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
 from ktdeval.api import UsageError, near_matches
@@ -64,8 +64,11 @@ class _Gallery:
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
 
-    def add(self, folder: str, plots: Sequence[Plot | None]) -> list[Html]:
-        return [self._figure(f"{folder}-{plot.name}", plot) for plot in plots if plot is not None]
+    def add(self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]) -> list[Html]:
+        labels = dict.fromkeys(label for one in of for label in one.card["labels"])
+        whose = of[0].label if len(of) == 1 else count(len(of), "card")
+        context = " · ".join([whose, *labels])
+        return [self._figure(f"{folder}-{plot.name}", replace(plot, context=context)) for plot in plots if plot is not None]
 
     def _figure(self, name: str, plot: Plot) -> Html:
         self.plots[name] = plot
@@ -119,7 +122,10 @@ def _body(studies: Sequence[CardStudy], effects: Sequence[Effects], gallery: _Ga
         sections.append(_overview(studies, gallery, drawn_cards))
     shown = [found for found in effects if found.masks or found.modes or found.notes]
     if shown:
-        inner = [effects_section(found, gallery.add(f"effects-{found.metric}", _effect_plots(found))) for found in shown]
+        inner = [
+            effects_section(found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
+            for found in shown
+        ]
         sections.append(tag("section", tag("h2", "Masks and modes"), *inner, id="effects"))
     for study in studies:
         sections.append(card_section(study, _card_plots(study, gallery)))
@@ -147,7 +153,7 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery, drawn_cards: int)
     plots = []
     if any(point.value is not None for point in points):
         plot = forest_plot("excess", "Excess return over the benchmark, with 95 % interval over windows", "mean excess, %", points)
-        plots = gallery.add("overview", [plot])
+        plots = gallery.add("overview", [plot], [study.evaluation for study in studies])
     return tag(
         "section",
         tag("h2", "Overview"),
@@ -188,8 +194,8 @@ def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Html]]:
     for window in study.windows:
         if window.drawn:
             plots = _window_plots(window, str(one.card["snapshot"]["benchmark_name"]))
-            found[window.name] = gallery.add(f"{one.anchor}-{_file_word(window.name)}", plots)
-    found["reliability"] = gallery.add(one.anchor, [reliability_plot(study)])
+            found[window.name] = gallery.add(f"{one.anchor}-{_file_word(window.name)}", plots, [one])
+    found["reliability"] = gallery.add(one.anchor, [reliability_plot(study)], [one])
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from ktdeval_report.text import count, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
     from ktdeval.api import Envelope
 
@@ -28,6 +28,9 @@ _NAMES = 6
 _LABELS = 4
 """Days named below a plot."""
 
+_MANY_DAYS = 150
+"""Above this the step of a single day can't be seen, and areas are drawn between points, which makes smaller pages."""
+
 
 def label_days(axes: Axes, days: Sequence[object]) -> None:
     """Name a few days below axes whose x is the number of the day, so that weekends take no room."""
@@ -38,6 +41,19 @@ def label_days(axes: Axes, days: Sequence[object]) -> None:
     if len(labels) > 1:  # the outer ones stay inside the plot
         labels[0].set_horizontalalignment("left")
         labels[-1].set_horizontalalignment("right")
+
+
+def places_of(days: int) -> tuple[Values, Literal["post"] | None]:
+    """Where on the axis days stand, and whether their values are drawn as steps. A single day is a step, or it had no width."""
+    if days > _MANY_DAYS:
+        return np.arange(days, dtype=np.float64), None
+    return np.arange(days + 1, dtype=np.float64) - 0.5, "post"
+
+
+def held_to(values: Values, places: Values) -> Values:
+    """One value for each place, on the last axis: the last one once more where a step must end."""
+    held: Values = np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(places)]
+    return held
 
 
 def _growth(levels: npt.ArrayLike) -> Values:
@@ -58,7 +74,7 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     ledger, envelope, benchmark = episode.ledger, episode.envelope, episode.benchmark
     days = [ledger.base_day, *ledger.days]
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
         if envelope is not None:
             _bands(axes, envelope)
@@ -106,7 +122,7 @@ def _bands(axes: Axes, envelope: Envelope) -> None:
         axes.plot(bands[half], color=colour("muted"), linewidth=0.9, linestyle=(0, (1, 1.5)), label="random, median")
 
 
-def _finish(figure: Figure, axes: Axes, days: Sequence[object]) -> None:
+def _finish(figure: FigureBase, axes: Axes, days: Sequence[object]) -> None:
     label_days(axes, days)
     axes.margins(x=0.01)
     quiet(axes)
@@ -119,7 +135,7 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     ledger, benchmark = episode.ledger, episode.benchmark
     own = _drawdown(ledger.nav)
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
         axes.fill_between(range(len(own)), own, 0.0, color=colour("band2"), linewidth=0)
         axes.plot(own, color=colour("one"), linewidth=1.6, label=f"agent, seed {episode.seed}")
@@ -144,16 +160,14 @@ def weights_plot(window: WindowStudy) -> Plot:
     )
     held = max((len(step["positions"]) for step in ledger.steps), default=0)
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         days = range(len(ledger.steps))
         shown = [*SERIES[: len(names)], "other", "band2"]
-        # A single day is an area without width: steps give it one.
-        above.stackplot(
-            np.arange(len(days) + 1) - 0.5, np.concatenate([areas, areas[:, -1:]], axis=1), step="post",
-            labels=[*names, "others", "cash"],
-            colors=[colour(role) for role in shown], edgecolor=colour("paper"), linewidth=0.25,
-        )  # fmt: skip
+        places, step = places_of(len(days))
+        stepped = {} if step is None else {"step": step}
+        above.stackplot(places, held_to(areas, places), labels=[*names, "others", "cash"], colors=[colour(role) for role in shown],
+                        edgecolor=colour("paper"), linewidth=0.25, **stepped)  # fmt: skip
         above.set_ylim(0, 100)
         above.set_ylabel("weight, %")
         below.bar(days, traded, color=colour("one"), width=0.9)
@@ -193,7 +207,7 @@ def reliability_plot(study: CardStudy) -> Plot | None:
         return None
     total = sum(entry["n"] for entry in bins)
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3.2, 1])
         above.plot([0, 1], [0, 1], color=colour("muted"), linewidth=1.0, linestyle=(0, (4, 2)), label="as often as stated")
         confidence = [entry["mean_confidence"] for entry in bins]

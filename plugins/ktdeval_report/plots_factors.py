@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval_report.canvas import Plot, colour, quiet
 from ktdeval_report.markup import clean
-from ktdeval_report.plots import label_days
+from ktdeval_report.plots import held_to, label_days, places_of
 from ktdeval_report.study import WindowStudy, parts_of
 from ktdeval_report.text import figure as number, percent
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
 Values = npt.NDArray[np.float64]
 
 _LONGEST_LINE = 30
-_MANY_DAYS = 150
-"""Above this the step of a single day can't be seen, and areas are drawn between points, which makes smaller pages."""
 
 
 def attribution_plot(window: WindowStudy) -> Plot | None:
@@ -33,19 +31,21 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
     parts = {name: 100.0 * np.cumsum(part) for name, part in parts_of(attribution, attribution.linked_lines).items()}
     total = np.sum(list(parts.values()), axis=0)
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
-        places, step = _places(len(total))
+        places, step = places_of(len(total))
         above, below = np.zeros(len(total)), np.zeros(len(total))
         for role, (name, part) in zip(("one", "two", "five", "three", "four"), _with_gap(parts), strict=True):
             if part is None:
                 continue
             gain, cost = np.maximum(part, 0.0), np.minimum(part, 0.0)
             for base, change in ((above, gain), (below, cost)):
-                axes.fill_between(places, _held(base, places), _held(base + change, places), step=step, color=colour(role), linewidth=0.0,
-                                  label=name if change is gain else None)  # fmt: skip
+                low, high = held_to(base, places), held_to(base + change, places)
+                label = name if change is gain else None
+                axes.fill_between(places, low, high, step=step, color=colour(role), linewidth=0.0, label=label)
             above, below = above + gain, below + cost
         axes.axhline(0.0, color=colour("ink"), linewidth=0.7)
+        axes.plot(total, color=colour("paper"), linewidth=3.6)
         axes.plot(total, color=colour("ink"), linewidth=1.7, label="total return")
         axes.set_ylabel("linked contribution, %")
         label_days(axes, list(attribution.days))
@@ -64,19 +64,6 @@ def _with_gap(parts: dict[str, Values]) -> list[tuple[str, Values | None]]:
     return [(name, parts.get(name)) for name in ("common", "style", "industry", "selection", "trading")]
 
 
-def _places(days: int) -> tuple[Values, Literal["post"] | None]:
-    """Where on the axis days stand, and whether their values are drawn as steps."""
-    if days > _MANY_DAYS:
-        return np.arange(days, dtype=np.float64), None
-    return np.arange(days + 1, dtype=np.float64) - 0.5, "post"
-
-
-def _held(values: Values, places: Values) -> Values:
-    """One value for each place: the last one once more where a step must end."""
-    held: Values = np.append(values, values[-1:])[: len(places)]
-    return held
-
-
 def exposures_plot(window: WindowStudy) -> Plot | None:
     """One small plot a style factor, all on one scale; None where there is no attribution."""
     attribution = window.episode.attribution
@@ -86,14 +73,14 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
     reach = max(float(np.abs(exposures).max()), 0.1) * 1.05
     rows = -(-len(names) // 3)
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         grid = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False)
-        spots, step = _places(len(exposures))
+        spots, step = places_of(len(exposures))
         for place, axes in enumerate(grid.flat):
             if place >= len(names):
                 axes.set_visible(False)
                 continue
-            values = _held(exposures[:, place], spots)
+            values = held_to(exposures[:, place], spots)
             axes.fill_between(spots, np.maximum(values, 0.0), 0.0, step=step, color=colour("one"), linewidth=0)
             axes.fill_between(spots, np.minimum(values, 0.0), 0.0, step=step, color=colour("two"), linewidth=0)
             axes.axhline(0.0, color=colour("muted"), linewidth=0.6)
@@ -135,7 +122,7 @@ def forest_plot(name: str, title: str, axis: str, points: Sequence[Point], scale
     """
     known = [point for point in points if point.value is not None]
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
         rows = np.arange(len(known))[::-1]
         axes.axvline(0.0, color=colour("muted"), linewidth=0.8)

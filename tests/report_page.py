@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -112,7 +113,7 @@ def check_access(page: Page) -> None:
     assert len(page.all("h1")) == len(page.all("main")) == len(page.all("title")) == 1
     levels = [int(element.name[1]) for element in page.elements() if element.name in ("h1", "h2", "h3", "h4")]
     assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False)), levels
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), levels
     for table in page.all("table"):
         assert table.all("caption")[0].text
         assert all(head.attributes.get("scope") for head in table.all("th"))

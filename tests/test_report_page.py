@@ -98,7 +98,7 @@ def test_the_lines_of_the_attribution_add_up_to_the_total_return(one: Page) -> N
     assert rows[0][:2] == ["line", "mean exposure"]
     *lines, total = [float(row[2].replace("−", "-")) for row in rows[1:]]
     assert sum(lines) == pytest.approx(total, abs=0.005 * len(lines))
-    assert [row[0] for row in rows[1:]][0] == "common (the market)"
+    assert rows[1][0] == "common (the market)"
     assert {"MOM_12_1", "CV_VOL", "selection", "trading: fees"} <= {row[0] for row in rows}
 
 

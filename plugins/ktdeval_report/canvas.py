@@ -29,7 +29,7 @@ PALETTE: Mapping[str, tuple[str, str]] = {
     "band": ("#e3e8ee", "#27303a"),
     "band2": ("#c6d0db", "#3b4855"),
     "one": ("#1d63a8", "#68b0f7"),
-    "two": ("#c2500c", "#f2955a"),
+    "two": ("#b0470a", "#f2955a"),
     "three": ("#1b7a50", "#4fc78f"),
     "four": ("#7849b8", "#b795f5"),
     "five": ("#876b00", "#d8b43c"),
@@ -192,7 +192,9 @@ def _adapted(element: str, prefix: str) -> str:
     """A tag of matplotlib's as it can stand among others in a page: ids of its own, colours of the page, short numbers."""
     element = re.sub(r'\bid="', f'id="{prefix}-', element)
     element = element.replace("url(#", f"url(#{prefix}-").replace('xlink:href="#', f'href="#{prefix}-')
+    # The shorthand until matplotlib 3.10, single properties after it.
     element = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", element)
+    element = re.sub(r"font-family: [^;\"]*;? ?", "", element)
     element = re.sub(r"#[0-9a-f]{6}\b", lambda found: _HEX.get(found[0], found[0]), element)
     return re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), element)
 

@@ -145,11 +145,9 @@ def _definitions(card: Card) -> Html:
 
 
 def windows_table(study: CardStudy) -> Html:
-    """Each window against the benchmark, with intervals over its days and the rank among random traders."""
+    """Each window against the benchmark; then, where there are records, how sure its figures are."""
     card = study.evaluation.card
-    studied = {window.name: window for window in study.windows}
-    heads = ("window", "days", "steps × seeds", "return, %", "over seeds, %", "benchmark, %", "excess, %",
-             "return, 95 %", "Sharpe, 95 %", "t of selection", "random beaten, %", "p")  # fmt: skip
+    heads = ("window", "days", "steps", "seeds", "return, %", "over seeds, %", "benchmark, %", "excess, %")
     rows = []
     for name in study.evaluation.windows:
         episodes = [episode for episode in card["episodes"] if episode["window"] == name]
@@ -160,28 +158,30 @@ def windows_table(study: CardStudy) -> Html:
         rows.append(
             [
                 name,
-                join([unbroken(episodes[0]["first_day"]), unbroken(f"… {episodes[0]['last_day']}")], " "),
-                f"{episodes[0]['steps']} × {len(episodes)}",
+                unbroken(f"{episodes[0]['first_day']} … {episodes[0]['last_day']}"),
+                str(episodes[0]["steps"]),
+                str(len(episodes)),
                 figure(own, "fraction", signed=True),
                 span(min(returns), max(returns), "fraction", signed=True) if len(returns) > 1 else UNDEFINED,
                 figure(held, "fraction", signed=True),
                 figure(None if own is None or held is None else own - held, "fraction", signed=True),
-                *_episode_cells(studied.get(name)),
             ]
         )
-    return table(Table("By window, median over seeds", heads, rows, words=2))
+    first = table(Table("By window, median over seeds", heads, rows, words=2))
+    if not study.windows or study.evaluation.market is None:
+        return first
+    sure = ("window", "seed", "return, 95 % interval", "Sharpe, 95 % interval", "t of selection", "random traders beaten, %", "p")
+    return join([first, table(Table("How sure: over the days of one seed", sure, [_sure_row(window) for window in study.windows]))])
 
 
-def _episode_cells(window: WindowStudy | None) -> list[str]:
-    if window is None:
-        return [UNDEFINED] * 5
+def _sure_row(window: WindowStudy) -> list[str]:
     episode = window.episode
     rank, p = (episode.envelope.rank, episode.envelope.p_value) if episode.envelope else (None, None)
     ends = [
         UNDEFINED if interval is None or interval.low is None else span(interval.low, interval.high, unit, signed=True)
         for interval, unit in ((episode.intervals.get("total_return"), "fraction"), (episode.intervals.get("sharpe"), "ratio"))
     ]
-    return [*ends, figure(episode.selection_t, signed=True), figure(rank, "fraction"), p_value(p)]
+    return [window.name, str(episode.seed), *ends, figure(episode.selection_t, signed=True), figure(rank, "fraction"), p_value(p)]
 
 
 def windows_notes(study: CardStudy) -> Html:

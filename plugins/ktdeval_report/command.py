@@ -26,9 +26,7 @@ _FORMATS = ("png", "svg")
 )
 @click.option("--format", "formats", default="png", show_default=True, metavar="png,svg", help="formats of these files")
 @click.option("--windows", metavar="NAME,…", help="windows to draw [default: chosen by the benchmark's return]")
-@click.option(
-    "--metric", "metrics", default="total_return", show_default=True, metavar="NAME,…", help="metrics of mask and mode effects"
-)
+@click.option("--metric", "metrics", metavar="NAME,…", help="metrics of mask and mode effects [default: total_return]")
 @click.option(
     "--rules", type=click.Choice(["strict", "paper"]), help="compute metrics under this rule set [default: that of each card]"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ktdeval.api import (
@@ -39,7 +39,7 @@ class Evaluation:
         card: its content, validated.
         label: what the page calls it; unique.
         anchor: the same as a name of files and of places in the page.
-        ledgers: by window and seed; empty where the card lies in no run folder.
+        folder: the run folder around it; None where there is none, and so no ledgers.
         market: the snapshot that the run used, where it is at hand.
         recorded_rules: rule set that the card's file is by, which `card` is too unless another was asked for.
         problem: what is not at hand and why, in a sentence; empty when everything is.
@@ -49,7 +49,7 @@ class Evaluation:
     card: Card
     label: str = ""
     anchor: str = ""
-    ledgers: Mapping[Cell, Ledger] = field(default_factory=dict)
+    folder: Path | None = None
     market: MarketSnapshot | None = None
     recorded_rules: str = ""
     problem: str = ""
@@ -63,6 +63,17 @@ class Evaluation:
     def episodes(self) -> dict[Cell, Card]:
         """Entries of finished episodes by window and seed."""
         return {(episode["window"], episode["seed"]): episode for episode in self.card["episodes"]}
+
+    def ledgers(self) -> dict[Cell, Ledger]:
+        """Read the ledgers; nothing keeps them, since those of many cards together can be large.
+
+        Raises:
+            CardError: one is missing, or is not the one that the card was made from.
+            StoreError: one can't be read.
+        """
+        if self.folder is None:
+            return {}
+        return {cell: _ledger(self, self.folder, episode) for cell, episode in self.episodes().items()}
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation
 
     Raises:
         UsageError: a folder without cards.
-        CardError: a card is not valid, or a ledger beside it is not the one that it was made from.
+        CardError: a card is not valid, or not of the run around it.
         DataError: `sources.data` is not the market of a run.
         StoreError: a run's records are not readable.
     """
@@ -120,13 +131,12 @@ def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, M
     wanted = evaluation.card["snapshot"]["id"]
     if run.manifest.snapshot != wanted:
         raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {run.manifest.snapshot[:12]}")
-    ledgers = {cell: _ledger(evaluation, folder, episode) for cell, episode in evaluation.episodes().items()}
     if wanted not in markets:
         markets[wanted] = _market(run, sources)
     market = markets[wanted]
     if isinstance(market, str):
-        return replace(evaluation, ledgers=ledgers, problem=market)
-    return replace(evaluation, ledgers=ledgers, market=market)
+        return replace(evaluation, folder=folder, problem=market)
+    return replace(evaluation, folder=folder, market=market)
 
 
 def _market(run: RunFolder, sources: Sources) -> MarketSnapshot | str:
@@ -162,9 +172,10 @@ def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Ev
             "without its run folder and market; score the run under these rules, or name the market with --data"
         )
     metrics = {name: plugins.make_metric(name) for name in evaluation.card["metrics"]}
+    ledgers = evaluation.ledgers()
     episodes = []
     for episode in evaluation.card["episodes"]:
-        ledger = evaluation.ledgers[episode["window"], episode["seed"]]
+        ledger = ledgers[episode["window"], episode["seed"]]
         values = {name: metric.compute(ledger, evaluation.market, rules) for name, metric in metrics.items()}
         entries = {name: {"value": value.value, "n": value.n, "reason": value.reason} for name, value in values.items()}
         episodes.append({**episode, "metrics": entries})

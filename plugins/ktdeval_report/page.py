@@ -26,6 +26,8 @@ _ALL_WINDOWS = 12
 
 _MOST_WINDOWS = 3
 
+_EFFECT_METRICS = ("total_return",)
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Even a page that somebody has injected into can't ask the network for anything."""
 
@@ -36,12 +38,12 @@ class Options:
 
     Attributes:
         windows: windows to draw; those that the benchmark chooses when empty.
-        metrics: metrics whose mask and mode effects are shown.
+        metrics: metrics whose mask and mode effects are shown; `total_return` when empty.
         settings: how much chance to simulate.
     """
 
     windows: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ("total_return",)
+    metrics: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
 
 
@@ -85,9 +87,9 @@ def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
     _check_names(options.windows, {name for one in evaluations for name in one.windows}, "window")
     _check_names(options.metrics, {name for one in evaluations for name in one.card["metrics"]}, "metric")
     bench = Workbench(options.settings)
-    drawable = [one for one in evaluations if one.ledgers][:MOST_CARDS]
+    drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
     studies = [bench.study(one, _drawn_windows(one, drawable, options)) for one in evaluations]
-    effects = [find_effects(evaluations, metric) for metric in options.metrics]
+    effects = [find_effects(evaluations, metric) for metric in options.metrics or _EFFECT_METRICS]
     gallery = _Gallery()
     body = join(_body(studies, effects, gallery, len(drawable)))
     return Report(_document(evaluations, body), gallery.plots)

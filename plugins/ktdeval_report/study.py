@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,7 +84,7 @@ class WindowStudy:
 
     Attributes:
         name: of the window.
-        others: ledgers of the other seeds.
+        others: ledgers of the other seeds, where it is drawn.
         episode: the one that stands for all.
         drawn: whether it gets plots.
     """
@@ -131,24 +131,27 @@ class Workbench:
             evaluation: the card and its records.
             drawn: windows that get plots, and an envelope with them.
         """
-        if not evaluation.ledgers:
+        everything = evaluation.ledgers()
+        if not everything:
             return CardStudy(evaluation, reliability=evaluation.card["calibration"]["bins"])
         windows = []
         attributions: dict[Cell, Attribution | str] = {}
         for name in evaluation.windows:
-            ledgers = {cell: ledger for cell, ledger in evaluation.ledgers.items() if cell[0] == name}
+            ledgers = {cell: ledger for cell, ledger in everything.items() if cell[0] == name}
             attributions |= {cell: self._attribution(ledger, evaluation.market) for cell, ledger in ledgers.items()}
             chosen = representative(ledgers)
-            episode = self._episode(evaluation, chosen, attributions[chosen], name in drawn)
-            others = [ledger for cell, ledger in ledgers.items() if cell != chosen]
+            episode = self._episode(evaluation, (chosen, ledgers[chosen]), attributions[chosen], name in drawn)
+            others = [ledger for cell, ledger in ledgers.items() if cell != chosen] if name in drawn else []
             windows.append(WindowStudy(name, others, episode, name in drawn))
         known = [attribution for attribution in attributions.values() if isinstance(attribution, Attribution)]
         return CardStudy(
-            evaluation, windows, _lines(known), _exposures(known), _notes(known), self._reliability(evaluation)
+            evaluation, windows, _lines(known), _exposures(known), _notes(known), self._reliability(evaluation, everything.values())
         )  # fmt: skip
 
-    def _episode(self, evaluation: Evaluation, cell: Cell, attribution: Attribution | str, drawn: bool) -> EpisodeStudy:
-        ledger, market = evaluation.ledgers[cell], evaluation.market
+    def _episode(
+        self, evaluation: Evaluation, chosen: tuple[Cell, Ledger], attribution: Attribution | str, drawn: bool
+    ) -> EpisodeStudy:
+        (cell, ledger), market = chosen, evaluation.market
         if market is None:
             return EpisodeStudy(cell[1], ledger, no_envelope="the market is not at hand")
         resampling = Resampling(seed=self._settings.seed)
@@ -192,14 +195,12 @@ class Workbench:
         )
 
     @staticmethod
-    def _reliability(evaluation: Evaluation) -> Sequence[Mapping[str, JsonValue]]:
+    def _reliability(evaluation: Evaluation, ledgers: Iterable[Ledger]) -> Sequence[Mapping[str, JsonValue]]:
         if evaluation.market is None:
             bins: Sequence[Mapping[str, JsonValue]] = evaluation.card["calibration"]["bins"]
             return bins
         market = evaluation.market
-        return reliability_points(
-            [forecast for ledger in evaluation.ledgers.values() for forecast in judged_orders(ledger, market).forecasts]
-        )
+        return reliability_points([forecast for ledger in ledgers for forecast in judged_orders(ledger, market).forecasts])
 
 
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:

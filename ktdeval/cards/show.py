@@ -149,8 +149,9 @@ def _panel(card: Card) -> Grid:
 
 def _metric_row(name: str, metric: Card) -> tuple[str, ...]:
     unit, interval = metric["unit"], metric.get("interval")
-    known = interval is not None and interval["low"] is not None
-    spread = f"{_number(name, unit, interval['low'])} … {_number(name, unit, interval['high'])}" if known else ""
+    spread = ""
+    if interval is not None and interval["low"] is not None:
+        spread = f"{_number(name, unit, interval['low'])} … {_number(name, unit, interval['high'])}"
     total = metric["n"] + sum(metric["undefined"].values())
     coverage = str(total) if metric["n"] == total else f"{metric['n']} of {total}"
     better = "" if metric["better"] == "neither" else metric["better"]

@@ -16,6 +16,7 @@ for model in random equal_weight momentum reversal low_volatility chaos; do
     cards+=("$out/$model/cards/blinded_open_research.json")
 done
 ktdeval compare "${cards[@]}" >"$out/compare.txt"
+ktdeval luck "${cards[@]}" --runs "$out" >"$out/luck.txt"
 ktdeval effects "$out"/random/cards/*.json >"$out/effects-random.txt"
 ktdeval effects "$out"/chaos/cards/*.json >"$out/effects-chaos.txt"
 ktdeval power --windows 10 --seeds 5 --comparisons 15 >"$out/power.txt"

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ktdeval.attribution.cohorts import cohort_exposures as cohort_exposures, compare_ranks as compare_ranks
     from ktdeval.attribution.decompose import (
         Attribution as Attribution,
         attribute as attribute,
@@ -205,6 +206,7 @@ if TYPE_CHECKING:
 # Module -> the names it gives; the type checker reads the imports above, a test holds the two equal.
 _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.attribution.decompose": ("Attribution", "attribute", "attribution_problem"),
+    "ktdeval.attribution.cohorts": ("cohort_exposures", "compare_ranks"),
     "ktdeval.attribution.factors": ("FACTORS", "FactorDefinition", "FactorTable", "factor_values", "standardise"),
     "ktdeval.attribution.fit": ("Fit", "fit_factors"),
     "ktdeval.cards.aggregate": ("derived_fields",),

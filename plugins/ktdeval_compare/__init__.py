@@ -1,4 +1,4 @@
-"""Manifest of the commands that set cards beside each other: `compare`, `power`, `effects`."""
+"""Manifest of the commands that set cards beside each other: `compare`, `power`, `effects`, `luck`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def _make_effects() -> click.Command:
     return effects
 
 
+def _make_luck() -> click.Command:
+    from ktdeval_compare.luck_command import luck
+
+    return luck
+
+
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """The commands on several cards."""
@@ -37,4 +43,5 @@ def ktdeval_commands() -> Sequence[Spec]:
         Spec("compare", _make_compare, "Test whether agents differ, paired by window and seed, and say which are tied."),
         Spec("power", _make_power, "Say what a plan of windows and seeds can tell apart, before it is run."),
         Spec("effects", _make_effects, "Say what stock, date, data and tools are worth, from cards of several masks and modes."),
+        Spec("luck", _make_luck, "Say how much of a result is luck, and whether a ranking by return is one by selection."),
     ]

@@ -34,6 +34,16 @@ def test_the_start_up_benchmark_prints_ratios_to_click(tmp_path: Path) -> None:
         assert re.search(rf"^{re.escape(command)} .* ms +\d+\.\d\d x +CPU .* ms +\d+\.\d\d x$", printed, re.MULTILINE)
 
 
+def test_the_attribution_benchmark_prints_ratios_to_statsmodels(tmp_path: Path) -> None:
+    printed = run("bench_attribution.py", "--days", "810", "--repeats", "1", cwd=tmp_path)
+    assert re.search(r"^  statsmodels loop, one trajectory .*\n(  ktdeval, .* x\n)+", printed, re.MULTILINE)
+
+
+def test_the_coverage_table_has_a_line_for_each_kind_of_interval(tmp_path: Path) -> None:
+    printed = run("coverage_intervals.py", "--samples", "2", "--days", "20", cwd=tmp_path)
+    assert [line.split()[0] for line in printed.splitlines()[1:4]] == ["mean", "ratio", "drawdown"]
+
+
 @pytest.fixture(scope="module")
 def episode(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The episode benchmark's report on two steps of two models."""

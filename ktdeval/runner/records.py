@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from ktdeval.errors import StoreError
 from ktdeval.harness.agent import Decision
 from ktdeval.jsonio import JsonValue
@@ -133,8 +131,3 @@ def account_after(snapshot: MarketSnapshot, record: StepRecord | None, config: T
         return open_account(config)
     positions = {snapshot.asset_index[row["code"]]: Position(row["shares"], row["locked"]) for row in record["positions"]}
     return Account(record["cash_fen"], positions)
-
-
-def first_decision_row(snapshot: MarketSnapshot, first: str) -> int:
-    """Row of the close before the first trading day of a window: where its first decision is made."""
-    return int(np.searchsorted(snapshot.days, np.datetime64(first, "D"))) - 1

@@ -11,9 +11,10 @@ from ktdeval.fields import build
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.messages import ModelRequest, Reply
 from ktdeval.jsonio import JsonValue
+from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.runner.episode import Episode, EpisodeParts
-from ktdeval.runner.records import account_after, first_decision_row, recorded_decision, step_record
+from ktdeval.runner.records import account_after, recorded_decision, step_record
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import settle
@@ -35,7 +36,7 @@ def replay_episode(
         tape: the snapshot under `config`.
         config: the task's trading rules.
     """
-    account, row = account_after(snapshot, None, config), first_decision_row(snapshot, spec.window.first)
+    account, row = account_after(snapshot, None, config), window_rows(snapshot.days, spec.window.first, spec.window.last)[0] - 1
     for number, recorded in enumerate(steps):
         decision = recorded_decision(snapshot, recorded)
         day = tape.day(row + number + 1)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from ktdeval.jsonio import JsonValue
-
 Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
 
@@ -82,6 +80,3 @@ Action = tuple[Order, ...]
 Provenance = Literal["model", "model_after_retry", "fallback", "error"]
 """Who decided a step: the model at its first submission, the model after retries with feedback, the engine because every
 submission was invalid (hold), the engine because the model call failed (hold)."""
-
-FailureCounts = Mapping[str, int]
-StepJson = Mapping[str, JsonValue]

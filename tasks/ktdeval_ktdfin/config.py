@@ -14,13 +14,6 @@ from ktdeval.api import ConfigError, HarnessConfig, TradingConfig, Window, build
 Mode = Literal["memory_only", "fixed_candidate", "open_research"]
 Mask = Literal["bright", "stock_blind", "date_blind", "blinded"]
 
-METRICS = (
-    "total_return", "sharpe", "max_drawdown", "information_ratio", "turnover", "hhi", "cash_ratio", "abstention_rate",
-    "parse_failure_rate", "ece", "tool_validity_rate", "brier", "unmask_attempts", "decision_coverage",
-    "psr", "min_track_record", "common_return", "style_return", "selection_alpha",
-    "trading_effect", "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class WindowDates:
@@ -43,11 +36,11 @@ class KtdfinConfig:
     mode: Mode = option(help="what the model is shown: labels only, a candidate table, or six research tools")
     windows: dict[str, WindowDates] = option(help="evaluation windows by name")
     default_windows: tuple[str, ...] = option(help="windows used when the user names none")
+    metrics: tuple[str, ...] = option(help="metrics on the card, in order")
     tools: tuple[str, ...] = option((), help="research tools by name, in the order offered; open_research only")
     rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
     harness: HarnessConfig = option(HarnessConfig(), help="budgets of a step")
     trading: TradingConfig = option(TradingConfig(), help="costs, lots and limits")
-    metrics: tuple[str, ...] = option(METRICS, help="metrics on the card, in order")
     data_card: dict[str, Any] = option(factory=dict, help="what the task needs of market data, and its limits")
     sources: tuple[Any, ...] = option((), help="papers and other origins")
 

@@ -8,8 +8,22 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import StoreError, file_sha256, load_ledger
+from ktdeval.api import Ledger, StoreError, file_sha256, load_ledger
 from ktdeval_compare.entrants import Cell, Entrant
+
+
+def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
+    """The ledger of an episode as the card was made from it, or why there is none: bytes that changed since are not used."""
+    name = f"episodes/{episode}/ledger.parquet"
+    path = entrant.run_folder / name
+    if not path.is_file():
+        return "no ledgers beside the card"
+    if file_sha256(path) != entrant.card["artefacts"].get(name):
+        return f"{name} is not the ledger that the card was made from"
+    try:
+        return load_ledger(path)
+    except StoreError as error:
+        return str(error)
 
 
 def daily_returns(entrant: Entrant, cells: Sequence[Cell]) -> dict[str, float] | str:
@@ -18,20 +32,12 @@ def daily_returns(entrant: Entrant, cells: Sequence[Cell]) -> dict[str, float] |
     A day counts once however many windows hold it, so that no day is evidence twice. Ledgers whose bytes are not those that the
     card was made from are not used.
     """
-    folder = entrant.path.resolve().parent.parent
     episodes = entrant.episodes()
     by_day: dict[str, list[float]] = defaultdict(list)
     for window, seed in cells:
-        name = f"episodes/{episodes[window, seed]['id']}/ledger.parquet"
-        path, recorded = folder / name, entrant.card["artefacts"].get(name)
-        if not path.is_file():
-            return f"{entrant.label}: no ledgers beside the card"
-        if file_sha256(path) != recorded:
-            return f"{entrant.label}: {name} is not the ledger that the card was made from"
-        try:
-            ledger = load_ledger(path)
-        except StoreError as error:
-            return f"{entrant.label}: {error}"
+        ledger = recorded_ledger(entrant, episodes[window, seed]["id"])
+        if isinstance(ledger, str):
+            return f"{entrant.label}: {ledger}"
         if (ledger.nav <= 0).any():
             return f"{entrant.label}: a NAV is not positive"
         for day, value in zip(ledger.days, ledger.returns, strict=True):

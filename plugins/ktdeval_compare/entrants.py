@@ -32,6 +32,11 @@ class Entrant:
         entry: Mapping[str, JsonValue] = self.card["task"]
         return entry
 
+    @property
+    def run_folder(self) -> Path:
+        """The run that the card lies in, if it lies in one."""
+        return self.path.resolve().parent.parent
+
     def episodes(self) -> dict[Cell, Mapping[str, JsonValue]]:
         """Finished episodes by window and seed."""
         return {(episode["window"], episode["seed"]): episode for episode in self.card["episodes"]}

@@ -9,14 +9,13 @@ from pathlib import Path
 from ktdeval.api import (
     DataError,
     JsonValue,
-    StoreError,
     Trials,
     cohort_exposures,
     compare_ranks,
     count_trials,
     deflated_sharpe_ratio,
-    load_ledger,
 )
+from ktdeval_compare.daily import recorded_ledger
 from ktdeval_compare.entrants import Entrant, label
 
 Row = dict[str, JsonValue]
@@ -36,7 +35,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
         `ranks`: rank correlations of return and selection. `exposures`: factor rows over all cards.
     """
     named = label(entrants)
-    roots = [*stores, *(entrant.path.resolve().parent.parent for entrant in named)]
+    roots = [*stores, *(entrant.run_folder for entrant in named)]
     trials = _trials_by_window(named, roots)
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
     comparable = {row["card"]: row for row in rows if row["return"] is not None and row["selection"] is not None}
@@ -64,12 +63,11 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
     for episode in card["episodes"]:
         found = trials[episode["window"], card["snapshot"]["id"]]
         counts.append(found.episodes)
-        path = entrant.path.resolve().parent.parent / "episodes" / episode["id"] / "ledger.parquet"
-        try:
-            figure = deflated_sharpe_ratio(load_ledger(path).returns, found.sharpes, found.episodes)
-        except StoreError as error:
-            reasons.append(str(error))
+        ledger = recorded_ledger(entrant, episode["id"])
+        if isinstance(ledger, str):
+            reasons.append(ledger)
             continue
+        figure = deflated_sharpe_ratio(ledger.returns, found.sharpes, found.episodes)
         if figure.value is None:
             reasons.append(figure.reason or "")
         else:

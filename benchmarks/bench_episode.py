@@ -17,7 +17,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ import ktdeval.harness.desk
 import ktdeval.runner.episode
 import ktdeval.runner.journal
 import ktdeval.runner.run
+from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.harness.action import ActionForm
 from ktdeval.masking.guard import LeakGuard
@@ -148,10 +148,10 @@ def run_once(config: RunConfig) -> Figures:
         real_complete(folder, spec, cash)
 
     with tempfile.TemporaryDirectory(prefix="ktdeval-bench-") as name:
-        run = prepare_run(replace(config, out=f"{name}/run"), load_plugins())
+        run = prepare_run(replace(config, out=f"{name}/run"), load_plugins(), StopSignal())
         with patch.object(RunFolder, "complete", complete), watching(clock, run):
-            result = execute_run(run, threading.Event())
-        run.folder.release()
+            result = execute_run(run)
+        run.close()
         if result.failed:
             raise SystemExit(f"the episode failed: {result.failed[0].error}")
         folder = run.folder.episode_path(run.plan.specs[0])

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         LookAheadError as LookAheadError,
         ModelError as ModelError,
         PluginError as PluginError,
+        ProviderError as ProviderError,
         StoreError as StoreError,
         UsageError as UsageError,
         VerificationError as VerificationError,
@@ -59,9 +60,11 @@ if TYPE_CHECKING:
         ModelRequest as ModelRequest,
         Reply as Reply,
         ToolCall as ToolCall,
+        ToolProtocol as ToolProtocol,
         ToolSpec as ToolSpec,
         Usage as Usage,
     )
+    from ktdeval.harness.provider import RemoteModel as RemoteModel
     from ktdeval.harness.tools import (
         AssetArg as AssetArg,
         Bounds as Bounds,
@@ -114,6 +117,7 @@ if TYPE_CHECKING:
     from ktdeval.registry import Plugins as Plugins, load_plugins as load_plugins
     from ktdeval.runner.backend import EpisodeOutcome as EpisodeOutcome, Runner as Runner
     from ktdeval.runner.events import (
+        CallDelayed as CallDelayed,
         EpisodeFailed as EpisodeFailed,
         EpisodeFinished as EpisodeFinished,
         EpisodeStarted as EpisodeStarted,
@@ -121,6 +125,7 @@ if TYPE_CHECKING:
         StepFinished as StepFinished,
     )
     from ktdeval.runner.ledger_file import load_ledger as load_ledger
+    from ktdeval.runner.redaction import redact_secrets as redact_secrets
     from ktdeval.runner.score import open_recorded_snapshot as open_recorded_snapshot
     from ktdeval.runner.spec import EpisodeSpec as EpisodeSpec, Window as Window
     from ktdeval.runner.store import RunFolder as RunFolder
@@ -222,6 +227,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "LookAheadError",
         "ModelError",
         "PluginError",
+        "ProviderError",
         "StoreError",
         "UsageError",
         "VerificationError",
@@ -237,9 +243,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "ModelRequest",
         "Reply",
         "ToolCall",
+        "ToolProtocol",
         "ToolSpec",
         "Usage",
     ),
+    "ktdeval.harness.provider": ("RemoteModel",),
     "ktdeval.harness.tools": ("AssetArg", "Bounds", "DayArg", "Length", "Tool", "tool"),
     "ktdeval.hookspecs": ("Spec", "hookimpl"),
     "ktdeval.jsonio": (
@@ -263,8 +271,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.masking.render": ("render_json",),
     "ktdeval.registry": ("Plugins", "load_plugins"),
     "ktdeval.runner.backend": ("EpisodeOutcome", "Runner"),
-    "ktdeval.runner.events": ("EpisodeFailed", "EpisodeFinished", "EpisodeStarted", "Event", "StepFinished"),
+    "ktdeval.runner.events": ("CallDelayed", "EpisodeFailed", "EpisodeFinished", "EpisodeStarted", "Event", "StepFinished"),
     "ktdeval.runner.ledger_file": ("load_ledger",),
+    "ktdeval.runner.redaction": ("redact_secrets",),
     "ktdeval.runner.score": ("open_recorded_snapshot",),
     "ktdeval.runner.spec": ("EpisodeSpec", "Window"),
     "ktdeval.runner.store": ("RunFolder",),

@@ -33,10 +33,36 @@ class RunConfig:
     metrics: tuple[str, ...] = option((), help="further metrics besides the task's own (see `ktdeval metrics`)")
     rules: Literal["strict", "paper"] = option("strict", help="which rule set where a paper's rule and the right rule differ")
     temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)
-    max_tokens: int = option(4096, help="most tokens in a reply", minimum=1)
+    max_output_tokens: int = option(4096, help="most tokens in a reply", minimum=1)
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = option(
+        None, help="how hard a reasoning model thinks; default: the provider's"
+    )
+    reasoning_tokens: int | None = option(None, help="most tokens of reasoning in a reply, where a provider takes one", minimum=0)
+    tool_protocol: Literal["auto", "native", "json_schema", "text"] = option(
+        "auto", help="how tools are offered to the model; auto: the best that it is found to speak"
+    )
+    base_url: str | None = option(None, help="address of the model's server, such as http://localhost:8000/v1")
     timeout_s: float = option(120.0, help="longest wait for a reply in seconds", minimum=0.001)
+    max_retries: int = option(12, help="attempts after the first where a call fails for reasons of the network", minimum=0)
+    max_wait_s: float = option(3600.0, help="longest wait between all attempts of one call together, in seconds", minimum=0)
+    max_failures: int = option(
+        3, help="stop, resumably, at this many calls in a row that failed for good; before it they are holds", minimum=1
+    )
+    call_gap_s: float = option(0.0, help="shortest time between two calls to the provider, in seconds", minimum=0)
+    max_cost: float | None = option(None, help="stop, resumably, before this many US dollars are spent", minimum=0)
+    max_tokens: int | None = option(None, help="stop, resumably, before this many tokens are used, in and out", minimum=1)
+    max_hours: float | None = option(None, help="stop, resumably, after this many hours", minimum=0)
+    price: Mapping[str, Any] = option(
+        factory=dict, help="US dollars a million tokens: input=2,output=8,cache_read=0.5,cache_write=2.5"
+    )
+    price_table: str | None = option(None, help="YAML file of prices; default: the dated table of the model's plugin")
+    cache: str = option(
+        "shared", help="where replies are kept: shared by all runs of this user, only in this run's folder (run), or a file"
+    )
+    canary: int = option(6, help="fixed questions asked at start and end to see whether the model changed; 0: none", minimum=0)
     runner: str = option("local", help="execution backend (see `ktdeval plugins`)")
     concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
+    dry_run: bool = option(False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop")
     out: str | None = option(None, help="folder of the run; default: a new one in ktdeval-runs")
     plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
     quiet: bool = option(False, help="no progress bar")

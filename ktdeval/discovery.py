@@ -53,7 +53,10 @@ def _standard_library() -> Iterator[EntryPoint]:
 
     seen = set()
     for distribution in importlib.metadata.distributions():
-        name = _normalise(distribution.metadata["Name"] or "")
+        try:
+            name = _normalise(distribution.metadata["Name"] or "")
+        except FileNotFoundError:  # the backport, which some packages bring, raises at a folder that an uninstall left half behind
+            continue
         if name in seen:
             continue
         seen.add(name)

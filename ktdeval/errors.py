@@ -57,15 +57,33 @@ class InvariantError(KtdevalError):
     """A ledger invariant is broken (cash, shares or value do not add up): a defect of the engine, never of the model."""
 
 
+class RunStop(KtdevalError):
+    """The run can't go on as it is: episodes stop before the call that raised it, and what is finished stays resumable."""
+
+    exit_code = 1
+
+
+class ProviderError(RunStop):
+    """A provider refuses every call like this one: key, model name, address, quota, parameter. Says which setting to mend."""
+
+    exit_code = 2
+
+
+class BudgetError(RunStop):
+    """The next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`; it was not made."""
+
+
 class ModelError(KtdevalError):
     """A model call failed. `kind` is one of a small set of words and is counted under that name.
 
     Args:
-        kind: `timeout`, `rate_limited`, `server`, `connection`, `authentication`, `bad_response` or another
-            identifier of `[a-z_]+` that an adapter documents.
+        kind: `timeout`, `rate_limited`, `overloaded`, `server`, `connection`, `bad_response`, `bad_request`, or another identifier
+            of `[a-z_]+` that an adapter documents.
         message: one line without secrets.
+        retry_after_s: seconds after which the provider wants to be asked again, where it said so.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.retry_after_s = retry_after_s

@@ -197,7 +197,8 @@ def counts(steps: Steps) -> dict[str, Counter[str]]:
     failures: Counter[str] = Counter()
     for step in steps:
         failures.update(step["failures"])
-    usage = ("input_tokens", "output_tokens", "tool_calls", "tool_calls_valid", "submissions")
+    tokens = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
+    usage = (*tokens, "tool_calls", "tool_calls_valid", "submissions")
     return {
         "decisions": Counter(step["provenance"] for step in steps),
         "failures": failures,
@@ -205,6 +206,14 @@ def counts(steps: Steps) -> dict[str, Counter[str]]:
         "rules": Counter(order["rule"] for order in orders if order["rule"]),
         "usage": Counter({name: sum(step[name] for step in steps) for name in usage}),
     }
+
+
+def bill(usage: Mapping[str, int], price: Mapping[str, Any]) -> float:
+    """US dollars of tokens by their price a million; those of a provider's cache cost what others do where it says nothing."""
+    read, written = usage["cache_read_tokens"], usage["cache_write_tokens"]
+    fresh = usage["input_tokens"] - read - written
+    rates = [price["input"] if price[name] is None else price[name] for name in ("cache_read", "cache_write")]
+    return (fresh * price["input"] + read * rates[0] + written * rates[1] + usage["output_tokens"] * price["output"]) / 1e6
 
 
 # ---- books

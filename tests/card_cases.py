@@ -7,7 +7,11 @@ from typing import Any
 
 from metric_cases import CODES, TASK, ledger, market, order, spec, step
 
+from ktdeval.calls.book import ANSWERED, CACHED, CallRecord
+from ktdeval.calls.prices import Price
+from ktdeval.calls.summary import summarise_calls
 from ktdeval.cards.build import CardInputs, build_card
+from ktdeval.harness.messages import Usage
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.trading.ledger import Ledger
@@ -56,3 +60,23 @@ def inputs(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int
 def card(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int | None = None, **changes: Any) -> dict[str, Any]:
     """A card over one window."""
     return build_card(inputs(seeds, failed, limit, **changes))
+
+
+CALLS = summarise_calls(
+    [
+        CallRecord("2026-01-02T03:04:05Z", spec().id, "a", "rate_limited", 1, 0.5),
+        CallRecord("2026-01-02T03:04:15Z", spec().id, "a", ANSWERED, 2, 2.0, Usage(10, 2), 1.5, served_by="gpt-4.1-2025-04-14"),
+        CallRecord("2026-01-02T03:04:25Z", spec().id, "b", "timeout", 1, 120.0, held_usd=0.25),
+        CallRecord("2026-01-02T03:04:35Z", spec().id, "c", CACHED, 1, 0.0, Usage(10, 2), served_by="gpt-4.1-2025-04-14"),
+        CallRecord("2026-01-02T03:00:00Z", "check", "d", ANSWERED, 1, 1.0, Usage(10, 2), 0.125),
+    ],
+    {spec().id},
+)
+
+
+def remote_card(**changes: Any) -> dict[str, Any]:
+    """A card of a model behind a provider, at 2 and 8 USD a million tokens."""
+    call = {"temperature": 0.7, "tool_protocol": "json_schema"}
+    made = spec(call=call)
+    price = Price(2.0, 8.0, cache_read=0.5, as_of="2026-01-02", source="a price list").to_json()
+    return card(**{"call": call, "specs": [made], "ledgers": [episode(made)], "price": price, "calls": CALLS} | changes)

@@ -21,6 +21,7 @@ from accept_figures import (
     Prices,
     annual_ratio,
     benchmark_of,
+    bill,
     bins,
     counts,
     drawdown,
@@ -156,9 +157,12 @@ def check_totals(card: dict[str, Any], found: list[Episode], prices: Prices) -> 
     assert card["coverage"] == {
         "episodes_planned": len(found),
         "episodes_finished": len(found),
+        "steps_planned": totals["decisions"].total(),
         "steps": totals["decisions"].total(),
         "steps_decided": decided,
     }
+    assert ("low coverage" in card["labels"]) == (decided < 0.95 * totals["decisions"].total())
+    assert card["cost"]["value"] == bill(totals["usage"], card["cost"]["price"])
     judged = [forecasts(episode, prices) for episode in found]
     pooled = pd.concat([table for table, _, _ in judged])
     check_calibration(card["calibration"], pooled, (sum(no_fill for _, no_fill, _ in judged), sum(last for *_, last in judged)))

@@ -73,3 +73,11 @@ def test_the_parts_of_a_step_add_up_to_the_whole(episode: str) -> None:
     whole, overhead = spent.pop("whole"), spent["harness overhead"]
     assert sum(spent.values()) == pytest.approx(whole, abs=0.005)
     assert sum(inside.values()) == pytest.approx(overhead, abs=0.005)
+
+
+def test_the_benchmark_of_calls_prints_ratios_to_the_bare_sdk(tmp_path: Path) -> None:
+    printed = run(
+        "bench_calls.py", "--calls", "8", "--concurrency", "4", "--repeats", "1", "--peer-calls", "4", "--skip-growth", cwd=tmp_path
+    )
+    for caller in ("bare SDK on threads", "ktdeval calls, durable", "ktdeval whole episodes, durable"):
+        assert re.search(rf"^  {caller}.* s +\d+\.\d\d x ideal", printed, re.MULTILINE)

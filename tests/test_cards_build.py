@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import random
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -15,9 +16,15 @@ from card_cases import PROVENANCE, card, episode, inputs
 from jsonschema import Draft202012Validator
 from metric_cases import TASK, ledger, market, nav_ledger, spec, step
 
+from ktdeval.calls.book import ANSWERED, CallRecord
+from ktdeval.calls.prices import Price
+from ktdeval.calls.summary import summarise_calls
 from ktdeval.cards.build import build_card
 from ktdeval.cards.check import load_schema, validate_card
+from ktdeval.cards.cost import cost
+from ktdeval.cards.ranking import decided_percent
 from ktdeval.errors import CardError, PluginError
+from ktdeval.harness.messages import Usage
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.runner.spec import Window
 from ktdeval.stats.metric import MetricValue
@@ -103,7 +110,9 @@ def test_a_card_without_a_finished_episode_has_no_figures_but_says_what_is_missi
     made = card((0, 1), {0, 1})
     assert made["metrics"]["sharpe"]["reason"] == "no finished episode"
     assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
-    assert made["coverage"] == {"episodes_planned": 2, "episodes_finished": 0, "steps": 0, "steps_decided": 0}
+    nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
+    assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
+    assert made["cost"]["per_episode"]["reason"] == "no finished episode"
 
 
 def test_counts_are_sums_over_episodes() -> None:
@@ -111,7 +120,16 @@ def test_counts_are_sums_over_episodes() -> None:
     assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
     assert made["failures"] == {"schema": 2}
     assert made["orders"] == {"submitted": 20, "filled": 10, "partially_filled": 0, "rejected": 10, "rules": {"price_limit": 10}}
-    assert made["usage"] == {"input_tokens": 100, "output_tokens": 20, "tool_calls": 40, "tool_calls_valid": 30, "submissions": 20}
+    assert made["usage"] == {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "reasoning_tokens": 0,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "tool_calls": 40,
+        "tool_calls_valid": 30,
+        "submissions": 20,
+    }
 
 
 def test_the_reference_buys_the_benchmark_at_the_close_before_the_window() -> None:
@@ -131,7 +149,7 @@ def test_the_reference_of_a_limited_card_covers_the_same_days_as_its_episodes() 
     ("made", "labels"),
     [
         (card(), ["synthetic", "mask not certified"]),
-        (card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "mask not certified"]),
+        (card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "low coverage", "mask not certified"]),
         (card(snapshot=market(synthetic=False)), ["mask not certified"]),
         (card(snapshot=market(synthetic=False, has_factor=False)), ["mask not certified", "no adjustment factor"]),
         (card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]), ["synthetic"]),
@@ -158,6 +176,118 @@ def test_a_plugin_metric_stands_beside_the_panel() -> None:
     made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
     assert made["metrics"]["custom"]["value"] == 0.25
     assert made["episodes"][0]["metrics"]["custom"]["detail"] == {"table": [1, 2]}
+
+
+# -- whether it may be ranked -------------------------------------------------------------------------------------------
+
+
+def decided(steps: int, of: int = 20) -> dict[str, Any]:
+    """A card over four episodes of five days, of whose steps the model decided the first few."""
+    specs = [spec(seed) for seed in range(of // 5)]
+    ledgers = []
+    for place, each in enumerate(specs):
+        own = range(5 * place, 5 * place + 5)
+        who = ["model" if number < steps else "error" for number in own]
+        ledgers.append(ledger([step(number, 1000, provenance=provenance) for number, provenance in enumerate(who)], 1000, each))
+    return card(range(of // 5), ledgers=ledgers)
+
+
+def test_a_card_is_rankable_from_95_percent_of_steps_decided_by_the_model() -> None:
+    assert decided(20)["rankable"] == {"value": True, "reasons": []}
+    assert decided(19)["rankable"] == {"value": True, "reasons": []}
+    short = decided(18)
+    assert short["rankable"] == {"value": False, "reasons": ["the model decided 90.0 % of 20 steps; 95 % are needed"]}
+    assert "low coverage" in short["labels"]
+    assert "low coverage" not in decided(19)["labels"]
+
+
+def test_a_share_just_below_the_limit_is_not_rounded_up_to_it() -> None:
+    assert decided(189, 200)["rankable"]["reasons"] == ["the model decided 94.5 % of 200 steps; 95 % are needed"]
+    assert decided_percent({"steps_decided": 9496, "steps_planned": 10_000}) == "94.9"
+
+
+def test_missing_episodes_count_as_steps_that_the_model_did_not_decide() -> None:
+    made = card((0, 1, 2), {1})
+    assert made["rankable"]["reasons"] == [
+        "1 of 3 episodes did not finish",
+        "the model decided 66.6 % of 15 steps; 95 % are needed",
+    ]
+
+
+def test_a_card_of_cut_episodes_is_not_rankable() -> None:
+    assert card(limit=3)["rankable"] == {"value": False, "reasons": ["every episode was cut after 3 steps"]}
+
+
+# -- what it cost -------------------------------------------------------------------------------------------------------
+
+PRICE = Price(2.0, 8.0, cache_read=0.5, as_of="2026-01-02", source="a price list").to_json()
+
+
+def paid_card(seeds: Sequence[int] = (0, 1), **changes: Any) -> dict[str, Any]:
+    """A card of a model with a provider; in each of five steps it reads 10 tokens and writes 2."""
+    call = {"temperature": 0.7, "tool_protocol": "native"}
+    specs = [spec(seed, call=call) for seed in seeds]
+    return card(seeds, **{"call": call, "specs": specs, "ledgers": [episode(each) for each in specs], "price": PRICE} | changes)
+
+
+def test_cost_is_usage_times_price() -> None:
+    made = paid_card()
+    assert made["cost"]["value"] == pytest.approx(2 * (50 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
+    assert (made["cost"]["currency"], made["cost"]["price"]) == ("USD", PRICE)
+    assert made["cost"]["per_episode"]["value"] == pytest.approx(180e-6, rel=1e-12)
+
+
+def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
+    of = paid_card((0,))
+    counts = {**of["episodes"][0]["usage"], "cache_read_tokens": 30, "cache_write_tokens": 10}
+    made = cost([{**of["episodes"][0], "usage": counts}], PRICE)
+    assert made["value"] == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
+
+
+def test_return_per_dollar_is_the_median_over_episodes() -> None:
+    made = paid_card((0, 1, 2))
+    gains = [value / 180e-6 for value in metric_values(made, "total_return")]
+    assert made["cost"]["return_per_usd"]["value"] == pytest.approx(sorted(gains)[1], rel=1e-12)
+    assert made["cost"]["return_per_usd"]["n"] == 3
+
+
+def test_return_per_dollar_says_why_there_is_none() -> None:
+    undefined = paid_card(metrics=[panel_metric("ece")])["cost"]["return_per_usd"]
+    assert (undefined["value"], undefined["reason"]) == (None, "metric total_return was not asked for")
+    free = card()["cost"]["return_per_usd"]
+    assert (free["value"], free["reason"]) == (None, "the episode cost nothing")
+
+
+def test_a_model_of_this_machine_costs_nothing() -> None:
+    made = card()["cost"]
+    assert (made["value"], made["price"]["source"]) == (0.0, "a model of this machine, which bills nothing")
+
+
+def test_the_cost_of_a_provider_whose_price_is_not_known_is_null_and_not_nothing() -> None:
+    made = paid_card(price=None)
+    assert made["cost"] == {
+        "value": None,
+        "reason": "no price of the model is known; give one with --price or --price-table",
+    }
+    validate_card(made)
+
+
+# -- what was asked of a provider ---------------------------------------------------------------------------------------
+
+
+def test_calls_stand_in_the_provenance_so_that_a_run_from_the_cache_gives_the_same_card() -> None:
+    calls = summarise_calls([CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(10, 2), 0.1)], {spec().id})
+    made, other = card(calls=calls), card()
+    assert (made["provenance"]["calls"], other["provenance"]["calls"]) == (calls, None)
+    assert made | {"provenance": 0} == other | {"provenance": 0}
+    validate_card(made)
+
+
+def test_drift_is_kept_as_it_was_found_or_null_with_a_reason() -> None:
+    found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+    assert card(drift=found)["drift"] == found
+    validate_card(card(drift=found))
+    assert card()["drift"] == {"value": None, "reason": "no fixed questions were asked"}
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------------

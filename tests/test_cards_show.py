@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from card_cases import card
+from card_cases import card, remote_card
 from metric_cases import ledger, market, spec, step
 from rich.console import Console
 
@@ -50,8 +50,47 @@ def test_the_benchmark_stands_beneath_the_model() -> None:
 
 def test_labels_come_before_any_figure() -> None:
     text = shown(seeds=(0, 1), failed={1}, limit=3)
-    assert text.splitlines()[1] == "[synthetic] [limited] [incomplete] [mask not certified]"
+    assert text.splitlines()[1] == "[synthetic] [limited] [incomplete] [low coverage] [mask not certified]"
     assert "the first 3 steps of each" in text
+
+
+def test_whether_a_card_may_be_ranked_stands_below_its_labels() -> None:
+    assert shown().splitlines()[2] == "rankable"
+    assert shown(seeds=(0, 1), failed={1}).splitlines()[2] == (
+        "not rankable: 1 of 2 episodes did not finish; the model decided 50.0 % of 10 steps; 95 % are needed"
+    )
+
+
+def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> None:
+    lines = {line[:18].strip(): line[18:].strip() for line in section(plain_text(make_report(remote_card())), "Activity")}
+    assert lines["tokens"] == "50 in, 10 out"
+    assert lines["cost"] == "0.00018 USD"
+    assert lines["price"] == "2 in, 8 out, 0.5 cache read USD a million tokens (as of"
+    assert lines["return per USD"].endswith(" %")
+    assert lines["requests"] == "3: 1 answered by the provider, 1 from the cache; 2 failed"
+    assert lines["latency"] == "median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in"
+    assert lines["paid"] == "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD"
+    assert lines["served by"] == "gpt-4.1-2025-04-14 (2)"
+
+
+def test_how_tools_were_offered_is_shown() -> None:
+    assert "temperature 0.7, tool_protocol json_schema" in plain_text(make_report(remote_card()))
+
+
+def test_a_cost_that_is_not_known_is_not_shown_as_nothing() -> None:
+    text = plain_text(make_report(remote_card(price=None)))
+    assert "not known: no price of the model is known" in text
+    assert "USD a million" not in text
+    assert "0.00 USD" in shown()
+
+
+def test_drift_is_shown_with_what_one_sitting_varies_by() -> None:
+    found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+    text = " ".join(plain_text(make_report(remote_card(drift=found))).split())
+    assert "0.250 between start and end over 6 questions, 0.125 within one sitting" in text
+    assert "the provider named another model at the end" in text
+    assert "no drift: no fixed questions were asked" in plain_text(make_report(remote_card()))
+    assert "drift" not in shown()  # of a model of this machine
 
 
 def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:

@@ -103,7 +103,7 @@ def test_built_in_plugins_keep_the_contract(module: str) -> None:
     check_plugin(module)
 
 
-@pytest.mark.parametrize("name", list(load_plugins().specs("models")))
+@pytest.mark.parametrize("name", [name for name in load_plugins().specs("models") if "/" in name])
 def test_built_in_models_keep_the_contract(name: str) -> None:
     check_model(load_plugins().make_model(name))
 

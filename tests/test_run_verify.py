@@ -152,7 +152,20 @@ def test_every_kind_of_number_of_a_card_is_compared_and_named_with_its_line(orig
     assert unfound == []
 
 
-CONTRADICTED = {"call", "coverage", "decisions", "episodes", "limit", "metrics", "orders", "seeds", "task", "usage", "windows"}
+CONTRADICTED = {
+    "call",
+    "cost",
+    "coverage",
+    "decisions",
+    "episodes",
+    "limit",
+    "metrics",
+    "orders",
+    "seeds",
+    "task",
+    "usage",
+    "windows",
+}
 """Parts of a card that other parts repeat or that ids are made of."""
 
 
@@ -258,6 +271,9 @@ STEP_COLUMNS: dict[str, Callable[[Any], Any]] = {
     "unmask_attempts": lambda old: old + 1,
     "input_tokens": lambda old: old - 1,
     "output_tokens": lambda old: old - 1,
+    "reasoning_tokens": lambda old: old + 1,
+    "cache_read_tokens": lambda old: old + 1,
+    "cache_write_tokens": lambda old: old + 1,
     "overall_reason": lambda old: f"{old}!",
     "cash_fen": lambda old: old + 1,
     "holdings_fen": lambda old: old - 1,

@@ -27,6 +27,7 @@ def step(number: int, **changes: object) -> dict[str, object]:
     record = {
         "step": number, "decided_on": "2024-03-29", "filled_on": "2024-04-01", "provenance": "model", "failures": {"bad_json": 2},
         "tool_calls": 3, "tool_calls_valid": 2, "submissions": 1, "unmask_attempts": 0, "input_tokens": 0, "output_tokens": 0,
+        "reasoning_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0,
         "overall_reason": "全部持有", "orders": [
             {"code": "600001.SH", "stock_id": None, "side": "BUY", "confidence": 0.1 + 0.2, "reason": "r", "target_weight": 0.05,
              "shares": None, "status": "filled", "rule": None, "message": "", "filled_shares": 100, "price_ticks": 123400,

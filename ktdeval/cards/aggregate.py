@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ktdeval.cards.episodes import PROVENANCES, STATUSES
+from ktdeval.cards.cost import cost
+from ktdeval.cards.episodes import PROVENANCES, STATUSES, USAGE_COUNTS
+from ktdeval.cards.medians import aggregate
+from ktdeval.cards.ranking import has_low_coverage, planned_steps, rankable
 from ktdeval.jsonio import JsonValue
 
 Entry = Mapping[str, JsonValue]
 
-DERIVED = ("attribution", "coverage", "decisions", "failures", "labels", "metrics", "orders", "usage")
+DERIVED = ("attribution", "cost", "coverage", "decisions", "failures", "labels", "metrics", "orders", "rankable", "usage")
 """The fields of a card that `derived_fields` gives."""
 
 _ATTRIBUTION_METRIC = "selection_alpha"
@@ -35,16 +37,17 @@ def derived_fields(card: Entry) -> dict[str, JsonValue]:
     coverage: dict[str, JsonValue] = {
         "episodes_planned": len(episodes) + len(card["missing_episodes"]),
         "episodes_finished": len(episodes),
+        "steps_planned": planned_steps(card),
         "steps": steps,
         "steps_decided": decisions["model"] + decisions["model_after_retry"],
     }
-    usage_fields = ("input_tokens", "output_tokens", "tool_calls", "tool_calls_valid", "submissions")
     return {
         "attribution": _attribution(episodes),
+        "cost": cost(episodes, card["cost"].get("price")),
         "coverage": coverage,
         "decisions": decisions,
         "failures": _sums(episode["failures"] for episode in episodes),
-        "labels": _labels(card),
+        "labels": _labels(card, coverage),
         "metrics": {
             name: {field: definition[field] for field in DEFINITION_FIELDS}
             | aggregate([episode["metrics"][name] for episode in episodes])
@@ -54,35 +57,9 @@ def derived_fields(card: Entry) -> dict[str, JsonValue]:
             **_sums((episode["orders"] for episode in episodes), ("submitted", *STATUSES)),
             "rules": _sums(episode["orders"]["rules"] for episode in episodes),
         },
-        "usage": _sums((episode["usage"] for episode in episodes), usage_fields),
+        "rankable": rankable(card, coverage),
+        "usage": _sums((episode["usage"] for episode in episodes), USAGE_COUNTS),
     }
-
-
-def aggregate(entries: Iterable[Entry]) -> dict[str, JsonValue]:
-    """Median of a metric over episodes, with an interval.
-
-    The interval is the interquartile range from two episodes on (linear between order statistics), and a single episode's own.
-    Episodes where the metric is undefined are left out and counted by reason; where it is undefined in all, the value is null.
-    """
-    values: list[float] = []
-    own: JsonValue = None
-    reasons: Counter[str] = Counter()
-    for entry in entries:
-        if entry["value"] is None:
-            reasons[entry["reason"]] += 1
-        else:
-            values.append(entry["value"])
-            own = entry.get("interval")
-    result: dict[str, JsonValue] = {"n": len(values), "undefined": dict(reasons)}
-    if not values:
-        return {**result, "value": None, "reason": "; ".join(sorted(reasons)) or "no finished episode"}
-    result["value"] = statistics.median(values) + 0.0
-    if len(values) > 1:
-        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        result["interval"] = {"kind": "interquartile", "low": low + 0.0, "high": high + 0.0}
-    elif own is not None:
-        result["interval"] = own
-    return result
 
 
 def _attribution(episodes: Sequence[Entry]) -> dict[str, JsonValue]:
@@ -130,12 +107,13 @@ def _sums(counts: Iterable[Entry], names: Sequence[str] = ()) -> dict[str, int]:
     return {name: totals[name] for name in (names or sorted(totals))}
 
 
-def _labels(card: Entry) -> list[str]:
+def _labels(card: Entry, coverage: Entry) -> list[str]:
     """What a reader must see before any figure."""
     conditions = {
         "synthetic": card["snapshot"]["synthetic"],
         "limited": card["limit"] is not None,
         "incomplete": bool(card["missing_episodes"]),
+        "low coverage": has_low_coverage(coverage),
         "mask not certified": card["task"]["mask"] != "bright" and card["certificate"]["value"] is None,
         "no adjustment factor": not card["snapshot"]["has_factor"],
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ktdeval.cards.aggregate import DEFINITION_FIELDS, derived_fields
+from ktdeval.cards.cost import FREE
 from ktdeval.cards.episodes import check_complete, episode_entry, reference_entry, window_days
 from ktdeval.cards.intervals import add_intervals
 from ktdeval.errors import CardError
@@ -22,6 +23,7 @@ SCHEMA_VERSION = 1
 """Version of `schema/result-card-v1.json` that `build_card` writes."""
 
 _NOT_COMPUTED = "not computed by this version"
+_NOT_ASKED = "no fixed questions were asked"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class CardInputs:
         missing_episodes: one mapping for each spec without a ledger: `{"id": spec.id, "error": one line}`.
         provenance: the only part that may differ between two equal runs: `created_at` (ISO 8601), `suite_version`,
             `source_revision` (text or None), `wall_time_s` (number or None) and `environment` (a JSON object).
+        price: `Price.to_json()` of the model's tokens; None where none is known, or none is due.
+        sent_as: `RemoteModel.settings()` of the model; None for a model of this machine.
+        drift: how far the model's answers moved during the run (`ktdeval.calls.canary.drift`), or null with a reason.
+        calls: what was asked of the provider (`ktdeval.calls.summary.summarise_calls`); None where nothing was. It goes to
+            `provenance.calls`, for a run that finds its answers in the cache makes other calls.
     """
 
     task: Mapping[str, JsonValue]
@@ -58,6 +65,10 @@ class CardInputs:
     artefacts: Mapping[str, str]
     missing_episodes: Sequence[Mapping[str, JsonValue]]
     provenance: Mapping[str, JsonValue]
+    price: Mapping[str, JsonValue] | None = None
+    sent_as: Mapping[str, JsonValue] | None = None
+    drift: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": _NOT_ASKED})
+    calls: Mapping[str, JsonValue] | None = None
 
 
 def build_card(inputs: CardInputs) -> dict[str, JsonValue]:
@@ -93,6 +104,7 @@ def build_card(inputs: CardInputs) -> dict[str, JsonValue]:
         "model": {"name": inputs.model["name"], "args": inputs.model["args"]},
         "agent": {"name": inputs.agent["name"], "args": inputs.agent["args"]},
         "call": inputs.call,
+        "sent_as": inputs.sent_as,
         "rules": inputs.rules,
         "snapshot": _snapshot_entry(inputs.snapshot),
         "windows": _windows(planned, inputs.snapshot),
@@ -104,12 +116,21 @@ def build_card(inputs: CardInputs) -> dict[str, JsonValue]:
         "calibration": calibration_table(pool(judged_orders(ledgers[spec.id], inputs.snapshot) for spec in finished)),
         "metrics": {metric.name: {field: getattr(metric, field) for field in DEFINITION_FIELDS} for metric in inputs.metrics},
         "certificate": {"value": None, "reason": _NOT_COMPUTED},
-        "cost": {"value": None, "reason": _NOT_COMPUTED},
+        "cost": _priced(inputs),
+        "drift": inputs.drift,
         "artefacts": inputs.artefacts,
-        "provenance": inputs.provenance,
+        "provenance": {**inputs.provenance, "calls": inputs.calls},
     }
     card |= derived_fields(card)
     return {name: _strict(name, value) for name, value in sorted(card.items())}
+
+
+def _priced(inputs: CardInputs) -> dict[str, JsonValue]:
+    """What the card's cost derives from besides its usage: the price, where there is one."""
+    price = inputs.price
+    if price is None and "tool_protocol" not in inputs.call:  # which is chosen for every model of a provider
+        price = FREE.to_json()
+    return {} if price is None else {"price": price}
 
 
 def _episode(inputs: CardInputs, spec: EpisodeSpec, ledger: Ledger) -> dict[str, JsonValue]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ktdeval.errors import CardError, PluginError
+from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.plugin_import import call_foreign
@@ -19,6 +20,8 @@ from ktdeval.trading.ledger import Ledger
 
 PROVENANCES = ("model", "model_after_retry", "fallback", "error")
 STATUSES = ("filled", "partially_filled", "rejected")
+USAGE_COUNTS = (*USAGE_FIELDS, "tool_calls", "tool_calls_valid", "submissions")
+"""What `usage` counts, of an episode and of a card."""
 
 
 def window_days(window: Window, snapshot: MarketSnapshot) -> DayArray:
@@ -58,10 +61,7 @@ def episode_entry(
         "decisions": _decisions(ledger),
         "failures": _failures(ledger),
         "orders": _orders(ledger),
-        "usage": {
-            name: sum(int(step[name]) for step in steps)
-            for name in ("input_tokens", "output_tokens", "tool_calls", "tool_calls_valid", "submissions")
-        },
+        "usage": {name: sum(int(step[name]) for step in steps) for name in USAGE_COUNTS},
         "metrics": {metric.name: metric_entry(metric, _compute(metric, ledger, snapshot, rules)) for metric in metrics},
     }
 

@@ -11,8 +11,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ktdeval.cards.aggregate import aggregate
 from ktdeval.cards.episodes import STATUSES
+from ktdeval.cards.medians import aggregate
+from ktdeval.cards.words import call_rows, cost_words, drift_words, price_words, ranking_words, token_words
 from ktdeval.jsonio import JsonValue
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 
@@ -43,6 +44,7 @@ class Report:
 
     title: str
     labels: tuple[str, ...]
+    ranking: str
     facts: Grid
     grids: tuple[Grid, ...]
     activity: Grid
@@ -81,6 +83,7 @@ def make_report(card: Card) -> Report:
     return Report(
         title=_clean(f"{task['name']} · {model['name']}"),
         labels=tuple(card["labels"]),
+        ranking=_clean(ranking_words(card)),
         facts=_facts(card),
         grids=(_panel(card), _windows(card)),
         activity=_activity(card),
@@ -96,12 +99,20 @@ def _facts(card: Card) -> Grid:
         ("task", f"{card['task']['name']}, version {card['task']['version']} ({card['task']['mask']}, {card['task']['mode']})"),
         ("model", _with_args(card["model"])),
         ("agent", _with_args(card["agent"])),
+        ("calls", ", ".join(f"{name} {value}" for name, value in sorted(card["call"].items()))),
+        *([("not sent", f"{', '.join(unsent)}: the provider does not take it")] if (unsent := _unsent(card)) else []),
         ("market", f"{snapshot['name']}, {snapshot['assets']} assets, id {snapshot['id'][:12]}"),
         ("windows", shown + (f", the first {_count(limit, 'step')} of each" if limit is not None else "")),
         ("seeds", ", ".join(map(str, card["seeds"]))),
         ("rules", card["rules"]),
     ]
     return _word_grid("", rows)
+
+
+def _unsent(card: Card) -> list[str]:
+    """Fields of `call` that the model was not sent."""
+    sent_as = card["sent_as"] or {}
+    return [_clean(str(name)) for field in ("not_sent", "omit") for name in sent_as.get(field) or ()]
 
 
 def _word_grid(title: str, rows: Iterable[tuple[str, str]]) -> Grid:
@@ -235,6 +246,8 @@ def _activity(card: Card) -> Grid:
     coverage, decisions, orders, usage = card["coverage"], card["decisions"], card["orders"], card["usage"]
     judged = card["calibration"]
     share = f" = {100 * coverage['steps_decided'] / coverage['steps']:.1f} %" if coverage["steps"] else ""
+    if coverage["steps"] < coverage["steps_planned"]:
+        share += f"; {_count(coverage['steps_planned'], 'step')} planned"
     rows = [
         ("episodes", f"{coverage['episodes_finished']:,} of {coverage['episodes_planned']:,} finished"),
         ("coverage", f"{coverage['steps_decided']:,} of {_count(coverage['steps'], 'step')} decided by the model{share}"),
@@ -244,9 +257,28 @@ def _activity(card: Card) -> Grid:
         ("calibration", f"{_count(judged['n'], 'order')} judged; left out: {_tally({name: judged[name] for name in _LEFT_OUT})}"),
         ("failures", _tally(card["failures"])),
         ("tool calls", f"{usage['tool_calls']:,}, {usage['tool_calls_valid']:,} valid"),
-        ("tokens", f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out"),
+        ("tokens", token_words(usage)),
+        *_cost_rows(card),
     ]
     return _word_grid("Activity", rows)
+
+
+def _cost_rows(card: Card) -> Iterable[tuple[str, str]]:
+    """What the tokens cost and bought, whether the model stayed the same, and what was asked of its provider."""
+    cost, drift, calls = card["cost"], card["drift"], card["provenance"]["calls"]
+    yield "cost", cost_words(cost)
+    if cost["value"]:
+        yield "price", price_words(cost["price"])
+        gain = cost["return_per_usd"]
+        median = " (median over episodes)" if gain["n"] > 1 else ""
+        yield (
+            "return per USD",
+            f"not defined: {gain['reason']}" if gain["value"] is None else f"{100 * gain['value']:+,.4g} %{median}",
+        )
+    if drift["value"] is not None:
+        yield "drift", drift_words(drift)
+    if calls is not None:
+        yield from call_rows(calls)
 
 
 def _tally(counts: Mapping[str, int]) -> str:
@@ -266,7 +298,9 @@ def _notes(card: Card) -> Iterable[str]:
             yield _clean(f"{name} is not defined{where}: {reason}")
     for episode in card["missing_episodes"]:
         yield _clean(f"missing: window {episode['window']}, seed {episode['seed']}: {episode['error']}")
-    for name in ("attribution", "certificate", "cost"):
+    # Of a model of this machine nobody asks whether its provider changed it.
+    asked = () if card["provenance"]["calls"] is None else ("drift",)
+    for name in ("attribution", "certificate", *asked):
         if card[name]["value"] is None:
             yield _clean(f"no {name}: {card[name]['reason']}")
 
@@ -290,6 +324,7 @@ def _lines(report: Report) -> Iterable[Text]:
     yield Text(report.title, style="bold")
     if report.labels:
         yield Text(" ").join(Text(f"[{label}]", style="black on yellow") for label in report.labels)
+    yield Text(report.ranking, style="green" if report.ranking == "rankable" else "bold red")
     for grid in (report.facts, *report.grids, report.activity):
         if grid.rows:
             yield Text(f"\n{grid.title}" if grid.title else "", style="bold")

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import click
@@ -32,6 +33,8 @@ COMMANDS = {
     "run": LazyCommand("ktdeval.cli.run", "run", "Evaluate a model on tasks; the command that runs when none is named."),
     "score": LazyCommand("ktdeval.cli.run", "score", "Recompute metrics and cards from a run's records, without any model."),
     "card": LazyCommand("ktdeval.cli.card", "card", "Show, validate or verify a result card."),
+    "plan": LazyCommand("ktdeval.cli.plan", "plan", "Print what a run would ask, cost and take, without asking any model."),
+    "cache": LazyCommand("ktdeval.cli.cache", "cache", "List, prune or verify the replies that models were paid for."),
     "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
     "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
     "models": LazyCommand("ktdeval.cli.listing", "models", "List models; `models show NAME` explains one's parameters."),
@@ -147,6 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Every expected failure is one line on stderr.
     """
+    sys.excepthook = _show_defect
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
     # click's own way to the width imports shutil, with all compression formats, for this.
@@ -165,6 +169,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone (`| head`); pointing stdout elsewhere keeps Python from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _show_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a defect as Python would, less the secrets that a message in it may hold."""
+    import traceback
+
+    from ktdeval.runner.redaction import redact_secrets
+
+    sys.stderr.write(redact_secrets("".join(traceback.format_exception(kind, error, trace)), os.environ))
 
 
 def _fail(message: str, exit_code: int) -> int:

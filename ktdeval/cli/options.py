@@ -15,7 +15,15 @@ from ktdeval.registry import Plugins, load_plugins
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_METAVARS = {"out": "DIR", "limit": "STEPS", "int": "N", "float": "X"}
+_METAVARS = {
+    "out": "DIR",
+    "limit": "STEPS",
+    "base_url": "URL",
+    "price_table": "FILE",
+    "cache": "shared|run|FILE",
+    "max_cost": "USD",
+}
+_METAVARS |= {"int": "N", "float": "X"}
 
 
 def warn(message: str) -> None:
@@ -81,15 +89,21 @@ def _option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True)
         kwargs |= {"multiple": True, "callback": _list_callback, "metavar": f"{field.name.removesuffix('s').upper()},…"}
     elif get_origin(hint) is Mapping:
         kwargs |= {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
-    elif get_origin(hint) is Literal:
+    elif choices := _choices(hint):
         # Not click.Choice: the config's own message suggests near words, and is the same for a YAML file.
-        kwargs |= {"type": str, "metavar": f"[{'|'.join(get_args(hint))}]"}
+        kwargs |= {"type": str, "metavar": f"[{'|'.join(choices)}]"}
     elif hint is bool:
         kwargs |= {"is_flag": True, "flag_value": True}
     else:
         scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
         kwargs |= {"type": scalar, "metavar": _METAVARS.get(field.name) or _METAVARS.get(scalar.__name__, field.name.upper())}
     return click.Option([flag, field.name], **kwargs)
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """The words of a `Literal`, or of one that may also be None."""
+    words = next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None)
+    return get_args(words)
 
 
 def _help(field: dataclasses.Field[Any]) -> str:

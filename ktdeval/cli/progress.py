@@ -13,12 +13,14 @@ from rich.table import Column
 from rich.text import Text
 
 from ktdeval.hookspecs import hookimpl
-from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
+from ktdeval.runner.events import CallDelayed, EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
 from ktdeval.runner.spec import EpisodeSpec
 
 _PLAIN_REPORTS = 10  # lines an episode where there is no terminal to redraw
 _ROOMY = 100  # columns from which a bar may be longer
 _MILLION = 1_000_000
+_LONG_WAIT_S = 60.0  # from which a wait is worth a line that stays
+_PLAIN_WAIT_S = 10.0  # the same where there is no bar to name shorter ones on
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class ProgressObserver:
                 self._start(event)
             elif isinstance(event, StepFinished):
                 self._step(event)
+            elif isinstance(event, CallDelayed):
+                self._delay(event)
             elif isinstance(event, EpisodeFinished):
                 self._finish(event)
             else:
@@ -122,6 +126,15 @@ class ProgressObserver:
         if not self._live and (tally.done % stride == 0 or tally.done == tally.total):
             self._say(f"{_title(event.spec)}: {tally.done}/{tally.total} {tally.text()}")
 
+    def _delay(self, event: CallDelayed) -> None:
+        """Name a wait and its cause: on the bar at once, as a line of its own only when it is a long one."""
+        why = event.kind.replace("_", " ")
+        text = f"waiting {_duration(event.wait_s)}: {why}, attempt {event.attempt} of {event.attempts}"
+        if event.spec.id in self._bars:
+            self._progress.update(self._bars[event.spec.id], status=text)
+        if event.wait_s >= (_LONG_WAIT_S if self._live else _PLAIN_WAIT_S):
+            self._say(f"{_title(event.spec)}: {text}")
+
     def _finish(self, event: EpisodeFinished) -> None:
         self._drop_bar(event.spec)
         tally = self._tallies.pop(event.spec.id, None)
@@ -141,6 +154,12 @@ class ProgressObserver:
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    """Such as `12 s` or `3 min 20 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.0f} s"
 
 
 def _title(spec: EpisodeSpec) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -18,15 +18,22 @@ from ktdeval.config import RunConfig
 from ktdeval.errors import EpisodeFailure, StoreError
 
 if TYPE_CHECKING:
+    from ktdeval.calls.stop import StopSignal
     from ktdeval.runner.run import RunResult
 
 
 @contextlib.contextmanager
-def _stopping_between_steps(stop: threading.Event) -> Iterator[None]:
-    """On Ctrl-C or a termination signal, tell episodes on other threads to stop, then interrupt this one."""
+def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
+    """On Ctrl-C or a termination signal, tell episodes on other threads to stop, then interrupt this one.
+
+    Calls to a model that are under way are waited for, because they are paid for; a second signal does not wait.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+        if stop.is_set():
+            sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")  # the cursor, which a live bar hides
+            os._exit(130)
+        stop.interrupt()
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -43,23 +50,32 @@ def run(config: RunConfig) -> None:
     """Evaluate a model on tasks. The same command again resumes; after a finish it runs nothing twice."""
     from rich.console import Console
 
+    from ktdeval.calls.stop import StopSignal
     from ktdeval.cli.progress import ProgressObserver
     from ktdeval.runner.run import execute_run, prepare_run
 
+    if config.dry_run:
+        from ktdeval.cli.plan import print_plan
+
+        print_plan(config)
+        return
     plugins = open_plugins(config.plugin)
     console = Console(file=sys.stderr, quiet=config.quiet)
-    with console.status("opening the market (the embedded one is generated at first use) …"):
-        prepared = prepare_run(config, plugins)
-    stop = threading.Event()
-    try:
-        with ProgressObserver(console, len(prepared.plan.specs)) as progress, _stopping_between_steps(stop):
-            plugins.register_observer(progress)
-            result = execute_run(prepared, stop)
-    except KeyboardInterrupt as interrupt:
-        click.echo(f"stopped; finished steps are kept in {prepared.folder.path}: run the same command again to resume", err=True)
-        raise click.Abort from interrupt  # as click does, less its empty line
-    finally:
-        prepared.folder.release()
+    stop = StopSignal()
+    with _stopping_between_steps(stop):
+        with console.status("opening the market (the embedded one is generated at first use) …"):
+            prepared = prepare_run(config, plugins, stop)
+        try:
+            with ProgressObserver(console, len(prepared.plan.specs)) as progress:
+                plugins.register_observer(progress)
+                result = execute_run(prepared)
+        except KeyboardInterrupt as interrupt:
+            click.echo(
+                f"stopped; finished steps are kept in {prepared.folder.path}: run the same command again to resume", err=True
+            )
+            raise click.Abort from interrupt  # as click does, less its empty line
+        finally:
+            prepared.close()
     _report(result)
 
 
@@ -69,6 +85,11 @@ def _report(result: RunResult) -> None:
     if result.cards:
         click.echo(f"verify  ktdeval card verify {result.cards[0] if len(result.cards) == 1 else result.folder}")
         click.echo(f"score   ktdeval score {result.folder}")
+    if result.stopped is not None and result.failed:
+        kept = (
+            f"{len(result.failed)} of {result.episodes} episodes are not finished, their steps so far are kept in {result.folder}"
+        )
+        raise type(result.stopped)(f"{result.stopped} ({kept})")
     if result.failed:
         first, count = result.failed[0], len(result.failed)
         where = f"{first.spec.task} {first.spec.window.name} seed {first.spec.seed}"

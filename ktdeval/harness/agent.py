@@ -134,6 +134,5 @@ class StepCounts:
             "tool_calls_valid": self.tool_calls_valid,
             "submissions": self.submissions,
             "unmask_attempts": self.unmask_attempts,
-            "input_tokens": self.usage.input_tokens,
-            "output_tokens": self.usage.output_tokens,
+            **self.usage.to_json(),
         }

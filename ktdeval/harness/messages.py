@@ -10,6 +10,9 @@ from ktdeval.jsonio import JsonValue
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_calls", "length", "refusal", "content_filter"]
+ToolProtocol = Literal["native", "json_schema", "text"]
+"""How tools reach a model: the provider's own tool calling, a reply that must follow a JSON Schema, or plain text."""
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,44 +57,88 @@ class CallParams:
     """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I).
 
     `seed` is derived per call by the harness, so that a keyless model may use chance and still be a pure function of its request.
+
+    Attributes:
+        temperature: sampling temperature.
+        max_output_tokens: most tokens of a reply, reasoning included where the provider counts it so.
+        timeout_s: longest time from sending a request to its last byte.
+        seed: for providers that take one.
+        reasoning_effort: how hard a reasoning model should think; None leaves it to the provider.
+        reasoning_tokens: most tokens of reasoning, for providers that take such a budget; None leaves it to the provider.
+        tool_protocol: how tools are offered to the model.
     """
 
     temperature: float = 0.7
-    max_tokens: int = 4096
+    max_output_tokens: int = 4096
     timeout_s: float = 120.0
     seed: int = 0
+    reasoning_effort: ReasoningEffort | None = None
+    reasoning_tokens: int | None = None
+    tool_protocol: ToolProtocol = "native"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply. `tool_choice` None lets the model choose; a name forces that tool."""
+    """Everything that can change a reply.
+
+    Attributes:
+        messages: the conversation.
+        tools: tools on offer.
+        tool_choice: None lets the model choose; a name forces that tool.
+        params: sampling and transport.
+        response_schema: a JSON Schema (an object) that the reply's content must follow; None where it is free.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: str | None = None
     params: CallParams = CallParams()
+    response_schema: Mapping[str, JsonValue] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or more calls, as the provider counted them; keyless models count none."""
+    """Tokens of one or more calls, as the provider counted them; keyless models count none.
+
+    Attributes:
+        input_tokens: all of the prompt, tokens read from and written to a provider's prompt cache included.
+        output_tokens: all of the reply, reasoning included.
+        reasoning_tokens: of the output, tokens of reasoning.
+        cache_read_tokens: of the input, tokens read from the provider's prompt cache.
+        cache_write_tokens: of the input, tokens written to it.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All five counts by name."""
+        return {name: getattr(self, name) for name in USAGE_FIELDS}
+
+
+USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
+"""The counts of `Usage`, in its order; step records and cards have them under the same names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a decision."""
+    """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a decision.
+
+    `served_by` is what the provider says it answered with: a dated model name, and its fingerprint where there is one.
+    """
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: FinishReason = "stop"
     usage: Usage = field(default_factory=Usage)
     reasoning: str = ""
+    served_by: str = ""
 
     def to_json(self) -> JsonValue:
         """A JSON object without empty fields."""
@@ -101,7 +148,9 @@ class Reply:
         if self.reasoning:
             value["reasoning"] = self.reasoning
         if self.usage != Usage():
-            value["usage"] = {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
+            value["usage"] = self.usage.to_json()
+        if self.served_by:
+            value["served_by"] = self.served_by
         return value
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.errors import KtdevalError, ModelError
+from ktdeval.calls.stop import StopSignal
+from ktdeval.errors import KtdevalError, ModelError, RunStop
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Agent, Decision, Observation
 from ktdeval.harness.desk import DeskParts, StepDesk
@@ -23,7 +22,6 @@ from ktdeval.runner.backend import EpisodeOutcome
 from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
 from ktdeval.runner.ledger_file import is_step_record
 from ktdeval.runner.records import account_after, step_record
-from ktdeval.runner.redaction import redact_secrets
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.runner.store import RunFolder
 from ktdeval.runner.task import Scene, Task
@@ -48,12 +46,21 @@ class EpisodeParts:
 
 @dataclass(frozen=True)
 class EpisodeContext:
-    """What an episode runs in. `stop` is looked at between steps."""
+    """What an episode runs in.
+
+    Attributes:
+        parts: what it runs with.
+        folder: where its records go.
+        emit: told of what happens.
+        stop: looked at between steps; set when an episode finds that none can go on.
+        redact: takes secrets out of a message.
+    """
 
     parts: EpisodeParts
     folder: RunFolder
     emit: Callable[[Event], None]
-    stop: threading.Event
+    stop: StopSignal
+    redact: Callable[[str], str]
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
@@ -62,18 +69,21 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
     This is the boundary at which a defect of a plugin becomes a failed episode: the others go on, what was recorded stays.
 
     Raises:
-        KeyboardInterrupt: `stop` was set; everything finished is on disk.
+        KeyboardInterrupt: the user interrupted the run; everything finished is on disk.
     """
     try:
         _run_to_end(spec, context)
+    except RunStop as error:
+        context.stop.stop(error)
+        problem = str(error)
     except KtdevalError as error:
-        problem = redact_secrets(str(error), os.environ)
+        problem = str(error)
     except Exception as error:  # noqa: BLE001 - the one place: a stranger's agent, model or task may raise anything
-        problem = redact_secrets(f"{_place(error)}: {type(error).__name__}: {error}", os.environ)
+        problem = f"{_place(error)}: {type(error).__name__}: {error}"
     else:
         context.emit(EpisodeFinished(spec, already_done=False))
         return EpisodeOutcome(spec)
-    problem = " ".join(problem.split())
+    problem = " ".join(context.redact(problem).split())
     context.emit(EpisodeFailed(spec, problem))
     return EpisodeOutcome(spec, problem)
 
@@ -94,8 +104,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
         recorded = tuple(_step_event(spec, total, entry["step"]) for entry in journal.recovered)
         context.emit(EpisodeStarted(spec, total, len(recorded), recorded))
         for step in range(len(journal.recovered), total):
-            if context.stop.is_set():
-                raise KeyboardInterrupt
+            context.stop.check()
             began = time.perf_counter()
             record, transcript = episode.run_step(step)
             entry = {"step": record, "transcript": transcript, "memory": episode.memory}

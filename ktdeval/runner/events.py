@@ -33,6 +33,25 @@ class StepFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class CallDelayed:
+    """An episode waits before it asks its model again, or before it asks at all.
+
+    Attributes:
+        spec: the episode.
+        kind: why: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while others' calls are settled.
+        wait_s: seconds from now.
+        attempt: attempts made so far.
+        attempts: most attempts that are made.
+    """
+
+    spec: EpisodeSpec
+    kind: str
+    wait_s: float
+    attempt: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeFinished:
     """An episode's ledger is complete. `already_done` says that it was so before this run."""
 
@@ -48,4 +67,4 @@ class EpisodeFailed:
     error: str
 
 
-Event = EpisodeStarted | StepFinished | EpisodeFinished | EpisodeFailed
+Event = EpisodeStarted | StepFinished | CallDelayed | EpisodeFinished | EpisodeFailed

@@ -49,9 +49,11 @@ SCHEMA = pa.schema(
         _required("provenance", pa.string()), _required("failures", pa.map_(pa.string(), _required("value", pa.int64()))),
         _required("tool_calls", pa.int64()), _required("tool_calls_valid", pa.int64()), _required("submissions", pa.int64()),
         _required("unmask_attempts", pa.int64()), _required("input_tokens", pa.int64()), _required("output_tokens", pa.int64()),
-        _required("overall_reason", pa.string()), _list_of("orders", _ORDER), _list_of("corporate_actions", _CORPORATE_ACTION),
-        _list_of("positions", _POSITION), _required("cash_fen", pa.int64()), _required("holdings_fen", pa.int64()),
-        _required("nav_fen", pa.int64()), _required("open_nav_fen", pa.int64()),
+        _required("reasoning_tokens", pa.int64()), _required("cache_read_tokens", pa.int64()),
+        _required("cache_write_tokens", pa.int64()), _required("overall_reason", pa.string()), _list_of("orders", _ORDER),
+        _list_of("corporate_actions", _CORPORATE_ACTION), _list_of("positions", _POSITION),
+        _required("cash_fen", pa.int64()), _required("holdings_fen", pa.int64()), _required("nav_fen", pa.int64()),
+        _required("open_nav_fen", pa.int64()),
     ]
 )  # fmt: skip
 _SPEC_KEY, _CASH_KEY = b"ktdeval.spec", b"ktdeval.initial_cash_fen"

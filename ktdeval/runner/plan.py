@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ktdeval.config import RunConfig
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import content_hash
+from ktdeval.harness.messages import ToolProtocol
+from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
@@ -51,14 +52,24 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     return tasks
 
 
-def make_plan(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot) -> Plan:
+def make_plan(
+    config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot, protocol: ToolProtocol | None
+) -> Plan:
     """All tasks × windows × seeds of a config.
+
+    Args:
+        config: what was asked for.
+        plugins: where tools are found.
+        tasks: from `choose_tasks`.
+        snapshot: the market.
+        protocol: how a remote model is offered tools; None for a model of this machine, which takes them as they are.
 
     Raises:
         UsageError: an unknown window.
         DataError: a window that lies outside the snapshot.
     """
     specs = []
+    call = call_parameters(config, protocol)
     for task in tasks.values():
         task_hash = content_hash(describe_task(task, plugins.tools(task.tools)))
         for window in choose_windows(task, config.windows):
@@ -76,13 +87,24 @@ def make_plan(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], sn
                     model_args=dict(config.model_args),
                     agent=config.agent,
                     agent_args=dict(config.agent_args),
-                    call={"temperature": config.temperature, "max_tokens": config.max_tokens, "timeout_s": config.timeout_s},
+                    call=call,
                     seed=seed,
                     limit=config.limit,
                 )
                 for seed in range(config.seed, config.seed + config.seeds)
             ]
     return Plan(tasks, tuple(specs))
+
+
+def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
+    """The fields of `CallParams` that a spec holds: those that can change a reply, less those that are left to the provider."""
+    call: dict[str, JsonValue] = {
+        "temperature": config.temperature,
+        "max_output_tokens": config.max_output_tokens,
+        "timeout_s": config.timeout_s,
+    }
+    optional = {"reasoning_effort": config.reasoning_effort, "reasoning_tokens": config.reasoning_tokens, "tool_protocol": protocol}
+    return call | {name: value for name, value in optional.items() if value is not None}
 
 
 def choose_windows(task: Task, wanted: Sequence[str]) -> tuple[Window, ...]:

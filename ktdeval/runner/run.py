@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ktdeval.calls.prices import Price
+from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
-from ktdeval.harness.messages import Model
+from ktdeval.errors import RunStop, UsageError
+from ktdeval.harness.provider import RemoteModel, as_remote
 from ktdeval.jsonio import content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
 from ktdeval.runner.backend import EpisodeOutcome
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.episode import EpisodeContext, EpisodeParts, run_episode
@@ -20,7 +25,7 @@ from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.score import write_cards
 from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import RunFolder, RunManifest
+from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
 from ktdeval.trading.tape import Tape
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
@@ -34,68 +39,115 @@ class RunResult:
         folder: the run folder.
         cards: the cards written, one a task that has at least one complete episode.
         failed: the episodes without a complete ledger.
+        episodes: how many were planned.
+        stopped: why the run ended before its time, such as a spent budget; None where it did not.
     """
 
     folder: Path
     cards: tuple[Path, ...]
     failed: tuple[EpisodeOutcome, ...]
+    episodes: int
+    stopped: RunStop | None = None
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A planned run with an open, locked folder."""
+    """A planned run with an open, locked folder and a way to its model; `close` it."""
 
     config: RunConfig
     plugins: Plugins
     snapshot: MarketSnapshot
     plan: Plan
     folder: RunFolder
+    access: ModelAccess
+    stop: StopSignal
+
+    def close(self) -> None:
+        """Write down what is still to be written, and let other processes run this folder."""
+        try:
+            self.access.close()
+        finally:
+            self.folder.release()
 
 
-def prepare_run(config: RunConfig, plugins: Plugins) -> PreparedRun:
-    """Check everything that can be checked before the first model call, and open the run folder.
+def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
+    """Check everything that can be checked before the first step, and open the run folder.
+
+    Args:
+        config: what was asked for.
+        plugins: the loaded plugins.
+        stop: ends the run, its preparation included.
 
     Raises:
         KtdevalError: anything in the config that can't work, in one line.
     """
+    config = with_base_url(config, plugins)
     tasks = choose_tasks(config, plugins)
+    model = plugins.make_model(config.model, config.model_args)
+    remote = as_remote(model)
+    price = run_price(config, remote)
+    if remote is not None:
+        remote.connect()
+    if config.max_hours is not None:
+        stop.limit_hours(config.max_hours)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
-    plan = make_plan(config, plugins, tasks, snapshot)
-    manifest = RunManifest(
+    plan = make_plan(config, plugins, tasks, snapshot, None)
+    claim = FolderClaim(run_path(config, plan))
+    access = None
+    try:
+        access = ModelAccess(model) if remote is None else RemoteAccess(remote, config, price, claim.path, stop)
+        if access.protocol is not None:
+            plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
+        folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote), claim)
+    except BaseException:
+        if access is not None:
+            access.close()
+        claim.release()
+        raise
+    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def _manifest(
+    config: RunConfig, snapshot: MarketSnapshot, plan: Plan, price: Price | None, remote: RemoteModel | None
+) -> RunManifest:
+    return RunManifest(
         data={"data": _portable(config.data), "data_args": dict(config.data_args)},
         snapshot=snapshot.id,
         metrics=config.metrics,
         rules=config.rules,
         specs=plan.specs,
+        price=None if price is None else price.to_json(),
+        sent_as=None if remote is None else remote.settings(),
     )
-    folder = RunFolder.create(Path(config.out) if config.out else default_folder(plan), manifest)
-    return PreparedRun(config, plugins, snapshot, plan, folder)
 
 
-def execute_run(run: PreparedRun, stop: threading.Event) -> RunResult:
+def execute_run(run: PreparedRun) -> RunResult:
     """Run the episodes that are not complete yet, then write the cards.
 
-    Args:
-        run: from `prepare_run`.
-        stop: when set, episodes under way stop after the step they are in.
+    Raises:
+        KeyboardInterrupt: the user interrupted it; finished steps are kept.
+        ProviderError: no call to the model can succeed, and nothing was run.
     """
-    execute = _executor(run, stop)
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
         run.plugins.emit(EpisodeFinished(spec, already_done=True))
     work = [spec for spec in run.plan.specs if spec not in finished]
+    if work:
+        run.access.begin()
     runner = run.plugins.make_runner(run.config.runner)
-    outcomes = runner.run(work, execute, run.config.concurrency)
+    outcomes = runner.run(work, _executor(run), run.config.concurrency)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
+    if not failed:
+        run.access.finish()
     errors = {outcome.spec.id: outcome.error or "" for outcome in failed}
     tasks = [task for task in run.plan.tasks.values() if any(map(run.folder.is_complete, run.plan.specs_of(task.name)))]
+    run.access.flush()
     cards = write_cards(run.folder, tasks, run.snapshot, run.plugins, errors)
-    return RunResult(run.folder.path, tuple(cards), failed)
+    return RunResult(run.folder.path, tuple(cards), failed, len(run.plan.specs), run.stop.reason)
 
 
-def _executor(run: PreparedRun, stop: threading.Event) -> Callable[[EpisodeSpec], EpisodeOutcome]:
+def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
     """What a backend calls for each spec; everything that episodes share is made once, here."""
-    model: Model = run.plugins.make_model(run.config.model, run.config.model_args)
     tapes = {config: Tape.from_snapshot(run.snapshot, config) for config in {task.trading for task in run.plan.tasks.values()}}
     tools = {name: run.plugins.tools(task.tools) for name, task in run.plan.tasks.items()}
     emit_lock = threading.Lock()
@@ -107,11 +159,32 @@ def _executor(run: PreparedRun, stop: threading.Event) -> Callable[[EpisodeSpec]
     def execute(spec: EpisodeSpec) -> EpisodeOutcome:
         task = run.plan.tasks[spec.task]
         agent = run.plugins.make_agent(spec.agent, spec.agent_args)
-        tape = tapes[task.trading]
-        parts = EpisodeParts(task, tools[task.name], run.snapshot, tape, model, agent)
-        return run_episode(spec, EpisodeContext(parts, run.folder, emit, stop))
+        model = run.access.for_episode(spec, emit)
+        parts = EpisodeParts(task, tools[task.name], run.snapshot, tapes[task.trading], model, agent)
+        return run_episode(spec, EpisodeContext(parts, run.folder, emit, run.stop, run.access.redact))
 
     return execute
+
+
+def with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """The config with `--base-url` among the parameters of its model.
+
+    Raises:
+        UsageError: the model has no address, or two are given.
+    """
+    if config.base_url is None:
+        return config
+    spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
+    if spec.params is None or "base_url" not in {field.name for field in dataclasses.fields(spec.params)}:
+        raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
+    if config.model_args.get("base_url", config.base_url) != config.base_url:
+        raise UsageError("--base-url and --model-args base_url=… name two addresses; give one of them")
+    return replace(config, model_args={**config.model_args, "base_url": config.base_url})
+
+
+def run_path(config: RunConfig, plan: Plan) -> Path:
+    """The folder of a run: `--out`, or one named after what can change its outcome."""
+    return Path(config.out) if config.out else default_folder(plan)
 
 
 def default_folder(plan: Plan) -> Path:

@@ -7,16 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ktdeval.calls.book import read_calls
+from ktdeval.calls.canary import drift
+from ktdeval.calls.summary import summarise_calls
 from ktdeval.cards.build import CardInputs, build_card
 from ktdeval.cards.check import validate_card
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.runner.canary_file import load_canary
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.environment import describe_environment
 from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.store import CALLS, RunFolder
 from ktdeval.runner.task import Task, describe_task
 from ktdeval.stats.metric import RuleSet
 
@@ -64,6 +68,10 @@ def make_card(
             artefacts=folder.artefacts(complete),
             missing_episodes=[_missing(spec, errors) for spec in specs if spec not in complete],
             provenance=describe_environment(sum(folder.wall_s(spec) for spec in complete)),
+            price=manifest.price,
+            sent_as=manifest.sent_as,
+            drift=drift(load_canary(folder.path)),
+            calls=summarise_calls(read_calls(folder.path / CALLS), {spec.id for spec in specs}),
         )
     )
     validate_card(card, str(folder.card_path(task.name)))

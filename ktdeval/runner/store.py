@@ -1,6 +1,9 @@
 """The run folder: where a plan, its records and its cards live, so that `run` and `score` meet only in files.
 
-RUN/manifest.json                            the plan: config, snapshot, episode specs
+RUN/manifest.json                            the plan: config, snapshot, price, episode specs
+RUN/calls.jsonl                              of a model behind a network: one line an attempt, with what it cost
+RUN/replies.sqlite                           its replies, where they are not kept in the cache shared by all runs
+RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
 RUN/episodes/<id>/ledger.parquet             when it is complete
 RUN/episodes/<id>/transcript.jsonl.zst
@@ -27,12 +30,14 @@ from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 LEDGER, TRANSCRIPT = "ledger.parquet", "transcript.jsonl.zst"
 """Files of a finished episode, in its folder."""
+MANIFEST = "manifest.json"
+CALLS, REPLIES, CANARY = "calls.jsonl", "replies.sqlite", "canary.json"
+"""Files of a run whose model is behind a network."""
 
 _ANEW = "restore it, or delete the episode's folder to run it anew"
-_MANIFEST = "manifest.json"
 _LOCK = ".lock"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 _MAX_TRANSCRIPT_BYTES = 1 << 32
@@ -53,6 +58,8 @@ class RunManifest:
         metrics: names of metrics beyond those of the tasks.
         rules: rule set of the metrics.
         specs: the plan, in order.
+        price: what the model's tokens cost (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due.
+        sent_as: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine.
     """
 
     data: Mapping[str, JsonValue]
@@ -60,6 +67,8 @@ class RunManifest:
     metrics: tuple[str, ...]
     rules: str
     specs: tuple[EpisodeSpec, ...]
+    price: Mapping[str, JsonValue] | None = None
+    sent_as: Mapping[str, JsonValue] | None = None
 
     def to_json(self) -> JsonValue:
         """The manifest as written."""
@@ -69,6 +78,8 @@ class RunManifest:
             "snapshot": self.snapshot,
             "metrics": list(self.metrics),
             "rules": self.rules,
+            "price": None if self.price is None else dict(self.price),
+            "sent_as": None if self.sent_as is None else dict(self.sent_as),
             "episodes": [{"id": spec.id, **spec.to_json()} for spec in self.specs],
         }
 
@@ -79,25 +90,24 @@ class RunFolder:
     def __init__(self, path: Path, manifest: RunManifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._lock: int | None = None
+        self._claim: FolderClaim | None = None
 
     # -- opening -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path, manifest: RunManifest) -> RunFolder:
+    def create(cls, path: Path, manifest: RunManifest, claim: FolderClaim | None = None) -> RunFolder:
         """Make the folder of a new run, or open that of the same run to resume it; held by one process at a time.
+
+        Args:
+            path: the folder.
+            manifest: the run.
+            claim: the hold on the folder where it is already had; released with the folder, or when this fails.
 
         Raises:
             StoreError: the folder can't be made, belongs to another run, or another process is running it.
         """
         folder = cls(path, manifest)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            if not (path / _MANIFEST).exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
-                raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
-            folder._acquire()
-        except OSError as error:
-            raise StoreError(f"{path}: can't make the run folder: {error.strerror or error}; choose another --out") from error
+        folder._claim = claim or FolderClaim(path)
         try:
             folder._begin()
         except OSError as error:
@@ -110,7 +120,7 @@ class RunFolder:
 
     def _begin(self) -> None:
         """Lay down the plan, or check that it is the one that is there; then clear what a killed process left."""
-        recorded = RunFolder.load(self.path).manifest if (self.path / _MANIFEST).exists() else self.manifest
+        recorded = RunFolder.load(self.path).manifest if (self.path / MANIFEST).exists() else self.manifest
         if difference := _manifest_difference(recorded, self.manifest):
             raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
         self.save_manifest(self.manifest)
@@ -121,7 +131,7 @@ class RunFolder:
                 stray.unlink()
             if self.is_complete(spec):
                 self._drop_journal(spec)
-        for stray in self.path.glob(f".{_MANIFEST}.*"):
+        for stray in self.path.glob(f".{MANIFEST}.*"):
             stray.unlink()
 
     @classmethod
@@ -131,7 +141,7 @@ class RunFolder:
         Raises:
             StoreError: there is no run here, or its manifest is not readable.
         """
-        manifest_path = path / _MANIFEST
+        manifest_path = path / MANIFEST
         try:
             value = loads_strict(manifest_path.read_bytes())
             if value["version"] != MANIFEST_VERSION:
@@ -145,7 +155,15 @@ class RunFolder:
                 if spec.id != recorded_id:
                     raise StoreError(f"{manifest_path}: episode {recorded_id} has been changed: its spec hashes to {spec.id}")
                 specs.append(spec)
-            manifest = RunManifest(value["data"], value["snapshot"], tuple(value["metrics"]), value["rules"], tuple(specs))
+            manifest = RunManifest(
+                value["data"],
+                value["snapshot"],
+                tuple(value["metrics"]),
+                value["rules"],
+                tuple(specs),
+                value["price"],
+                value["sent_as"],
+            )
         except FileNotFoundError as error:
             raise StoreError(f"{path}: no run here (manifest.json is missing)") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -155,22 +173,14 @@ class RunFolder:
     def save_manifest(self, manifest: RunManifest) -> None:
         """Write the manifest. Its plan never changes; rule set and extra metrics may, when the run is scored again."""
         self.manifest = manifest
-        text, path = dumps_pretty(manifest.to_json()), self.path / _MANIFEST
+        text, path = dumps_pretty(manifest.to_json()), self.path / MANIFEST
         if not path.exists() or path.read_text() != text:
             write_atomic(path, text)
 
-    def _acquire(self) -> None:
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{self.path}: another process is running this; wait for it or choose another --out") from error
-
     def release(self) -> None:
         """Let other processes run this folder."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._claim is not None:
+            self._claim.release()
 
     # -- episodes ------------------------------------------------------------------------------------------------
 
@@ -221,6 +231,24 @@ class RunFolder:
         """The transcript of a complete episode: one JSON value a step."""
         return list(_read_transcript(self.episode_path(spec) / TRANSCRIPT))
 
+    def load_recorded(self, spec: EpisodeSpec, initial_cash_fen: int) -> tuple[Ledger, list[JsonValue]]:
+        """Ledger and transcript as far as an episode has come: of a complete one its own, else what its journal holds.
+
+        Args:
+            spec: the episode.
+            initial_cash_fen: base of the NAV series, which a journal does not hold.
+
+        Raises:
+            StoreError: a record is not readable.
+        """
+        if self.is_complete(spec):
+            return self.load_ledger(spec), self.load_transcript(spec)
+        journal = self.episode_path(spec) / "journal.jsonl"
+        entries = list(read_journal(journal)) if journal.exists() else []
+        return Ledger(spec.to_json(), initial_cash_fen, [entry["step"] for entry in entries]), [
+            entry["transcript"] for entry in entries
+        ]
+
     def wall_s(self, spec: EpisodeSpec) -> float:
         """Seconds that the episode took, resumed parts added up."""
         return self._mark(spec)[0]
@@ -267,6 +295,36 @@ class RunFolder:
         return self.path / "cards" / f"{task}.json"
 
 
+class FolderClaim:
+    """The hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the hold.
+
+        Raises:
+            StoreError: the folder can't be made, holds something that is no run, or another process is running it.
+        """
+        self.path = path
+        self._lock: int | None = None
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if not (path / MANIFEST).exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
+                raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
+            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.release()
+            raise StoreError(f"{path}: another process is running this; wait for it or choose another --out") from error
+        except OSError as error:
+            raise StoreError(f"{path}: can't make the run folder: {error.strerror or error}; choose another --out") from error
+
+    def release(self) -> None:
+        """Let other processes have the folder; safe to call again."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
 def _read_transcript(path: Path) -> Iterator[JsonValue]:
     try:
         packed = path.read_bytes()
@@ -280,7 +338,7 @@ def _read_transcript(path: Path) -> Iterator[JsonValue]:
 
 def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
-    return name == _LOCK or name.startswith(f".{_MANIFEST}.")
+    return name in (_LOCK, CALLS) or name.startswith((f".{MANIFEST}.", REPLIES))
 
 
 def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:

@@ -23,7 +23,8 @@ StepRecord = Mapping[str, JsonValue]
     tool_calls_valid    of these, how many parsed and dispatched
     submissions         how many times the model was asked to submit
     unmask_attempts     real identities offered under a mask that hides them
-    input_tokens, output_tokens
+    input_tokens, output_tokens         all of them; of these, reasoning_tokens of the output, cache_read_tokens and
+                        cache_write_tokens of the input
     overall_reason      the model's text, "" on a fallback
     orders              list of {code (null if the stock_id is no asset), stock_id (as submitted when code is null, with hidden
                         identities withheld; else null), side, confidence, reason, target_weight, shares, status, rule,
@@ -36,8 +37,8 @@ StepRecord = Mapping[str, JsonValue]
 
 STEP_FIELDS = (
     "step", "decided_on", "filled_on", "provenance", "failures", "tool_calls", "tool_calls_valid", "submissions",
-    "unmask_attempts", "input_tokens", "output_tokens", "overall_reason", "orders", "corporate_actions", "positions",
-    "cash_fen", "holdings_fen", "nav_fen", "open_nav_fen",
+    "unmask_attempts", "input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens",
+    "overall_reason", "orders", "corporate_actions", "positions", "cash_fen", "holdings_fen", "nav_fen", "open_nav_fen",
 )  # fmt: skip
 
 

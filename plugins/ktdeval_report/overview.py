@@ -18,6 +18,7 @@ LABEL_MEANINGS = {
     "synthetic": "Prices are generated from a seed. No figure says anything about a real market.",
     "limited": "Every episode was cut short, so figures are not those of its window.",
     "incomplete": "Planned episodes did not finish; figures are of those that did.",
+    "low coverage": "The model decided fewer than 95 % of the planned steps; the engine held at the others.",
     "mask not certified": "Identities are hidden from the model, but no probe has shown that they stay so.",
     "no adjustment factor": "Adjusted prices were traded as they are.",
 }
@@ -68,7 +69,7 @@ def card_table(studies: Sequence[CardStudy]) -> Html:
         coverage = one.card["coverage"]
         rows.append(
             [
-                join([tag("a", one.label, href=f"#{one.anchor}"), tag("small", ", ".join(one.card["labels"]))]),
+                join([tag("a", one.label, href=f"#{one.anchor}"), tag("small", ", ".join(_standing(one)))]),
                 _median(one, "total_return", signed=True),
                 figure(value.value, "fraction", signed=True),
                 span(detail.get("low"), detail.get("high"), "fraction", signed=True),
@@ -81,6 +82,11 @@ def card_table(studies: Sequence[CardStudy]) -> Html:
             ]
         )
     return table(Table("All cards: medians over episodes", ("card", *_COLUMNS), rows))
+
+
+def _standing(evaluation: Evaluation) -> list[str]:
+    """The labels of a card, and whether it may not be ranked."""
+    return [*([] if evaluation.card["rankable"]["value"] else ["not rankable"]), *evaluation.card["labels"]]
 
 
 def _median(evaluation: Evaluation, name: str, signed: bool = False) -> str:

@@ -12,6 +12,7 @@ from ktdeval_report.markup import Html, Table, bullets, join, paragraph, table, 
 from ktdeval_report.overview import label_list
 from ktdeval_report.study import CardStudy
 from ktdeval_report.text import count, percent, tally
+from ktdeval_report.usage import ranking, usage_rows
 
 _SHOWN_MISSING = 20
 
@@ -26,9 +27,11 @@ def facts(evaluation: Evaluation) -> Html:
         ("task", f"{task['name']}, version {task['version']}: mask {task['mask']}, mode {task['mode']}"),
         ("model", _with_args(card["model"])),
         ("agent", _with_args(card["agent"])),
+        ("calls", ", ".join(f"{name} {value}" for name, value in sorted(card["call"].items()))),
         ("market", f"{snapshot['name']}, {snapshot['assets']} assets, benchmark {snapshot['benchmark_name']}{repairs}"),
         ("windows", join([unbroken(f"{window['name']} {window['first']} … {window['last']}") for window in card["windows"]], "; ")),
         ("seeds", ", ".join(map(str, card["seeds"]))),
+        ("ranking", ranking(card)),
         ("limit", "none" if limit is None else f"the first {count(limit, 'step')} of every episode"),
         (
             "rules of metrics",
@@ -46,7 +49,7 @@ def _with_args(entry: Card) -> str:
 def decisions_section(evaluation: Evaluation) -> Html:
     """Who decided, what became of the orders, what failed, what it took."""
     card = evaluation.card
-    coverage, decisions, orders, usage = card["coverage"], card["decisions"], card["orders"], card["usage"]
+    coverage, decisions, orders = card["coverage"], card["decisions"], card["orders"]
     steps = max(coverage["steps"], 1)
     meanings = {
         "model": "the model's first submission",
@@ -67,8 +70,7 @@ def decisions_section(evaluation: Evaluation) -> Html:
         ("orders", f"{orders['submitted']:,} submitted: {tally(statuses)}"),
         ("rules that rejected or cut", tally(orders["rules"])),
         ("orders judged for calibration", f"{judged['n']:,}; left out: {tally(left_out)}"),
-        ("tool calls", f"{usage['tool_calls']:,}, {usage['tool_calls_valid']:,} valid"),
-        ("tokens", f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out"),
+        *usage_rows(card),
     ]
     return join(
         [
@@ -101,11 +103,8 @@ def verify_section(evaluation: Evaluation) -> Html:
         ("made by", f"ktdeval {provenance['suite_version']}, source {provenance['source_revision'] or 'not known'}"),
         ("made on", provenance["created_at"]),
     ]
-    absent = [
-        f"no {name}: {card[name]['reason']}"
-        for name in ("certificate", "cost")
-        if isinstance(card[name], dict) and card[name].get("value", 0) is None
-    ]
+    certificate = card["certificate"]
+    absent = [f"no certificate: {certificate['reason']}"] if certificate["value"] is None else []
     command = tag("code", f"ktdeval card verify {shlex.quote(str(path))}")
     return join(
         [

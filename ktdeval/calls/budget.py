@@ -1,0 +1,231 @@
+"""What a run may use: money and tokens, reserved before a call and settled after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ktdeval.calls.book import Spent
+from ktdeval.calls.line import WaitingLine
+from ktdeval.calls.prices import Price
+from ktdeval.calls.stop import StopSignal
+from ktdeval.errors import BudgetError, ConfigError
+from ktdeval.harness.messages import Message, ModelRequest, Usage
+from ktdeval.jsonio import dumps_canonical
+
+_TOKENS_A_MESSAGE = 16
+_TOKENS_FOR_TOOLS = 1000
+_ROUNDING = 1 + 1e-9
+"""What a bound is raised by, so that sums of rounded figures stay below it."""
+_GO_ON = "raise it and run the same command again to go on"
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """What a run may use; None sets no limit.
+
+    Attributes:
+        max_cost: US dollars, over all sessions of a run.
+        max_tokens: tokens in and out, over all sessions of a run.
+    """
+
+    max_cost: float | None = None
+    max_tokens: int | None = None
+
+
+def most_tokens(request: ModelRequest) -> tuple[int, int]:
+    """Upper bounds of the tokens that a request takes: of its prompt and of its reply.
+
+    A token stands for at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback. To that comes what
+    providers write around it: the frame of each message, and tools, which they word and indent in their own way.
+    """
+    size = sum(map(_message_bytes, request.messages))
+    if request.tools:
+        tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+        size += 2 * _bytes(dumps_canonical(tools)) + _TOKENS_FOR_TOOLS
+    if request.response_schema is not None:
+        size += 2 * _bytes(dumps_canonical(request.response_schema)) + _TOKENS_FOR_TOOLS
+    # Some providers count reasoning against the reply's limit, others beside it.
+    return size, request.params.max_output_tokens + (request.params.reasoning_tokens or 0)
+
+
+def _message_bytes(message: Message) -> int:
+    size = _TOKENS_A_MESSAGE + _bytes(message.content) + _bytes(message.tool_call_id or "")
+    for call in message.tool_calls:
+        size += _TOKENS_A_MESSAGE + _bytes(call.id) + _bytes(call.name) + _bytes(call.arguments)
+    return size
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _money(dollars: float) -> str:
+    return f"{dollars:.2f}" if dollars == round(dollars, 2) else f"{dollars:.6g}"
+
+
+class Budget:
+    """Keeps a run within its limits, whatever its calls turn out to cost.
+
+    A call is made only when everything spent, everything that other calls under way may still cost and the most that this one
+    may cost fit together. So spending stays below the limit as long as no reply takes more tokens than its bound; when one does,
+    as from a server that lets a model think beyond the limit it was given, later bounds are stretched by as much.
+
+    Args:
+        limits: what may be used.
+        price: None where none is known.
+        spent: what earlier sessions of the run have used.
+        stop: ends all waiting.
+
+    Raises:
+        ConfigError: there is a limit of cost but no price.
+    """
+
+    def __init__(
+        self,
+        limits: BudgetLimits,
+        price: Price | None,
+        spent: Spent,
+        stop: StopSignal,
+    ) -> None:
+        if limits.max_cost is not None and price is None:
+            raise ConfigError(
+                "--max-cost: no price is known for this model; say what it costs in US dollars per million tokens, such as "
+                "--price input=2,output=8"
+            )
+        self._limits = limits
+        self._price = price
+        self._stop = stop
+        self._is_limited = limits.max_cost is not None or limits.max_tokens is not None
+        self._line = WaitingLine(stop.check)
+        self._spent_usd, self._possibly_usd = spent.cost_usd, spent.possibly_usd
+        self._spent_tokens, self._possibly_tokens = spent.input_tokens + spent.output_tokens, 0
+        self._reserved_usd, self._reserved_tokens = 0.0, 0
+        self._out = 0
+        self._stretch = 1.0
+
+    def reserve(self, request: ModelRequest, on_wait: Callable[[], None] | None = None) -> Reservation:
+        """Set aside the most that a call may use; waits for others under way where it would not fit beside them.
+
+        Args:
+            request: the call.
+            on_wait: called once where it has to wait.
+
+        Raises:
+            KeyboardInterrupt, RunStop: the run was stopped.
+            BudgetError: the call doesn't fit even alone.
+        """
+        reservation = Reservation(self, request)
+        if self._is_limited:
+            reservation.bound = most_tokens(request)
+            self._line.wait(lambda: self._take(reservation), on_wait)
+        else:
+            self._stop.check()
+        return reservation
+
+    # --- the insides
+
+    def _take(self, reservation: Reservation) -> float:
+        tokens, dollars = self._most(reservation.bound)
+        problem = self._problem(tokens, dollars)
+        if problem is None:
+            reservation.tokens, reservation.dollars = tokens, dollars
+            self._reserved_tokens += tokens
+            self._reserved_usd += dollars
+            self._out += 1
+            return 0.0
+        if self._out == 0:
+            raise BudgetError(f"{problem}; {_GO_ON}")
+        return math.inf
+
+    def _most(self, bound: tuple[int, int]) -> tuple[int, float]:
+        """Tokens and US dollars that a call with these bounds may take."""
+        reads, writes = (math.ceil(part * self._stretch) for part in bound)
+        return reads + writes, 0.0 if self._price is None else self._price.most(reads, writes) * _ROUNDING
+
+    def _problem(self, tokens: int, dollars: float) -> str | None:
+        """Why a call that may take that much doesn't fit; None when it does."""
+        max_cost, max_tokens = self._limits.max_cost, self._limits.max_tokens
+        spent = self._spent_usd + self._possibly_usd
+        if max_cost is not None and spent + self._reserved_usd + dollars > max_cost:
+            perhaps = f" ({self._possibly_usd:.4f} of it possibly)" if self._possibly_usd else ""
+            return f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, the next call may cost up to {dollars:.4f}"
+        used = self._spent_tokens + self._possibly_tokens
+        if max_tokens is not None and used + self._reserved_tokens + tokens > max_tokens:
+            return f"--max-tokens {max_tokens}: {used} used, the next call may take up to {tokens}"
+        return None
+
+    def settle(self, reservation: Reservation, usage: Usage) -> float | None:
+        """The end of a reservation whose call was answered; see `Reservation.settle`."""
+        cost = None if self._price is None else self._price.cost(usage)
+        with self._line.lock:
+            self._give_back(reservation)
+            self._spent_usd += cost or 0.0
+            self._spent_tokens += usage.input_tokens + usage.output_tokens
+            if self._is_limited:
+                reads, writes = reservation.bound
+                self._stretch = max(self._stretch, usage.input_tokens / max(reads, 1), usage.output_tokens / max(writes, 1))
+        return cost
+
+    def hold(self, reservation: Reservation) -> float:
+        """The end of a reservation whose call may have been billed; see `Reservation.hold`."""
+        if not self._is_limited:
+            reservation.tokens, reservation.dollars = self._most(most_tokens(reservation.request))
+        with self._line.lock:
+            tokens, dollars = reservation.tokens, reservation.dollars
+            self._give_back(reservation)
+            self._possibly_usd += dollars
+            self._possibly_tokens += tokens
+        return dollars
+
+    def release(self, reservation: Reservation) -> None:
+        """The end of a reservation whose call was not made, or refused."""
+        with self._line.lock:
+            self._give_back(reservation)
+
+    def _give_back(self, reservation: Reservation) -> None:
+        if self._is_limited:
+            self._out -= 1
+            self._reserved_tokens -= reservation.tokens
+            # Exactly nothing when nothing is out: sums of rounded figures would leave a trace.
+            self._reserved_usd = self._reserved_usd - reservation.dollars if self._out else 0.0
+        self._line.changed()
+
+
+class Reservation:
+    """What one call may use, set aside until it has ended. The first of its three ends counts, later ones do nothing.
+
+    Attributes:
+        request: the call.
+        bound: most tokens of its prompt and of its reply; like the next two 0 where the run has no limits to keep.
+        tokens: tokens set aside.
+        dollars: US dollars set aside.
+    """
+
+    __slots__ = ("_budget", "_is_open", "bound", "dollars", "request", "tokens")
+
+    def __init__(self, budget: Budget, request: ModelRequest) -> None:
+        self.request = request
+        self.bound = (0, 0)
+        self.tokens = 0
+        self.dollars = 0.0
+        self._budget = budget
+        self._is_open = True
+
+    def _close(self) -> bool:
+        was_open, self._is_open = self._is_open, False
+        return was_open
+
+    def settle(self, usage: Usage) -> float | None:
+        """The call was answered with this usage; returns what it cost in US dollars, None where no price is known."""
+        return self._budget.settle(self, usage) if self._close() else None
+
+    def hold(self) -> float:
+        """The call was not answered but may be billed: keep the reservation; returns its US dollars (0 without a price)."""
+        return self._budget.hold(self) if self._close() else 0.0
+
+    def release(self) -> None:
+        """The call was not made, or failed in a way that no provider bills."""
+        if self._close():
+            self._budget.release(self)

@@ -1,0 +1,146 @@
+"""Which tool protocol a model speaks: found out before a run, by the smallest step there is.
+
+Servers promise more than they keep. Some take tools and leave them aside, some take a forced tool but refuse one that is on free
+offer (vLLM without a tool-call parser), some have models without a template for tools (Ollama). So a protocol counts as spoken
+only when both halves of a step come back right in it: a look-up on free offer, and a forced call after its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolProtocol, ToolSpec
+from ktdeval.harness.protocols import decode, encode
+from ktdeval.harness.provider import RemoteModel
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+
+Ask = Callable[[ModelRequest], Reply]
+"""Makes one model call, with retries, and raises ModelError where it failed for good."""
+
+ATTEMPTS = 2
+"""How often a protocol may go wrong before the next one is tried: at some temperature every model slips now and then."""
+
+_PLACE, _LEVEL = "north", 41
+_SYSTEM = "You take readings with tools. Do exactly what you are asked to, without comment."
+_LOOK_UP = f'Look up the level of one place: call look_up_level once, for the place "{_PLACE}".'
+_RECORD = (
+    f'The look-ups are over. Record the result: call record_level exactly once, with the level {_LEVEL} of the place "{_PLACE}".'
+)
+
+_PLACE_SCHEMA: Mapping[str, JsonValue] = {"type": "string", "description": "Name of the place."}
+_LEVEL_SCHEMA: Mapping[str, JsonValue] = {"type": "integer", "description": "The level that was read there."}
+
+
+def _tool(name: str, description: str, properties: Mapping[str, JsonValue]) -> ToolSpec:
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return ToolSpec(name, description, schema)
+
+
+_LOOK_UP_TOOL = _tool("look_up_level", "Reads the level at a place.", {"place": _PLACE_SCHEMA})
+_RECORD_TOOL = _tool("record_level", "Records the level at a place.", {"place": _PLACE_SCHEMA, "level": _LEVEL_SCHEMA})
+
+# Failures by which a server may say that it does not take tools in this way; all others say nothing about tools.
+_TELLING = frozenset({"bad_request", "bad_response", "server"})
+_LONGEST_PROBLEM = 160
+
+
+class _Unfit(Exception):
+    """The protocol did not work; says why."""
+
+
+def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams) -> ToolProtocol:
+    """The tool protocol of a run.
+
+    An explicit wish, and a model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order,
+    and the first that works is taken: a protocol in order costs two small calls, one that isn't at most four.
+
+    Args:
+        model: what is asked; only its names and protocols are read.
+        wanted: `--tool-protocol`.
+        ask: asks the model. Replies that it keeps are not asked for again when the run is resumed.
+        params: call parameters of the run; seed and tool protocol are set here.
+
+    Raises:
+        ConfigError: the model can't be asked in the wanted protocol.
+        ProviderError: no protocol works, or the provider did not answer.
+        PluginError: the model has no protocol at all.
+    """
+    offered, name = model.protocols, f"{model.provider}/{model.name}"
+    if not offered:
+        raise PluginError(f"model {name}: `protocols` is empty; name at least one of native, json_schema, text")
+    if wanted != "auto":
+        if wanted not in offered:
+            raise ConfigError(f"--tool-protocol {wanted}: {name} takes only {', '.join(offered)}; name one of these, or auto")
+        return wanted
+    if len(offered) == 1:
+        return offered[0]
+    problems = []
+    for protocol in offered:
+        problem = _problem_with(protocol, ask, params, name)
+        if problem is None:
+            return protocol
+        problems.append(f"{protocol}: {problem}")
+    raise ProviderError(
+        f"{name} calls no tools, however it is asked ({'; '.join(problems)}); choose another model, or insist with --tool-protocol"
+    )
+
+
+def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: str) -> str | None:
+    """Why a protocol does not work; None where it does."""
+    problem = ""
+    for attempt in range(ATTEMPTS):
+        try:
+            _rehearse(ask, replace(params, seed=attempt, tool_protocol=protocol))
+        except _Unfit as error:
+            problem = str(error)
+        except ModelError as error:
+            if error.kind not in _TELLING:
+                raise ProviderError(
+                    f"{name}: no answer to the question how it takes tools ({error.kind}: {error}); run the same command again, or "
+                    "name the protocol with --tool-protocol"
+                ) from error
+            return f"{error.kind}, {_short(str(error))}"
+        else:
+            return None
+    return problem
+
+
+def _rehearse(ask: Ask, params: CallParams) -> None:
+    """Play a step of one look-up and one forced call; raises _Unfit or ModelError where that goes wrong."""
+    messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
+    reply = _asked(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
+    _check(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
+    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    result = dumps_canonical({"place": _PLACE, "level": _LEVEL})
+    messages += [Message("tool", result, tool_call_id=call.id) for call in reply.tool_calls]
+    messages.append(Message("user", _RECORD))
+    reply = _asked(ask, ModelRequest(tuple(messages), (_RECORD_TOOL,), _RECORD_TOOL.name, params))
+    _check(reply, _RECORD_TOOL.name, {"place": _PLACE, "level": _LEVEL})
+
+
+def _asked(ask: Ask, request: ModelRequest) -> Reply:
+    return decode(ask(encode(request)), request)
+
+
+def _check(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
+    """Raise _Unfit unless the first call of a reply is the expected one."""
+    if not reply.tool_calls:
+        outcomes = {"length": "the reply was cut at --max-output-tokens", "stop": "a reply without a call"}
+        raise _Unfit(outcomes.get(reply.finish_reason, reply.finish_reason))
+    call = reply.tool_calls[0]
+    if call.name != name:
+        raise _Unfit("a call of another tool")
+    try:
+        given = loads_strict(call.arguments)
+    except (ValueError, RecursionError):
+        raise _Unfit("a call whose arguments are no JSON") from None
+    if given != expected:
+        raise _Unfit("a call with other arguments than asked for")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_PROBLEM else f"{line[: _LONGEST_PROBLEM - 1]}…"

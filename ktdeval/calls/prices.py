@@ -1,0 +1,172 @@
+"""What tokens cost: dated tables of list prices in US dollars per million tokens."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ktdeval.errors import ConfigError
+from ktdeval.fields import build, option
+from ktdeval.harness.messages import Usage
+from ktdeval.jsonio import JsonValue
+from ktdeval.yamlio import load_yaml
+
+_MILLION = 1e6
+_WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a model's tokens cost, in US dollars per million.
+
+    Attributes:
+        input: tokens of the prompt.
+        output: tokens of the reply, reasoning included.
+        cache_read: tokens of the prompt that come from the provider's prompt cache; None: as `input`.
+        cache_write: tokens of the prompt that are written to it; None: as `input`.
+        as_of: the day on which the price was looked up, `YYYY-MM-DD`; empty where nobody said so.
+        source: where it was found.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    as_of: str = ""
+    source: str = ""
+
+    def cost(self, usage: Usage) -> float:
+        """US dollars for the tokens of one or more calls."""
+        fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        dollars = fresh * self.input + usage.cache_read_tokens * read + usage.cache_write_tokens * write
+        return (dollars + usage.output_tokens * self.output) / _MILLION
+
+    def most(self, input_tokens: int, output_tokens: int) -> float:
+        """US dollars for that many tokens at the highest price that they can have."""
+        dearest = max(self.input, self.cache_read or 0.0, self.cache_write or 0.0)
+        return (input_tokens * dearest + output_tokens * self.output) / _MILLION
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class PriceTable:
+    """Prices by pattern of `PROVIDER/NAME`."""
+
+    prices: Mapping[str, Price]
+
+    def find(self, full_name: str) -> Price | None:
+        """The price of the pattern that fits best: the one with most literal characters, the name itself before any pattern.
+
+        Args:
+            full_name: `PROVIDER/NAME`.
+
+        Returns:
+            None where no pattern fits.
+        """
+        fitting = [pattern for pattern in self.prices if fnmatch.fnmatchcase(full_name, pattern)]
+        return self.prices[max(fitting, key=_specificity)] if fitting else None
+
+
+def _specificity(pattern: str) -> tuple[bool, int, str]:
+    literal = _WILDCARDS.sub("", pattern)
+    return literal == pattern, len(literal), pattern
+
+
+@dataclass(frozen=True)
+class _Given:
+    input: float = option(help="of the prompt", minimum=0)
+    output: float = option(help="of the reply", minimum=0)
+    cache_read: float | None = option(None, help="of the prompt, read from the provider's cache", minimum=0)
+    cache_write: float | None = option(None, help="of the prompt, written to the provider's cache", minimum=0)
+
+
+@dataclass(frozen=True)
+class _Entry(_Given):
+    match: str | tuple[str, ...] = option((), help="pattern of PROVIDER/NAME, or a list of them")
+    as_of: str | None = option(None, help="day of the look-up, where it differs from the table's")
+    source: str | None = option(None, help="where it was found, where that differs from the table's")
+
+
+@dataclass(frozen=True)
+class _Table:
+    as_of: str = option(help="day of the look-up")
+    source: str = option(help="where the prices were found")
+    models: tuple[_Entry, ...] = option(help="prices by model")
+    currency: Literal["USD"] = option("USD", help="of all prices")
+
+
+def load_price_table(path: Path | str) -> PriceTable:
+    """Read a YAML table: `as_of`, `source`, `currency: USD` and `models`, a list of entries.
+
+    An entry has `match` (a pattern such as `openai/gpt-*`, or a list of them), `input`, `output` and, where they differ,
+    `cache_read`, `cache_write`, `as_of` and `source`.
+
+    Raises:
+        ConfigError: the file is unreadable, or a field of it unknown, missing, ill-typed, negative or given twice.
+    """
+    table = build(_Table, load_yaml(path), str(path))
+    _check_day(table.as_of, f"{path}: as_of")
+    prices: dict[str, Price] = {}
+    places: dict[str, int] = {}
+    for place, entry in enumerate(table.models):
+        where = f"{path}: models[{place}]"
+        as_of = table.as_of if entry.as_of is None else entry.as_of
+        _check_day(as_of, f"{where}: as_of")
+        source = table.source if entry.source is None else entry.source
+        price = Price(entry.input, entry.output, entry.cache_read, entry.cache_write, as_of, source)
+        for pattern in _patterns(entry, where):
+            if pattern in places:
+                raise ConfigError(f"{where}: match {pattern!r} was already given in models[{places[pattern]}]; keep one of the two")
+            places[pattern], prices[pattern] = place, price
+    return PriceTable(prices)
+
+
+def choose_price(
+    full_name: str, given: Mapping[str, Any], table_path: Path | str | None = None, default: Path | None = None
+) -> Price | None:
+    """The price of a model: what the user gave, else that of the user's table, else that of the plugin's table.
+
+    Args:
+        full_name: `PROVIDER/NAME`.
+        given: the fields of `--price`; empty where it was not given.
+        table_path: `--price-table`; it takes the place of the default table.
+        default: the table of the model's plugin.
+
+    Returns:
+        None where no price is known.
+
+    Raises:
+        ConfigError: `given` is incomplete or not usable, or as `load_price_table`.
+    """
+    if given:
+        price = build(_Given, given, "--price")
+        return Price(price.input, price.output, price.cache_read, price.cache_write, source="--price")
+    path = default if table_path is None else table_path
+    return None if path is None else load_price_table(path).find(full_name)
+
+
+def _patterns(entry: _Entry, where: str) -> tuple[str, ...]:
+    patterns = (entry.match,) if isinstance(entry.match, str) else entry.match
+    if not patterns:
+        raise ConfigError(f"{where}: field 'match' is missing or empty; say match: PROVIDER/NAME")
+    for pattern in patterns:
+        if not re.fullmatch(r"[^/\s]+/\S+", pattern):
+            raise ConfigError(f"{where}: match: expected PROVIDER/NAME, was {pattern!r}")
+    return patterns
+
+
+def _check_day(text: str, where: str) -> None:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: expected a day as YYYY-MM-DD, was {text!r}") from error

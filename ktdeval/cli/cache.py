@@ -1,0 +1,186 @@
+"""`ktdeval cache`: what the reply cache holds, whether it is whole, and removing what is not wanted any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ktdeval.cli.options import warn
+from ktdeval.cli.table import print_json, print_table
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.fields import near_matches
+
+if TYPE_CHECKING:
+    from ktdeval.calls.upkeep import ModelUse
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MEGABYTE = 1_000_000
+_MOST_DAYS, _MOST_MEGABYTES = 36_500, 1_000_000_000
+_SHOWN_FINDINGS = 100
+_HEADER = ("MODEL", " REPLIES", "    BYTES", " INPUT TOKENS", "OUTPUT TOKENS", "FIRST DAY", "LAST DAY")
+
+
+class _Amount(click.FloatRange):
+    """A number from 0 to `most`; unlike click's own range this leaves out `nan`, which is outside of every range."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(0, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
+_file_option = click.option(
+    "--file", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="a cache file; default: the shared one"
+)
+
+
+@click.group(name="cache", invoke_without_command=True, subcommand_metavar="[ls|prune|verify [OPTIONS]]")
+@click.pass_context
+def cache(context: click.Context) -> None:
+    """List, prune or verify the cache of model replies; by itself it lists.
+
+    A reply is kept under the hash of what was asked, so that a call is never paid twice. Runs share one file in the cache folder
+    ($KTDEVAL_CACHE_DIR, or the user's own), unless they are told `--cache run` or `--cache FILE`; name such a file with --file.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(ls)
+
+
+@cache.command("ls", short_help="List what is kept, by model.")
+@_file_option
+@json_option
+def ls(file: Path | None, as_json: bool) -> None:
+    """List what is kept: replies, bytes and tokens by provider and model, with the days of the first and the last."""
+    from ktdeval.calls.upkeep import CacheUpkeep
+
+    path, exists = _find(file)
+    uses: list[ModelUse] = []
+    if exists:
+        with CacheUpkeep(path) as upkeep:
+            uses = upkeep.models()
+    size = _file_bytes(path)
+    if as_json:
+        print_json({"file": str(path), "file_bytes": size, "models": [use._asdict() for use in uses]})
+        return
+    if uses:
+        print_table(_HEADER, [_row(use) for use in uses])
+    click.echo(f"{path}: {_count(sum(use.replies for use in uses), 'reply')}, {size:,} bytes on disk")
+
+
+@cache.command("prune", short_help="Remove replies.")
+@_file_option
+@click.option("--older-than", type=_Amount(_MOST_DAYS), metavar="DAYS", help="those that came in more than DAYS days ago")
+@click.option("--model", metavar="GLOB", help="only those of models that fit, such as 'openai/*'; alone: all of these")
+@click.option(
+    "--max-size",
+    type=_Amount(_MOST_MEGABYTES),
+    metavar="MB",
+    help="the oldest, until the rest takes no more than MB megabytes",
+)
+@click.option("--all", "everything", is_flag=True, help="all of them")
+@click.option("--dry-run", is_flag=True, help="only say what would be removed")
+@json_option
+def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **chosen: Any) -> None:
+    """Remove replies: those that --older-than, --model and --max-size name together, or --all.
+
+    What is removed would have to be paid again if it were asked again; runs that are finished don't need it.
+    """
+    from datetime import UTC, datetime
+
+    from ktdeval.calls.upkeep import CacheUpkeep, Pruned, PruneRule
+
+    older_than, model, max_size = chosen["older_than"], chosen["model"], chosen["max_size"]
+    if everything == any(value is not None for value in (older_than, model, max_size)):
+        raise UsageError("say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by itself")
+    max_bytes = None if max_size is None else round(max_size * _MEGABYTE)
+    path, exists = _find(file)
+    pruned = Pruned(0, 0)
+    if exists:
+        with CacheUpkeep(path, read_only=dry_run) as upkeep:
+            _warn_of_glob(model, upkeep.models())
+            pruned = upkeep.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
+    if as_json:
+        print_json({"file": str(path), "dry_run": dry_run, **pruned._asdict()})
+        return
+    did = "would remove" if dry_run else "removed"
+    click.echo(f"{path}: {did} {_count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
+
+
+@cache.command("verify", short_help="Check the file and every reply in it.")
+@_file_option
+@json_option
+def verify(file: Path | None, as_json: bool) -> int:
+    """Check the file and every reply in it; exits with 1 when something is wrong.
+
+    A damaged reply is never used: its call is made again, and the answer takes its place.
+    """
+    from ktdeval.calls.upkeep import CacheUpkeep, Checked
+
+    path, exists = _find(file)
+    checked = Checked(0, ())
+    if exists:
+        with CacheUpkeep(path) as upkeep:
+            checked = upkeep.verify()
+    findings = checked.findings
+    if as_json:
+        found = [finding._asdict() for finding in findings]
+        print_json({"file": str(path), "replies": checked.replies, "findings": found})
+        return 1 if findings else 0
+    for finding in findings[:_SHOWN_FINDINGS]:
+        click.echo(f"{f'reply {finding.key[:16]}' if finding.key else 'the file'}: {finding.problem}")
+    if len(findings) > _SHOWN_FINDINGS:
+        click.echo(f"… and {len(findings) - _SHOWN_FINDINGS:,} more; --json lists all")
+    verdict = _count(len(findings), "problem") if findings else "all as they were stored"
+    click.echo(f"{path}: {_count(checked.replies, 'reply')} checked, {verdict}")
+    if any(not finding.key for finding in findings):
+        click.echo("the file itself is damaged: delete it; replies that are asked for again are then paid again")
+    return 1 if findings else 0
+
+
+def _find(file: Path | None) -> tuple[Path, bool]:
+    """The cache file that is meant, and whether there is one; the shared one need not have been made yet.
+
+    Raises:
+        StoreError: the file that was named does not exist.
+    """
+    from ktdeval.runner.access import cache_path
+
+    path = file.expanduser() if file is not None else cache_path("shared", Path())
+    if file is not None and not path.exists():
+        raise StoreError(f"{path}: no such file; `ktdeval cache ls` alone shows the shared cache")
+    return path, path.exists()
+
+
+def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
+    """Say so where a glob names nothing: it may be a slip, and may be that all was removed before."""
+    from fnmatch import fnmatchcase
+
+    names = [f"{use.provider}/{use.model}" for use in uses]
+    if glob is not None and not any(fnmatchcase(name, glob) for name in names):
+        warn(f"--model {glob!r} fits no PROVIDER/MODEL in the cache{near_matches(glob, names)}")
+
+
+def _row(use: ModelUse) -> tuple[str, ...]:
+    numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
+    cells = (f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:]))
+    return f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day
+
+
+def _file_bytes(path: Path) -> int:
+    """What the cache takes on disk, with the log that SQLite keeps beside it; 0 where there is none."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _count(number: int, word: str) -> str:
+    plural = f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
+    return f"{number:,} {word if number == 1 else plural}"

@@ -1,0 +1,231 @@
+"""Tools for models that have no tool calling of their own: offered in the prompt, and called in the text of a reply.
+
+Two tool protocols besides `native`. Under `json_schema` every reply is one JSON object that follows a schema, with the calls in
+it; under `text` a call is a fenced block in the reply. Both are pure translations of a request and of its reply, so agent and
+harness do the same whichever protocol a model speaks.
+
+Nothing here passes the leak guard any more. So all that is added to a conversation are the fixed texts of this module, the tool
+specifications of the request, which have passed it, and numbers of calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ktdeval.harness.messages import Message, Model, ModelRequest, Reply, ToolCall, ToolProtocol, ToolSpec
+from ktdeval.harness.written_calls import Written, read_blocks, read_envelope, split_thought
+from ktdeval.jsonio import JsonValue, loads_strict
+
+_TEXT_RULES = """# How to call tools
+
+Tools are called in writing here. To call one, write a fenced block of exactly this form:
+
+```json
+{"tool": "NAME", "arguments": {}}
+```
+
+`tool` is the name of one of the tools below, `arguments` an object that follows the JSON Schema of its arguments. Write one block
+for each call; a reply may hold several. End the reply after its last block: the results come with the next message, each between
+<tool_result> tags, in the order of the calls. Never write a result yourself. A reply without such a block calls no tool."""
+
+_SCHEMA_RULES = """# How to reply and to call tools
+
+Each of your replies is one JSON object and nothing else, of exactly this form:
+
+{"content": "TEXT", "calls": [{"name": "NAME", "arguments": {}}]}
+
+`content` is what you want to say, or empty. `calls` holds the calls of tools in order, or is an empty list: `name` is the name of
+one of the tools below, `arguments` an object that follows the JSON Schema of its arguments. The results come with the next message,
+each between <tool_result> tags, in the order of the calls. Never write a result yourself."""
+
+_TOOLS_HEADING = "# Tools"
+_FORCED = "In your next reply you must call the tool {name}, exactly once and no other, in the form shown above."
+_ANSWER_RULES = (
+    "# Form of the answer\n\n{when} must be one JSON object and nothing else, which follows this JSON Schema:\n\n{schema}"
+)
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_REMEMBERED = 256
+
+
+def encode(request: ModelRequest) -> ModelRequest:
+    """The request as a model is asked that speaks only the tool protocol in `request.params`.
+
+    Tools and their results become text, calls of earlier turns become what the model would have written under this protocol.
+    Under `native`, and where a request has nothing to translate, it comes back as it is.
+    """
+    protocol = request.params.tool_protocol
+    if protocol == "native" or not _holds_anything(request):
+        return request
+    offer = _offer(request, protocol)
+    form = protocol if request.tools else "text"  # replies without tools are no envelopes, so earlier ones must not look like it
+    messages = tuple(_with_rules(_written(request.messages, form), offer.rules))
+    return replace(request, messages=messages, tools=(), tool_choice=None, response_schema=offer.response_schema)
+
+
+def decode(reply: Reply, request: ModelRequest) -> Reply:
+    """What the reply to `encode(request)` is as a reply to `request`.
+
+    Calls are numbered through the conversation (`call_1`, `call_2`, …). Their arguments are what the model wrote, character by
+    character; a call that is no sound JSON keeps arguments that are none. What is no call stays content. A reply that has
+    calls already, because its server reads them by itself, comes back as it is.
+
+    Args:
+        reply: of the model.
+        request: as it was before `encode`.
+    """
+    protocol = request.params.tool_protocol
+    if protocol == "native" or not request.tools or reply.tool_calls:
+        return reply
+    thought, answer = split_thought(reply.content)
+    written: Written = read_blocks(answer) if protocol == "text" else read_envelope(answer)
+    first = 1 + sum(len(message.tool_calls) for message in request.messages)
+    calls = tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(written.calls, first))
+    reasoning = "\n\n".join(part for part in (reply.reasoning, thought) if part)
+    finish = "tool_calls" if calls and reply.finish_reason == "stop" else reply.finish_reason
+    return replace(reply, content=written.content, tool_calls=calls, finish_reason=finish, reasoning=reasoning)
+
+
+class ProtocolModel:
+    """A model that takes tools whatever tool protocol it speaks: the one in the parameters of each request.
+
+    Args:
+        inner: asked with encoded requests.
+    """
+
+    def __init__(self, inner: Model) -> None:
+        self._inner = inner
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request; errors are the inner model's."""
+        return decode(self._inner.reply(encode(request)), request)
+
+
+def _holds_anything(request: ModelRequest) -> bool:
+    """Whether there is something in a request that a model without tools could not be asked."""
+    if request.tools or (request.response_schema is not None and request.params.tool_protocol == "text"):
+        return True
+    return any(message.role == "tool" or message.tool_calls for message in request.messages)
+
+
+# -- what is offered -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What stands for the tools of a request: rules to add to the system message, and the schema of a reply."""
+
+    rules: str
+    response_schema: Mapping[str, JsonValue] | None
+
+
+def _offer(request: ModelRequest, protocol: ToolProtocol) -> _Offer:
+    tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    return _make_offer(_json([tools, request.tool_choice, request.response_schema]), protocol)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
+    """The offer of some tools. Kept by their text, for an episode makes its own equal ones, and an agent may change a schema."""
+    tools_json, forced, schema = loads_strict(key)
+    tools = [ToolSpec(*tool) for tool in tools_json]
+    rules = []
+    if tools:
+        rules.append(_TEXT_RULES if protocol == "text" else _SCHEMA_RULES)
+        rules.append("\n\n".join([_TOOLS_HEADING, *map(_describe, tools)]))
+    if protocol == "text" and schema is not None:
+        when = "A reply that calls no tool" if tools else "Your reply"
+        rules.append(_ANSWER_RULES.format(when=when, schema=_json(schema)))
+    if forced is not None:
+        rules.append(_FORCED.format(name=forced))
+    wanted = _envelope_schema(tools, forced, schema) if tools else schema
+    return _Offer("\n\n".join(rules), wanted if protocol == "json_schema" else None)
+
+
+def _describe(tool: ToolSpec) -> str:
+    return f"## {tool.name}\n\n{tool.description}\n\nArguments: {_json(tool.parameters)}"
+
+
+def _envelope_schema(tools: Sequence[ToolSpec], forced: str | None, schema: JsonValue) -> dict[str, JsonValue]:
+    """The JSON Schema of a reply: content first, so that a model can think in writing before it calls."""
+    calls = [_call_schema(tool) for tool in tools if forced in (None, tool.name)]
+    items: dict[str, JsonValue] = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    length = {} if forced is None else {"minItems": 1, "maxItems": 1}
+    text = {"type": "string"}
+    properties = {
+        "content": text if schema is None else {"anyOf": [text, schema]},
+        "calls": {"type": "array", "items": items, **length},
+    }
+    return _object_schema(properties)
+
+
+def _call_schema(tool: ToolSpec) -> dict[str, JsonValue]:
+    return _object_schema({"name": {"type": "string", "enum": [tool.name]}, "arguments": dict(tool.parameters)})
+
+
+def _object_schema(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+# -- the conversation ------------------------------------------------------------------------------------------------
+
+
+def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
+    """The conversation with rules at the end of its first system message, or in one of their own."""
+    pending = rules
+    for message in messages:
+        if pending and message.role == "system":
+            yield replace(message, content=f"{message.content}\n\n{pending}".strip())
+        elif pending:
+            yield Message("system", pending)
+            yield message
+        else:
+            yield message
+        pending = ""
+
+
+def _written(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[Message]:
+    """The conversation in text. Results and what the user says next make one turn, for some templates want turns to alternate."""
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    said: list[str] = []
+    for message in messages:
+        if message.role in ("user", "tool"):
+            said.append(message.content if message.role == "user" else _result(message, names))
+            continue
+        if said:
+            yield Message("user", "\n\n".join(said))
+            said = []
+        yield message if message.role == "system" else _as_written(message, protocol)
+    if said:
+        yield Message("user", "\n\n".join(said))
+
+
+def _result(message: Message, names: Mapping[str, str]) -> str:
+    call_id = message.tool_call_id or ""
+    marks = (("call", call_id), ("tool", names.get(call_id, "")))
+    shown = "".join(f' {mark}="{value}"' for mark, value in marks if _PLAIN_NAME.fullmatch(value))
+    return f"<tool_result{shown}>\n{message.content}\n</tool_result>"
+
+
+def _as_written(message: Message, protocol: ToolProtocol) -> Message:
+    """An assistant's turn as the model would have written it under the protocol."""
+    if protocol == "text":
+        blocks = [f"```json\n{_call('tool', call)}\n```" for call in message.tool_calls]
+        return Message("assistant", "\n\n".join([message.content, *blocks] if message.content else blocks))
+    calls = ", ".join(_call("name", call) for call in message.tool_calls)
+    return Message("assistant", f'{{"content": {_json(message.content)}, "calls": [{calls}]}}')
+
+
+def _call(key: str, call: ToolCall) -> str:
+    """A call as text; its arguments character by character as they were."""
+    arguments = f', "arguments": {call.arguments}' if call.arguments.strip() else ""
+    return f'{{"{key}": {_json(call.name)}{arguments}}}'
+
+
+def _json(value: JsonValue) -> str:
+    """JSON on one line, keys in their order."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,189 @@
+"""How large a step's conversation is, without any model: the real task, mask, tools and agent, and replies made up to measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ktdeval.harness.agent import Decision, StepCounts
+from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.market.calendar import window_rows
+from ktdeval.runner.episode import Episode, EpisodeParts
+from ktdeval.runner.records import account_after, step_record
+from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.trading.executor import settle
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.types import Order
+
+_REMARK = "A remark that stands for what a model writes beside its calls. "
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How a model is taken to go through a step.
+
+    Attributes:
+        research_share: share of the task's research calls that it makes.
+        calls_a_turn: research calls in one reply.
+        remark_bytes: length of the text beside its calls, which later requests send again.
+        valid: whether its first submission is valid; otherwise none is, and it is asked again until the attempts are used up.
+    """
+
+    research_share: float
+    calls_a_turn: int
+    remark_bytes: int
+    valid: bool = True
+
+
+LOW = Behaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
+TYPICAL = Behaviour(research_share=0.5, calls_a_turn=2, remark_bytes=400)
+HIGH = Behaviour(research_share=1.0, calls_a_turn=1, remark_bytes=1600, valid=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StepSize:
+    """One step, as sent: every request holds the whole conversation before it.
+
+    Attributes:
+        requests: how often the model was asked.
+        prose_bytes: UTF-8 bytes of system prompts and tool descriptions, over all requests.
+        data_bytes: UTF-8 bytes of all other messages, over all requests.
+        seconds: what agent, tools and mask took.
+        failed_calls: research calls that were answered with an error, since their arguments could only be guessed.
+    """
+
+    requests: int
+    prose_bytes: int
+    data_bytes: int
+    seconds: float
+    failed_calls: int
+
+
+class MeasuringModel:
+    """Asks for tools and submits by a `Behaviour`, whatever it is shown, and adds up what it was sent.
+
+    Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
+    """
+
+    def __init__(self, behaviour: Behaviour, research_calls: int) -> None:
+        self._behaviour = behaviour
+        self._left = round(behaviour.research_share * research_calls)
+        self._number = 0
+        self.requests = self.prose_bytes = self.data_bytes = 0
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Count one request and answer it."""
+        self.requests += 1
+        for message in request.messages:
+            size = _message_bytes(message)
+            if message.role == "system":
+                self.prose_bytes += size
+            else:
+                self.data_bytes += size
+        self.prose_bytes += sum(_spec_bytes(spec) for spec in request.tools)
+        if request.response_schema is not None:
+            return Reply(dumps_canonical(self._written(request.response_schema)))
+        forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
+        calls: tuple[ToolCall, ...]
+        if forced is not None:
+            calls = (self._call(forced.name, self._written(forced.parameters)),)
+        else:
+            calls = tuple(self._research(request.tools))
+        return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
+
+    def _written(self, schema: Mapping[str, JsonValue]) -> JsonValue:
+        """What is submitted where a schema has to be followed."""
+        return example(schema, _text(200)) if self._behaviour.valid else {}
+
+    def _research(self, tools: tuple[ToolSpec, ...]) -> Iterator[ToolCall]:
+        known = [(spec.name, arguments) for spec in tools if (arguments := example(spec.parameters)) is not None]
+        known = known or [(spec.name, {}) for spec in tools]
+        for _ in range(min(self._behaviour.calls_a_turn, self._left) if known else 0):
+            self._left -= 1
+            name, arguments = known[self._number % len(known)]
+            yield self._call(name, arguments)
+
+    def _call(self, name: str, arguments: JsonValue) -> ToolCall:
+        self._number += 1
+        return ToolCall(f"call_{self._number}", name, dumps_canonical(arguments))
+
+
+def example(schema: Mapping[str, JsonValue], text: str | None = None) -> JsonValue:
+    """The smallest value that a JSON Schema allows.
+
+    Args:
+        schema: of a tool's arguments.
+        text: what to write where a text is required.
+
+    Returns:
+        None where a text is required and there is none to write: it may have to be the handle of a stock.
+    """
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type")
+    if kind == "object":
+        if schema.get("minProperties", 0):
+            return None
+        members = {name: example(schema["properties"][name], text) for name in schema.get("required", ())}
+        return None if None in members.values() else members
+    if kind == "array":
+        items = [example(schema.get("items", {}), text) for _ in range(schema.get("minItems", 0))]
+        return None if None in items else items
+    if kind in ("integer", "number"):
+        return schema.get("minimum", 0)
+    return False if kind == "boolean" else text
+
+
+def measure_step(spec: EpisodeSpec, parts: EpisodeParts, behaviour: Behaviour) -> StepSize:
+    """The size of one step of an episode: its second one with as many positions as the task allows, or its first.
+
+    Args:
+        spec: the episode.
+        parts: its task, tools, market and agent; its model is not asked.
+        behaviour: how a model is taken to behave. One that does no research is measured at the first step, without positions.
+    """
+    research_calls = parts.task.harness.max_tool_calls
+    first = MeasuringModel(behaviour, research_calls)
+    episode = Episode(replace(spec, limit=None), replace(parts, model=first))
+    began = time.perf_counter()
+    record, _ = episode.run_step(0)
+    if behaviour.research_share == 0 or episode.total_steps == 1:
+        return _size(first, record, time.perf_counter() - began)
+    model = MeasuringModel(behaviour, research_calls)
+    later = Episode(replace(spec, limit=None), replace(parts, model=model))
+    later.recover([{"step": _with_positions(spec, parts), "memory": episode.memory}])
+    began = time.perf_counter()
+    record, _ = later.run_step(1)
+    return _size(model, record, time.perf_counter() - began)
+
+
+def _size(model: MeasuringModel, record: StepRecord, seconds: float) -> StepSize:
+    failed = record["tool_calls"] - record["tool_calls_valid"]
+    return StepSize(model.requests, model.prose_bytes, model.data_bytes, seconds, failed)
+
+
+def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
+    """The first step's record as if it had bought as many names as the task allows."""
+    snapshot, trading = parts.snapshot, parts.task.trading
+    row = window_rows(snapshot.days, spec.window.first, spec.window.last)[0] - 1
+    day = parts.tape.day(row + 1)
+    weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
+    members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
+    action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
+    settlement = settle(account_after(snapshot, None, trading), day, action, trading, row)
+    return step_record(snapshot, 0, Decision(action, "model", _text(200)), StepCounts().to_json(), day, settlement)
+
+
+def _message_bytes(message: Message) -> int:
+    calls = sum(len(call.name) + len(call.arguments.encode()) for call in message.tool_calls)
+    return len(message.content.encode()) + calls
+
+
+def _spec_bytes(spec: ToolSpec) -> int:
+    return len(dumps_canonical([spec.name, spec.description, spec.parameters]).encode())
+
+
+def _text(length: int) -> str:
+    return (_REMARK * (length // len(_REMARK) + 1))[:length]

@@ -1,0 +1,1 @@
+"""Models behind a network, each through its provider's official SDK. Wire formats stay inside the adapters."""

@@ -1,0 +1,86 @@
+"""`replay/RUN`: answers from the transcripts of an earlier run, so that a changed metric, rule or harness costs nothing to try."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ktdeval.api import (
+    JsonValue,
+    ModelError,
+    ModelRequest,
+    ProviderError,
+    Reply,
+    RunFolder,
+    UsageError,
+    build,
+    content_hash,
+)
+
+
+def make_replay(name: str, _params: None = None) -> ReplayModel:
+    """The model that answers as the run in folder `name` was answered.
+
+    Raises:
+        UsageError: there is no run.
+    """
+    folder = Path(name).expanduser()
+    if not (folder / "manifest.json").is_file():
+        raise UsageError(f"replay/{name}: {folder} is no run folder (manifest.json is missing); name one that `ktdeval run` made")
+    return ReplayModel(folder)
+
+
+class ReplayModel:
+    """Gives the recorded reply to the very request that it was given to: same messages, tools offered, forced tool and call seed.
+
+    Unfinished episodes are replayed as far as they were recorded. A failed call fails again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._replies: dict[str, Mapping[str, JsonValue]] | None = None
+        self._lock = threading.Lock()
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """The recorded reply.
+
+        Raises:
+            ModelError: the recorded call failed, with its kind.
+            ProviderError: nothing was recorded for this request.
+        """
+        messages = [message.to_json() for message in request.messages]
+        exchange = self._index().get(
+            _key(messages, [tool.name for tool in request.tools], request.tool_choice, request.params.seed)
+        )
+        if exchange is None:
+            raise ProviderError(
+                f"replay/{self._folder}: that run has no reply to request {len(messages)} messages long with call seed "
+                f"{request.params.seed}; its task, window, seed, agent or prompts were others"
+            )
+        if "error" in exchange:
+            raise ModelError(str(exchange["error"]), "recorded")
+        reply: Reply = build(Reply, exchange["reply"], "recorded reply")
+        return reply
+
+    def _index(self) -> dict[str, Mapping[str, JsonValue]]:
+        with self._lock:
+            if self._replies is None:
+                self._replies = dict(_recorded(RunFolder.load(self._folder)))
+            return self._replies
+
+
+def _recorded(folder: RunFolder) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    """Each exchange of a run by the key of its request."""
+    for spec in folder.manifest.specs:
+        _, transcript = folder.load_recorded(spec, 0)
+        for entry in transcript:
+            messages: list[Any] = []
+            for exchange in entry["exchanges"]:
+                messages = [*messages[: exchange["kept"]], *exchange["sent"]]
+                yield _key(messages, exchange["tools"], exchange["tool_choice"], exchange["seed"]), exchange
+
+
+def _key(messages: Sequence[JsonValue], tools: Sequence[JsonValue], tool_choice: JsonValue, seed: JsonValue) -> str:
+    return content_hash([list(messages), list(tools), tool_choice, seed])

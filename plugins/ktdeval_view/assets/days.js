@@ -1,0 +1,143 @@
+// The list of days, what it is narrowed to, and the order in which keys walk through it.
+
+const DECIDED_BY = {
+  model: "decided by the model",
+  model_after_retry: "decided by the model after a retry",
+  fallback: "held, since no submission was valid",
+  error: "held, since the model call failed",
+};
+const isHeld = (row) => row.provenance === "fallback" || row.provenance === "error";
+const failuresOf = (row) => Object.values(row.failures).reduce((sum, number) => sum + number, 0);
+
+const SHOWN = [
+  ["all", "all days", () => true],
+  ["orders", "with orders", (row) => row.orders.length > 0],
+  ["cut", "with rejected or cut orders", (row) => row.orders.some((order) => order[2] !== "filled")],
+  ["failed", "with failures", (row) => failuresOf(row) > 0],
+  ["held", "not decided by the model", isHeld],
+  ["unmask", "with hidden identities offered", (row) => row.unmask_attempts > 0],
+];
+
+class DayList {
+  constructor(rows, initialFen, names, pieces) {
+    this.rows = rows;
+    this.initialFen = initialFen;
+    this.names = names;
+    this.pieces = pieces;
+    this.day = 0;
+    this.box = byId("list");
+    this.items = rows.map((row, day) => this.item(row, day));
+    this.found = null;
+    this.search = 0;
+    replace(this.box, this.items);
+    replace(byId("show"), SHOWN.map(([key, label, test]) => {
+      const number = rows.filter(test).length;
+      return make("option", {value: key, disabled: number === 0}, `${label} (${whole(number)})`);
+    }));
+    byId("show").addEventListener("change", () => this.narrow());
+    byId("search").addEventListener("input", () => this.lookFor(byId("search").value));
+    this.narrow();
+  }
+
+  item(row, day) {
+    const before = day ? this.rows[day - 1].nav_fen : this.initialFen;
+    const change = row.nav_fen / before - 1;
+    const rejected = row.orders.filter((order) => order[2] === "rejected").length;
+    const failures = failuresOf(row);
+    const [all, failed] = [row.orders.length, count(failures, "failure")];
+    const orders = all === 0 ? "no orders" : rejected ? `${rejected}/${all} rejected` : count(all, "order");
+    const trouble = isHeld(row) ? make("span.chip.bad", {}, row.provenance) : failures ? make("span.chip.warn", {}, failed) : null;
+    return make("li", {}, make("a", {href: `#day=${day}`},
+      make("span.number", {}, day), make("span.date", {}, row.decided_on),
+      make(`span.change.${tone(change)}`, {}, percent(change)), make("span.amount", {}, orders), trouble));
+  }
+
+  /** Days that are shown, in order. */
+  get visible() {
+    return this.rows.map((_, day) => day).filter((day) => !this.items[day].hidden);
+  }
+
+  narrow() {
+    const [, , test] = SHOWN.find(([key]) => key === byId("show").value) || SHOWN[0];
+    this.rows.forEach((row, day) => {
+      this.items[day].hidden = !(test(row) && (this.found === null || this.found.has(day)));
+    });
+    const left = this.visible.length;
+    const all = this.rows.length;
+    replace(byId("matches"), left === all ? count(all, "day") : `${whole(left)} of ${count(all, "day")}`);
+    this.reveal();
+  }
+
+  /** Narrow to the days in which something holds the text: what was said, ordered or booked, or the true name of a handle. */
+  async lookFor(text) {
+    this.search += 1;
+    const mine = this.search;
+    const wanted = text.trim().toLowerCase();
+    if (!wanted) {
+      this.found = null;
+      this.narrow();
+      return;
+    }
+    await new Promise((done) => setTimeout(done, 150)); // until the next letter may have come
+    replace(byId("matches"), "searching");
+    const words = [wanted, ...this.aliases(wanted)];
+    const found = new Set();
+    for (let piece = 0; piece < this.pieces.length; piece += 1) {
+      if (mine !== this.search) return;
+      const lines = await this.pieces.lines(piece);
+      lines.forEach((packed, place) => {
+        if (holds(JSON.parse(packed), words)) found.add(this.pieces.first(piece) + place);
+      });
+      await new Promise((done) => setTimeout(done));
+    }
+    if (mine !== this.search) return;
+    this.found = found;
+    this.narrow();
+  }
+
+  /** Handles whose code or company holds the text. */
+  aliases(wanted) {
+    if (wanted.length < 2) return [];
+    const found = [];
+    for (const [handle, [code, company]] of this.names.assets) {
+      if (`${code} ${company}`.toLowerCase().includes(wanted)) found.push(handle.toLowerCase(), code.toLowerCase());
+    }
+    return found.length <= 60 ? found : [];
+  }
+
+  mark(day) {
+    for (const place of [this.day, day]) this.items[place].firstChild.removeAttribute("aria-current");
+    this.items[day].firstChild.setAttribute("aria-current", "true");
+    this.day = day;
+    this.reveal();
+  }
+
+  /** Scroll the list, and nothing else, so that the chosen day is in it. */
+  reveal() {
+    const item = this.items[this.day];
+    if (item.hidden || !this.box.clientHeight) return;
+    const [top, height] = [item.offsetTop, item.offsetHeight];
+    const {scrollTop, clientHeight} = this.box;
+    const isFar = top < scrollTop - clientHeight || top > scrollTop + 2 * clientHeight;
+    if (isFar) this.box.scrollTop = top - (clientHeight - height) / 2;
+    else if (top - 2 * height < scrollTop) this.box.scrollTop = top - 2 * height;
+    else if (top + 3 * height > scrollTop + clientHeight) this.box.scrollTop = top + 3 * height - clientHeight;
+  }
+
+  /** The next shown day in a direction, or null at the end. */
+  beside(day, direction) {
+    const days = this.visible;
+    const near = direction > 0 ? days.find((other) => other > day) : days.findLast((other) => other < day);
+    return near ?? null;
+  }
+}
+
+/** Whether a text anywhere in a value holds one of the words. */
+function holds(value, words) {
+  if (typeof value === "string") {
+    const text = value.toLowerCase();
+    return words.some((word) => text.includes(word));
+  }
+  if (Array.isArray(value)) return value.some((item) => holds(item, words));
+  return value !== null && typeof value === "object" && Object.values(value).some((item) => holds(item, words));
+}

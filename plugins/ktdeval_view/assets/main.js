@@ -1,0 +1,251 @@
+// The page of one episode: what is chosen, where the address says so, and which keys change it.
+
+const REST_MS = 150; // how long a day is looked at before what is below the screen is laid out too
+
+/** Pieces of packed days: each is unpacked when a day in it is wanted, and the last few are kept. */
+class Pieces {
+  constructor(counts) {
+    this.counts = counts;
+    this.starts = counts.map((_, place) => counts.slice(0, place).reduce((sum, number) => sum + number, 0));
+    this.kept = new Map();
+  }
+
+  get length() {
+    return this.counts.length;
+  }
+
+  first(piece) {
+    return this.starts[piece];
+  }
+
+  /** JSON of each day of a piece. */
+  lines(piece) {
+    if (!this.kept.has(piece)) {
+      if (this.kept.size >= 6) this.kept.delete(this.kept.keys().next().value);
+      this.kept.set(piece, unpack(`days-${piece}`).then((text) => text.split("\n")));
+    }
+    return this.kept.get(piece);
+  }
+
+  async day(day) {
+    const piece = this.starts.findLastIndex((start) => start <= day);
+    return JSON.parse((await this.lines(piece))[day - this.starts[piece]]);
+  }
+}
+
+class EpisodeView {
+  constructor(head, texts, closes) {
+    this.head = head;
+    this.rows = head.rows;
+    this.texts = texts;
+    this.closes = closes ? new Closes(closes) : null;
+    this.names = new Names(head.names);
+    this.pieces = new Pieces(head.pieces);
+    this.manner = {verbatim: false, unfolded: false};
+    this.day = -1;
+    this.shown = 0;
+    const navs = [head.initial_cash_fen, ...this.rows.map((row) => row.nav_fen)];
+    this.returns = changes(navs);
+    this.benchmarkReturns = head.benchmark.levels ? changes(head.benchmark.levels) : null;
+    this.list = new DayList(this.rows, head.initial_cash_fen, this.names, this.pieces);
+    this.panel = new DayPanel(this);
+    this.stocks = new StockBox(this);
+    const since = (values) => values.map((value) => value / values[0] - 1);
+    this.series = {
+      nav: since(navs),
+      levels: head.benchmark.levels ? since(head.benchmark.levels) : null,
+      days: [this.rows[0].decided_on, ...this.rows.map((row) => row.filled_on)],
+      trouble: this.rows.map((row) => (isHeld(row) ? 2 : failuresOf(row) ? 1 : 0)),
+    };
+    this.chart = new NavChart(byId("chart"), this.series, (day) => this.choose(day));
+  }
+
+  /** Return of a stock on the fill day of a step, adjusted; null where it is not known. */
+  changeOf(code, day) {
+    const values = this.closes ? this.closes.of(code) : null;
+    if (!values) return null;
+    const place = this.closes.start + day + 1;
+    const before = values.slice(0, place).findLast((value) => value !== null);
+    return values[place] === null || values[place] === undefined || before === undefined ? null : values[place] / before - 1;
+  }
+
+  openStock(code) {
+    this.stocks.open(code);
+  }
+
+  /** Choose a day and put it into the address, without a step of the browser's history for each. */
+  choose(day) {
+    if (day === null || day === this.day) return;
+    history.replaceState(null, "", `#day=${day}`);
+    this.show(day);
+  }
+
+  /** Show a day; `target` is the id of what in it is to be seen first. */
+  async show(day, target) {
+    const isOther = day !== this.day;
+    this.day = day;
+    this.list.mark(day);
+    this.chart.mark(day);
+    this.panel.heading(day);
+    byId("scrub").value = day;
+    byId("scrub").setAttribute("aria-valuetext", `Day ${day}, ${this.rows[day].decided_on}`);
+    this.legend(day);
+    this.shown += 1;
+    const mine = this.shown;
+    const data = await this.pieces.day(day);
+    if (mine !== this.shown) return; // another day was chosen meanwhile
+    byId("day-body").classList.remove("laid-out");
+    this.panel.show(day, data);
+    this.announce(day);
+    const panel = byId("day-panel");
+    if (target && byId(target)) this.jump(target);
+    else if (isOther && panel.getBoundingClientRect().top < 0) panel.scrollIntoView();
+    setTimeout(() => { if (mine === this.shown) byId("day-body").classList.add("laid-out"); }, REST_MS);
+  }
+
+  /** Scroll to a part of the day; where it is can be told only once everything before it is laid out. */
+  jump(id) {
+    byId("day-body").classList.add("laid-out");
+    byId(id).scrollIntoView();
+  }
+
+  announce(day) {
+    const row = this.rows[day];
+    const words = [DECIDED_BY[row.provenance] || row.provenance, count(row.orders.length, "order")];
+    byId("said").textContent = `Day ${day}, ${row.decided_on}: ${words.join(", ")}`;
+  }
+
+  legend(day) {
+    const {nav, levels} = this.series;
+    replace(byId("legend"), make("span.key.nav", {}, `NAV ${percent(nav[day + 1])}`),
+      levels ? make("span.key.benchmark", {}, `${this.head.benchmark.name} ${percent(levels[day + 1])}`) : null,
+      make("span.quiet", {}, `by ${this.rows[day].filled_on}`));
+  }
+
+  /** Read the address: `#day=213`, `#day=2024-11-18`, `#day=213&call=2`, `#day=213&part=portfolio`. */
+  follow() {
+    const wanted = new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B"));
+    const text = wanted.get("day");
+    if (text === null && location.hash && this.day >= 0) return; // a place in the page, such as that of the skip link
+    const day = text === null ? 0 : this.dayOf(text);
+    const problem = day === null ? `There is no day ${text} in this episode; it has days 0 to ${this.rows.length - 1}.` : "";
+    byId("trouble").hidden = !problem;
+    replace(byId("trouble"), problem);
+    const part = ["call", "part"].filter((name) => wanted.has(name)).map((name) => `${name}-${wanted.get(name)}`);
+    this.show(day ?? 0, part[0]);
+  }
+
+  dayOf(text) {
+    const number = text.replace(/^day_\+/, "");
+    const day = /^\d+$/.test(number) ? Number(number) : this.rows.findIndex((row) => row.decided_on === text);
+    return day >= 0 && day < this.rows.length ? day : null;
+  }
+
+  toggle(name) {
+    this.manner[name] = !this.manner[name];
+    byId(name).setAttribute("aria-pressed", String(this.manner[name]));
+    this.show(this.day);
+  }
+
+  toggleNames() {
+    const isOn = document.body.classList.toggle("true-names");
+    byId("true-names").setAttribute("aria-pressed", String(isOn));
+  }
+}
+
+const changes = (values) => values.slice(1).map((value, place) => value / values[place] - 1);
+
+function showHead(view) {
+  const {head} = view;
+  const {spec} = head;
+  document.title = `${head.label} · ${spec.model}`;
+  replace(byId("title"), head.label);
+  const made = Object.entries(spec.model_args).map(([key, value]) => `${key}=${value}`).join(", ");
+  const planned = head.planned === null ? "its" : whole(head.planned);
+  const facts = [
+    made ? `${spec.model} (${made})` : spec.model,
+    `agent ${spec.agent}`,
+    `${spec.window.first} to ${spec.window.last}`,
+    head.state === "finished" ? count(view.rows.length, "day") : `${whole(view.rows.length)} of ${planned} days so far`,
+    spec.mask_note ? `mask ${spec.mask}: ${spec.mask_note}` : `mask ${spec.mask}`,
+    head.market ? `market ${head.market}` : null,
+  ];
+  replace(byId("facts"), facts.filter(Boolean).join(" · "));
+  const labels = [];
+  if (head.state === "unfinished") labels.push(["UNFINISHED", "the episode is not at its end; write the pages again to see more"]);
+  if (head.synthetic) labels.push(["SYNTHETIC", "the market was generated from a seed"]);
+  replace(byId("notes"), labels.map(([name, words]) => make("li", {}, make("strong", {}, name), ` ${words}`)),
+    head.notes.map((note) => make("li", {}, note)));
+  for (const where of ["previous", "next"]) {
+    const link = byId(`${where}-episode`);
+    const target = head.neighbours[where];
+    link.hidden = !target;
+    if (target) {
+      link.href = target[0];
+      replace(link, where === "previous" ? `‹ ${target[1]}` : `${target[1]} ›`);
+    }
+  }
+  byId("true-names").hidden = view.names.isEmpty;
+  byId("scrub").max = view.rows.length - 1;
+}
+
+function listenKeys(view) {
+  const step = (direction) => view.choose(view.list.beside(view.day, direction));
+  const jump = (part) => () => view.jump(`part-${part}`);
+  const keys = {
+    ArrowLeft: () => step(-1), ArrowRight: () => step(1), k: () => step(-1), j: () => step(1),
+    Home: () => view.choose(view.list.visible[0] ?? null), End: () => view.choose(view.list.visible.pop() ?? null),
+    d: jump("decision"), s: jump("talk"), p: jump("portfolio"), "/": () => { openDays(); byId("search").focus(); },
+    t: () => view.toggleNames(), v: () => view.toggle("verbatim"), u: () => view.toggle("unfolded"),
+    "?": () => byId("help").showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape") closeDays();
+    if (event.target.closest("input, select, textarea")) return;
+    const box = event.target.closest(".scroll");
+    if (box && box.scrollWidth > box.clientWidth && event.key.startsWith("Arrow")) return;
+    const inList = event.target.closest("#list");
+    const action = keys[inList ? {ArrowUp: "k", ArrowDown: "j"}[event.key] || event.key : event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+    if (inList) view.list.items[view.day].firstChild.focus({preventScroll: true});
+  });
+  byId("earlier").addEventListener("click", () => step(-1));
+  byId("later").addEventListener("click", () => step(1));
+  byId("bar-earlier").addEventListener("click", () => step(-1));
+  byId("bar-later").addEventListener("click", () => step(1));
+}
+
+// On a telephone the list of days lies over the page when it is asked for.
+function openDays() {
+  byId("days").classList.add("open");
+}
+
+function closeDays() {
+  byId("days").classList.remove("open");
+}
+
+begin(async () => {
+  const [head, texts, closes] = await Promise.all(["head", "texts", "closes"].map(unpackValue));
+  const view = new EpisodeView(head, texts, closes);
+  showHead(view);
+  listenKeys(view);
+  byId("scrub").addEventListener("input", () => view.choose(Number(byId("scrub").value)));
+  byId("true-names").addEventListener("click", () => view.toggleNames());
+  byId("verbatim").addEventListener("click", () => view.toggle("verbatim"));
+  byId("unfolded").addEventListener("click", () => view.toggle("unfolded"));
+  byId("keys").addEventListener("click", () => byId("help").showModal());
+  byId("help-close").addEventListener("click", () => byId("help").close());
+  byId("bar-day").addEventListener("click", () => { openDays(); view.list.reveal(); });
+  byId("close-days").addEventListener("click", closeDays);
+  byId("list").addEventListener("click", (event) => { if (event.target.closest("a")) closeDays(); });
+  byId("day-panel").addEventListener("click", (event) => {
+    const handle = event.target.closest(".handle[data-code]");
+    if (handle) view.openStock(handle.dataset.code);
+  });
+  window.addEventListener("hashchange", () => view.follow());
+  byId("page").classList.remove("waiting");
+  view.follow();
+});

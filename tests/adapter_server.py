@@ -1,0 +1,67 @@
+"""A server on loopback that gives prepared answers, for what adapters do with answers that no well-behaved provider gives."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One answer. `body` is sent as JSON, or as it is when it is bytes."""
+
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class PreparedServer:
+    """Where it listens, and what it was asked: path, headers (names in lower case) and body of each request."""
+
+    address: str
+    paths: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def prepared(*answers: Prepared) -> Iterator[PreparedServer]:
+    """A running server that gives the answers in turn, the last one for ever."""
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                answer = answers[min(len(asked.bodies), len(answers) - 1)]
+                asked.paths.append(self.path)
+                asked.headers.append({name.lower(): value for name, value in self.headers.items()})
+                asked.bodies.append(body)
+            payload = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(payload)), **answer.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    asked = PreparedServer(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

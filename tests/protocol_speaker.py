@@ -1,0 +1,98 @@
+"""The other end of the tool protocols: a keyless model that is asked, and answers, in text only."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from ktdeval.harness.messages import Message, Model, ModelRequest, Reply, ToolCall, ToolProtocol, ToolSpec
+
+_RULES = re.compile(r"(?:\A|\n\n)# How to (?:reply and to )?call tools\n.*", re.DOTALL)
+_TOOL = re.compile(r"^## (\S+)\n\n((?:(?!^## ).)*?)\n\nArguments: (\{[^\n]*\})$", re.DOTALL | re.MULTILINE)
+_FORCED = re.compile(r"^In your next reply you must call the tool (\S+), exactly once and no other", re.MULTILINE)
+_RESULT = re.compile(r'<tool_result call="(\S+)"[^>]*>\n(.*?)\n</tool_result>(?:\n\n|\Z)', re.DOTALL)
+_BLOCK = re.compile(r"(?:\A|\n\n)```json\n(.*?)\n```(?=\n\n|\Z)", re.DOTALL)
+
+_ENVELOPE = re.compile(r'\{"content": ("(?:[^"\\]|\\.)*"), "calls": \[(.*)\]\}', re.DOTALL)
+_BETWEEN_CALLS = re.compile(r', (?=\{"name": ")')
+
+
+class Speaker:
+    """Speaks one tool protocol with the suite, natively with a keyless model that decides; refuses what it has no words for."""
+
+    def __init__(self, inner: Model, protocol: ToolProtocol) -> None:
+        self.inner, self.protocol = inner, protocol
+        self.asked: list[ModelRequest] = []
+
+    def reply(self, request: ModelRequest) -> Reply:
+        self.asked.append(request)
+        return spoken(self.inner.reply(understood(request, self.protocol)), self.protocol)
+
+
+def understood(request: ModelRequest, protocol: ToolProtocol) -> ModelRequest:
+    """The native request that an encoded one stands for."""
+    assert (request.tools, request.tool_choice) == ((), None)
+    assert (request.response_schema is not None) == (protocol == "json_schema")
+    assert all(message.role != "tool" and not message.tool_calls for message in request.messages)
+    system = request.messages[0]
+    found = _RULES.search(system.content)
+    assert found is not None
+    tools = tuple(ToolSpec(name, text, json.loads(schema)) for name, text, schema in _TOOL.findall(found[0]))
+    forced = _FORCED.search(found[0])
+    messages = [Message("system", system.content[: found.start()])] if found.start() else []
+    made = 0
+    for message in request.messages[1:]:
+        if message.role == "user":
+            messages += _user_turns(message.content)
+        else:
+            turn = _assistant_turn(message.content, protocol, made)
+            made += len(turn.tool_calls)
+            messages.append(turn)
+    return replace(request, messages=tuple(messages), tools=tools, tool_choice=forced[1] if forced else None, response_schema=None)
+
+
+def spoken(reply: Reply, protocol: ToolProtocol) -> Reply:
+    """A native reply as the same model would have written it under a protocol."""
+    finish = "stop" if reply.finish_reason == "tool_calls" else reply.finish_reason
+    return replace(reply, content=written(reply, protocol), tool_calls=(), finish_reason=finish)
+
+
+def written(reply: Reply, protocol: ToolProtocol) -> str:
+    """Content and calls in one text."""
+    if protocol == "text":
+        blocks = [f"```json\n{_call('tool', call)}\n```" for call in reply.tool_calls]
+        return "\n\n".join([reply.content, *blocks] if reply.content.strip() else blocks) if blocks else reply.content
+    calls = ", ".join(_call("name", call) for call in reply.tool_calls)
+    return f'{{"content": {json.dumps(reply.content)}, "calls": [{calls}]}}'
+
+
+def _call(key: str, call: ToolCall) -> str:
+    arguments = f', "arguments": {call.arguments}' if call.arguments.strip() else ""
+    return f'{{"{key}": {json.dumps(call.name)}{arguments}}}'
+
+
+def _user_turns(content: str) -> list[Message]:
+    turns = []
+    while result := _RESULT.match(content):
+        turns.append(Message("tool", result[2], tool_call_id=result[1]))
+        content = content[result.end() :]
+    return [*turns, Message("user", content)] if content else turns
+
+
+def _assistant_turn(content: str, protocol: ToolProtocol, made: int) -> Message:
+    if protocol == "text":
+        texts = _BLOCK.findall(content)
+        calls = [_call_of(text, "tool", made + place) for place, text in enumerate(texts, 1)]
+        return Message("assistant", _BLOCK.sub("", content), tuple(calls))
+    envelope = _ENVELOPE.fullmatch(content)
+    assert envelope is not None, content
+    texts = _BETWEEN_CALLS.split(envelope[2]) if envelope[2] else []
+    calls = [_call_of(text, "name", made + place) for place, text in enumerate(texts, 1)]
+    return Message("assistant", json.loads(envelope[1]), tuple(calls))
+
+
+def _call_of(text: str, key: str, number: int) -> ToolCall:
+    found = re.fullmatch(rf'\{{"{key}": ("(?:[^"\\]|\\.)*")(?:, "arguments": (.*))?\}}', text, re.DOTALL)
+    assert found is not None, text
+    return ToolCall(f"call_{number}", json.loads(found[1]), found[2] or "")

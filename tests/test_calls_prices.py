@@ -1,0 +1,229 @@
+"""What tokens cost: the arithmetic, the tables, and which price a model has."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+import ktdeval_models
+from ktdeval.calls.prices import Price, choose_price, load_price_table
+from ktdeval.errors import ConfigError
+from ktdeval.harness.messages import Usage
+
+BUILT_IN = Path(ktdeval_models.__file__).with_name("prices.yaml")
+
+TABLE = """
+as_of: "2026-10-01"
+source: https://example.com/pricing
+models:
+  - {match: acme/*, input: 1, output: 2}
+  - {match: acme/big-*, input: 10, output: 20, cache_read: 1, cache_write: 12.5}
+  - {match: acme/big-old, input: 5, output: 6, as_of: "2025-01-01", source: https://example.com/old}
+  - {match: [acme/small, "other/small-20??"], input: 0.1, output: 0.2}
+"""
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    path = tmp_path / "table.yaml"
+    path.write_text(TABLE)
+    return path
+
+
+# --- arithmetic
+
+
+def test_each_kind_of_token_has_its_own_price():
+    price = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5)
+    usage = Usage(1_000_000, 100_000, reasoning_tokens=60_000, cache_read_tokens=500_000, cache_write_tokens=200_000)
+    fresh, read, written, replied = 0.3 * 2.0, 0.5 * 0.5, 0.2 * 2.5, 0.1 * 10.0  # reasoning is part of the reply
+    assert price.cost(usage) == pytest.approx(fresh + read + written + replied)
+
+
+def test_tokens_of_the_prompt_cache_cost_what_others_do_where_no_price_says_otherwise():
+    usage = Usage(1_000_000, 0, 0, 400_000, 300_000)
+    assert Price(input=2.0, output=10.0).cost(usage) == pytest.approx(2.0)
+
+
+def test_a_free_cache_is_free():
+    assert Price(input=2.0, output=10.0, cache_read=0.0).cost(Usage(1_000_000, 0, 0, 1_000_000)) == 0.0
+
+
+amounts = st.floats(0, 1000)
+
+
+@given(
+    st.builds(Price, amounts, amounts, st.none() | amounts, st.none() | amounts),
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.data(),
+)
+def test_no_usage_costs_more_than_the_most_for_as_many_tokens(price, inputs, outputs, data):
+    reads = data.draw(st.integers(0, inputs))
+    usage = Usage(inputs, outputs, 0, reads, data.draw(st.integers(0, inputs - reads)))
+    assert 0 <= price.cost(usage) <= price.most(inputs, outputs) * (1 + 1e-9)
+
+
+@given(st.lists(st.builds(Usage, st.integers(0, 10**6), st.integers(0, 10**6)), max_size=5))
+def test_costs_add_up(usages):
+    price = Price(2.0, 10.0)
+    assert sum(map(price.cost, usages)) == pytest.approx(price.cost(sum(usages, Usage())))
+
+
+def test_a_price_as_json_names_day_and_source():
+    price = Price(2.0, 10.0, 0.5, None, "2026-10-01", "https://example.com")
+    assert price.to_json() == {
+        "input": 2.0,
+        "output": 10.0,
+        "cache_read": 0.5,
+        "cache_write": None,
+        "as_of": "2026-10-01",
+        "source": "https://example.com",
+    }
+
+
+# --- tables
+
+
+@pytest.mark.parametrize(
+    ("name", "input_price"),
+    [
+        ("acme/tiny", 1.0),
+        ("acme/big-new", 10.0),
+        ("acme/big-old", 5.0),
+        ("acme/small", 0.1),
+        ("other/small-2026", 0.1),
+        ("other/small-20260101", None),
+        ("other/small", None),
+        ("ACME/small", None),
+        ("elsewhere/acme/small", None),
+    ],
+)
+def test_the_pattern_that_fits_best_counts(table, name, input_price):
+    price = load_price_table(table).find(name)
+    assert (None if price is None else price.input) == input_price
+
+
+def test_an_entry_has_the_day_and_source_of_its_table_unless_it_says_otherwise(table):
+    prices = load_price_table(table)
+    new, old = prices.find("acme/big-new"), prices.find("acme/big-old")
+    assert new == Price(10.0, 20.0, 1.0, 12.5, "2026-10-01", "https://example.com/pricing")
+    assert old == Price(5.0, 6.0, None, None, "2025-01-01", "https://example.com/old")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("input: 1,", "inputs: 1,", r"models\[0\]: unknown field 'inputs'; did you mean 'input'"),
+        ("input: 1,", "", r"models\[0\]: field 'input' is missing"),
+        ("input: 1,", "input: -1,", r"models\[0\]: input: expected a value in 0"),
+        ("input: 1,", "input: cheap,", r"models\[0\]: input: expected float, was str 'cheap'"),
+        ("input: 1,", "input: .nan,", r"models\[0\]: input: expected a finite number"),
+        ("input: 1,", "input: true,", r"models\[0\]: input: expected float"),
+        ("match: acme/big-*", "match: acme/*", r"models\[1\]: match 'acme/\*' was already given in models\[0\]"),
+        ("match: acme/big-*,", "", r"models\[1\]: field 'match' is missing"),
+        ("match: acme/big-*", "match: big", r"models\[1\]: match: expected PROVIDER/NAME, was 'big'"),
+        ("[acme/small,", "[acme/small, acme/small,", r"models\[3\]: match 'acme/small' was already given in models\[3\]"),
+        ('as_of: "2025-01-01"', "as_of: spring", r"models\[2\]: as_of: expected a day as YYYY-MM-DD, was 'spring'"),
+        ('as_of: "2026-10-01"', 'as_of: "2026-13-01"', r"table\.yaml: as_of: expected a day as YYYY-MM-DD"),
+        ('as_of: "2026-10-01"\n', "", r"table\.yaml: field 'as_of' is missing"),
+        ("source: https://example.com/pricing", "currency: CNY\nsource: x", r"currency: expected one of USD, was 'CNY'"),
+        ("models:", "prices:", r"unknown field 'prices'"),
+        ("models:", "as_of: x\nmodels:", r"line 4: key 'as_of' was already given on line 2"),
+    ],
+)
+def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
+    assert old in TABLE
+    table.write_text(TABLE.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=problem) as caught:
+        load_price_table(table)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"missing\.yaml: can't read"):
+        load_price_table(tmp_path / "missing.yaml")
+
+
+# --- which price counts
+
+
+def test_a_given_price_comes_before_a_given_table_and_that_before_the_plugins(table, tmp_path):
+    default = tmp_path / "default.yaml"
+    default.write_text(TABLE.replace("input: 1,", "input: 77,").replace("acme/*", '"*/*"'))
+    given_price = choose_price("acme/tiny", {"input": 3, "output": 4, "cache_read": 0.3}, table, default)
+    assert given_price == Price(3.0, 4.0, 0.3, None, "", "--price")
+    assert (choose_price("acme/tiny", {}, table, default) or Price(0, 0)).input == 1.0
+    assert (choose_price("acme/tiny", {}, None, default) or Price(0, 0)).input == 77.0
+    assert choose_price("unknown/tiny", {}, table, default) is None  # a given table takes the place of the other
+    assert choose_price("acme/tiny", {}, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("given_fields", "problem"),
+    [
+        ({"input": 1}, "--price: field 'output' is missing"),
+        ({"input": 1, "outputs": 2}, "--price: unknown field 'outputs'; did you mean 'output'"),
+        ({"input": 1, "output": -2}, "--price: output: expected a value in 0"),
+        ({"input": "free", "output": 0}, "--price: input: expected float, was str 'free'"),
+        ({"match": "a/b", "input": 1, "output": 1}, "--price: unknown field 'match'"),
+    ],
+)
+def test_a_mistake_in_a_given_price_is_named(given_fields, problem):
+    with pytest.raises(ConfigError, match=problem):
+        choose_price("acme/tiny", given_fields)
+
+
+# --- the table of the built-in models
+
+
+def test_every_price_of_the_built_in_table_is_dated_and_has_a_source():
+    prices = load_price_table(BUILT_IN).prices
+    assert prices
+    for pattern, price in prices.items():
+        assert price.source.startswith("https://"), pattern
+        assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(price.as_of), pattern
+
+
+def test_the_prices_of_the_built_in_table_are_of_the_size_that_prices_have():
+    """A slip by a factor of a thousand, or a price for a single token, would show here."""
+    for pattern, price in load_price_table(BUILT_IN).prices.items():
+        assert 0.01 <= price.input <= 50, pattern
+        assert 1 < price.output / price.input <= 10, pattern
+        assert price.cache_read is not None, pattern
+        assert 0.01 < price.cache_read / price.input <= 0.5, pattern
+        assert price.cache_write is None or 1 <= price.cache_write / price.input <= 2, pattern
+
+
+@pytest.mark.parametrize(
+    ("name", "prices"),
+    [
+        ("openai/gpt-4.1", (2.0, 8.0, 0.5)),
+        ("openai/gpt-4.1-2025-04-14", (2.0, 8.0, 0.5)),
+        ("openai/gpt-4.1-mini", (0.4, 1.6, 0.1)),
+        ("anthropic/claude-sonnet-4-5-20250929", (3.0, 15.0, 0.3)),
+        ("google/gemini-2.5-pro", (1.25, 10.0, 0.125)),
+    ],
+)
+def test_a_model_has_one_price_under_its_name_and_its_dated_names(name, prices):
+    found = load_price_table(BUILT_IN).find(name)
+    assert found is not None
+    assert (found.input, found.output, found.cache_read) == prices
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai/gpt-4.1-nano",
+        "openai/gpt-6-sol-pro",
+        "openai_compatible/gpt-4.1",
+        "anthropic/claude-opus-5-6",
+        "ollama/llama3",
+        "builtin/momentum",
+    ],
+)
+def test_a_model_that_is_not_listed_has_no_price_from_another(name):
+    assert load_price_table(BUILT_IN).find(name) is None

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         DayArg as DayArg,
         Length as Length,
         Tool as Tool,
+        call as call,
         tool as tool,
     )
     from ktdeval.hookspecs import Spec as Spec, hookimpl as hookimpl
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
         MarketView as MarketView,
         SnapshotMeta as SnapshotMeta,
     )
-    from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot
+    from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot, with_id as with_id
     from ktdeval.masking.lens import MASK_KINDS as MASK_KINDS, Lens as Lens, MaskConfig as MaskConfig
     from ktdeval.masking.payload import (
         AssetName as AssetName,
@@ -113,6 +114,17 @@ if TYPE_CHECKING:
         SectorRef as SectorRef,
         Shares as Shares,
     )
+    from ktdeval.masking.rationale import (
+        LEAK_CATEGORIES as LEAK_CATEGORIES,
+        LEAKS_REMOVED_BY as LEAKS_REMOVED_BY,
+        Mention as Mention,
+        RationaleLinter as RationaleLinter,
+    )
+    from ktdeval.masking.rationale_similarity import (
+        Encoder as Encoder,
+        NgramEncoder as NgramEncoder,
+        SimilarityLinter as SimilarityLinter,
+    )
     from ktdeval.masking.render import render_json as render_json
     from ktdeval.registry import Plugins as Plugins, load_plugins as load_plugins
     from ktdeval.runner.backend import EpisodeOutcome as EpisodeOutcome, Runner as Runner
@@ -122,11 +134,21 @@ if TYPE_CHECKING:
         EpisodeFinished as EpisodeFinished,
         EpisodeStarted as EpisodeStarted,
         Event as Event,
+        SampleFinished as SampleFinished,
         StepFinished as StepFinished,
     )
     from ktdeval.runner.ledger_file import load_ledger as load_ledger
     from ktdeval.runner.redaction import redact_secrets as redact_secrets
     from ktdeval.runner.score import open_recorded_snapshot as open_recorded_snapshot
+    from ktdeval.runner.scoring import (
+        AnswerRecord as AnswerRecord,
+        Exam as Exam,
+        Sample as Sample,
+        Score as Score,
+        ScoreDefinition as ScoreDefinition,
+        ScoringTask as ScoringTask,
+        Subject as Subject,
+    )
     from ktdeval.runner.spec import EpisodeSpec as EpisodeSpec, Window as Window
     from ktdeval.runner.store import RunFolder as RunFolder
     from ktdeval.runner.task import Scene as Scene, Task as Task
@@ -191,6 +213,11 @@ if TYPE_CHECKING:
         window_sd_of as window_sd_of,
         windows_needed as windows_needed,
     )
+    from ktdeval.stats.proportions import (
+        clopper_pearson_upper as clopper_pearson_upper,
+        poisson_binomial as poisson_binomial,
+        wilson as wilson,
+    )
     from ktdeval.stats.variance import Components as Components, variance_components as variance_components
     from ktdeval.task_files import task_specs as task_specs
     from ktdeval.trading.config import TradingConfig as TradingConfig
@@ -248,7 +275,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Usage",
     ),
     "ktdeval.harness.provider": ("RemoteModel",),
-    "ktdeval.harness.tools": ("AssetArg", "Bounds", "DayArg", "Length", "Tool", "tool"),
+    "ktdeval.harness.tools": ("AssetArg", "Bounds", "DayArg", "Length", "Tool", "call", "tool"),
     "ktdeval.hookspecs": ("Spec", "hookimpl"),
     "ktdeval.jsonio": (
         "JsonValue",
@@ -265,16 +292,27 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.market.codes": ("Board", "DAILY_LIMIT_PCT", "board_of", "parse_code"),
     "ktdeval.market.quality": ("Finding", "RawMarket"),
     "ktdeval.market.snapshot": ("BoolArray", "DayArray", "FloatArray", "MarketSnapshot", "MarketView", "SnapshotMeta"),
-    "ktdeval.market.storage": ("load_snapshot", "save_snapshot"),
+    "ktdeval.market.storage": ("load_snapshot", "save_snapshot", "with_id"),
     "ktdeval.masking.lens": ("Lens", "MASK_KINDS", "MaskConfig"),
     "ktdeval.masking.payload": ("AssetName", "AssetRef", "DayRef", "IndexLevel", "Payload", "Price", "SectorRef", "Shares"),
+    "ktdeval.masking.rationale": ("LEAKS_REMOVED_BY", "LEAK_CATEGORIES", "Mention", "RationaleLinter"),
+    "ktdeval.masking.rationale_similarity": ("Encoder", "NgramEncoder", "SimilarityLinter"),
     "ktdeval.masking.render": ("render_json",),
     "ktdeval.registry": ("Plugins", "load_plugins"),
     "ktdeval.runner.backend": ("EpisodeOutcome", "Runner"),
-    "ktdeval.runner.events": ("CallDelayed", "EpisodeFailed", "EpisodeFinished", "EpisodeStarted", "Event", "StepFinished"),
+    "ktdeval.runner.events": (
+        "CallDelayed",
+        "EpisodeFailed",
+        "EpisodeFinished",
+        "EpisodeStarted",
+        "Event",
+        "SampleFinished",
+        "StepFinished",
+    ),
     "ktdeval.runner.ledger_file": ("load_ledger",),
     "ktdeval.runner.redaction": ("redact_secrets",),
     "ktdeval.runner.score": ("open_recorded_snapshot",),
+    "ktdeval.runner.scoring": ("AnswerRecord", "Exam", "Sample", "Score", "ScoreDefinition", "ScoringTask", "Subject"),
     "ktdeval.runner.spec": ("EpisodeSpec", "Window"),
     "ktdeval.runner.store": ("RunFolder",),
     "ktdeval.runner.task": ("Scene", "Task"),
@@ -305,6 +343,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "signed_rank",
     ),
     "ktdeval.stats.panel": ("DIAGNOSTICS", "PANEL_FAMILIES", "benchmark_levels", "panel_metric"),
+    "ktdeval.stats.proportions": ("clopper_pearson_upper", "poisson_binomial", "wilson"),
     "ktdeval.stats.power": (
         "Spread",
         "estimate_spread",

@@ -29,6 +29,7 @@ class RunConfig:
     windows: tuple[str, ...] = option((), help="window names, globs, or FIRST:LAST days; default: the task's own")
     seeds: int = option(1, help="number of seeds, each an episode a window", minimum=1, maximum=10_000)
     seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
+    mask_draw: int = option(0, help="which alias map; others show the same market (see `ktdeval invariance`)", minimum=0)
     limit: int | None = option(None, help="stop each episode after this many steps; the card says so", minimum=1)
     metrics: tuple[str, ...] = option((), help="further metrics besides the task's own (see `ktdeval metrics`)")
     rules: Literal["strict", "paper"] = option("strict", help="which rule set where a paper's rule and the right rule differ")
@@ -60,6 +61,7 @@ class RunConfig:
         "shared", help="where replies are kept: shared by all runs of this user, only in this run's folder (run), or a file"
     )
     canary: int = option(6, help="fixed questions asked at start and end to see whether the model changed; 0: none", minimum=0)
+    certificate: str | None = option(None, help="certificate of the mask (see `ktdeval certify`), for the cards that it covers")
     runner: str = option("local", help="execution backend (see `ktdeval plugins`)")
     concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
     dry_run: bool = option(False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop")

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -87,7 +88,8 @@ class Running:
 
     def wait(self, timeout_s: float = 120.0) -> Done:
         """Wait for its end."""
-        texts = [_read_all(self._out), _read_all(self._err)]
+        with ThreadPoolExecutor(2) as pool:  # both at once: a full pipe stops the process that nobody reads
+            texts = list(pool.map(_read_all, (self._out, self._err)))
         self._process.join(timeout_s)
         assert self._process.exitcode is not None, "the process does not end"
         return Done(self._process.exitcode, *texts)

@@ -1,4 +1,4 @@
-"""An agent with a defect: it raises with all of the environment, and the model's own secrets, in its message."""
+"""An agent with a defect: it raises with all of the environment in its message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktdeval.api import Spec, hookimpl
 
 
 class LeakyAgent:
-    """Asks the model once, and falls over."""
+    """Falls over before it asks anything."""
 
     def decide(self, observation: Any, desk: Any, memory: Any) -> Any:
         """Never decides."""

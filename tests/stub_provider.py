@@ -205,7 +205,7 @@ class Stub:
         seen.digest, seen.phase, seen.attempt = asked.digest, asked.phase, self._asked[asked.digest]
         fault = self.plan.choose(seen.number, asked)
         await self._wait(request)
-        if fault in REFUSALS:
+        if fault is not None and fault in REFUSALS:
             self._note(seen, fault)
             return await self._refuse(wire, request, problem_of(fault, key), fault)
         if fault is not None and fault not in BENT:

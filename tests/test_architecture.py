@@ -32,29 +32,31 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 
 # Where foreign code is called, which may raise anything: a plugin, and an episode.
-BROAD_EXCEPT_ALLOWED = {"ktdeval/plugin_import.py", "ktdeval/runner/episode.py"}
+BROAD_EXCEPT_ALLOWED = {"ktdeval/plugin_import.py", "ktdeval/runner/execute.py"}
 
 API = """
-Account Action Agent AssetArg AssetName AssetRef Attribution Board BoolArray Bootstrap Bounds CallDelayed CallParams
-CardError Components ConfidenceSet ConfigError DAILY_LIMIT_PCT DIAGNOSTICS DataError DayArg DayArray DayRef Decision
-Desk Envelope EnvelopeSettings EpisodeFailed EpisodeFailure EpisodeFinished EpisodeOutcome EpisodeSpec
-EpisodeStarted Event FACTORS FactorDefinition FactorTable Finding FinishReason Fit FloatArray Forecast HarnessConfig
-IndexLevel Interval InvariantError JsonValue KtdevalError LeakError Ledger Length Lens LookAheadError MASK_FACTORS
-MASK_KINDS MODE_PIECES MODE_PRECEDENCE MarketSnapshot MarketView MaskConfig Message Metric MetricValue Model
-ModelError ModelRequest Observation Order Outcome PANEL_FAMILIES Payload PluginError Plugins Position Price
-Provenance ProviderError Range RankNull RawMarket RemoteModel Reply Resampling RuleSet RunFolder Runner Scene
-SectorRef Shares SharpeDifference Shift Side SignFlip SignedRank SnapshotMeta Spec Spread StepFinished StepRecord
-StoreError Submission Tape Task Tool ToolCall ToolProtocol ToolResult ToolSpec TradingConfig TradingDay Trials Usage
-UsageError VerificationError Window assemble attribute attribution_problem benchmark_levels benjamini_hochberg
-blocks_of board_of brier_terms build cohort_exposures compare_ranks content_hash correlated_null count_trials
-deflated_sharpe_ratio derive_seed derived_fields dumps_canonical dumps_pretty effective_count episode_intervals
-episode_resampling estimate_spread execute factor_values file_sha256 fit_factors hodges_lehmann holm hookimpl
-judged_orders load_card load_ledger load_plugins load_snapshot load_yaml loads_strict mask_contrasts
-mean_with_interval model_confidence_set near_matches newey_west_mean normal_effect open_recorded_snapshot option
-order_averaged overlap_correlation pairs_needed panel_metric parse_code random_envelope redact_secrets
-reliability_points render_json save_snapshot sessions sha256_hex sharpe_difference sign_flip signed_rank smallest_p
-standardise t_of_mean task_specs to_mapping tool variance_components wilcoxon_effect wilcoxon_power window_rows
-window_sd_of windows_needed write_atomic
+Account Action Agent AnswerRecord AssetArg AssetName AssetRef Attribution Board BoolArray Bootstrap Bounds
+CallDelayed CallParams CardError Components ConfidenceSet ConfigError DAILY_LIMIT_PCT DIAGNOSTICS DataError DayArg
+DayArray DayRef Decision Desk Encoder Envelope EnvelopeSettings EpisodeFailed EpisodeFailure EpisodeFinished
+EpisodeOutcome EpisodeSpec EpisodeStarted Event Exam FACTORS FactorDefinition FactorTable Finding FinishReason Fit
+FloatArray Forecast HarnessConfig IndexLevel Interval InvariantError JsonValue KtdevalError LEAKS_REMOVED_BY
+LEAK_CATEGORIES LeakError Ledger Length Lens LookAheadError MASK_FACTORS MASK_KINDS MODE_PIECES MODE_PRECEDENCE
+MarketSnapshot MarketView MaskConfig Mention Message Metric MetricValue Model ModelError ModelRequest NgramEncoder
+Observation Order Outcome PANEL_FAMILIES Payload PluginError Plugins Position Price Provenance ProviderError Range
+RankNull RationaleLinter RawMarket RemoteModel Reply Resampling RuleSet RunFolder Runner Sample SampleFinished Scene
+Score ScoreDefinition ScoringTask SectorRef Shares SharpeDifference Shift Side SignFlip SignedRank SimilarityLinter
+SnapshotMeta Spec Spread StepFinished StepRecord StoreError Subject Submission Tape Task Tool ToolCall ToolProtocol
+ToolResult ToolSpec TradingConfig TradingDay Trials Usage UsageError VerificationError Window assemble attribute
+attribution_problem benchmark_levels benjamini_hochberg blocks_of board_of brier_terms build call
+clopper_pearson_upper cohort_exposures compare_ranks content_hash correlated_null count_trials deflated_sharpe_ratio
+derive_seed derived_fields dumps_canonical dumps_pretty effective_count episode_intervals episode_resampling
+estimate_spread execute factor_values file_sha256 fit_factors hodges_lehmann holm hookimpl judged_orders load_card
+load_ledger load_plugins load_snapshot load_yaml loads_strict mask_contrasts mean_with_interval model_confidence_set
+near_matches newey_west_mean normal_effect open_recorded_snapshot option order_averaged overlap_correlation
+pairs_needed panel_metric parse_code poisson_binomial random_envelope redact_secrets reliability_points render_json
+save_snapshot sessions sha256_hex sharpe_difference sign_flip signed_rank smallest_p standardise t_of_mean
+task_specs to_mapping tool variance_components wilcoxon_effect wilcoxon_power wilson window_rows window_sd_of
+windows_needed with_id write_atomic
 """
 
 

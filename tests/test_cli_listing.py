@@ -124,11 +124,13 @@ def test_tasks_are_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tasks"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["TASK", "GROUPS", "SUMMARY"]
-    assert [line.split()[0] for line in lines[1:]] == sorted(
+    trading = [
         f"{mask}_{mode}"
         for mask in ("bright", "stock_blind", "date_blind", "blinded")
         for mode in ("memory_only", "fixed_candidate", "open_research")
-    )
+    ]
+    probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind"))]
+    assert [line.split()[0] for line in lines[1:]] == sorted([*trading, *probes])
 
 
 @pytest.mark.parametrize("kind", ["tasks", "models", "agents", "metrics", "data", "plugins"])

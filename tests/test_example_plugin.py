@@ -15,7 +15,18 @@ import pytest
 
 from ktdeval.api import MetricValue, ModelError, ModelRequest, Reply, ToolCall
 from ktdeval.registry import load_plugins
-from ktdeval.testing import ConformanceError, check_metric, check_model, check_plugin, check_task, random_snapshot, tiny_snapshot
+from ktdeval.runner.scoring import is_scoring
+from ktdeval.runner.subjects import subject_of
+from ktdeval.testing import (
+    ConformanceError,
+    check_metric,
+    check_model,
+    check_plugin,
+    check_scoring_task,
+    check_task,
+    random_snapshot,
+    tiny_snapshot,
+)
 from ktdeval.testing.ledgers import sample_ledgers, step_record
 
 
@@ -115,7 +126,35 @@ def test_built_in_metrics_keep_the_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
 def test_built_in_tasks_keep_the_contract(name: str) -> None:
-    check_task(load_plugins().make_task(name))
+    plugins = load_plugins()
+    task = plugins.make_task(name)
+    if is_scoring(task):
+        check_scoring_task(task, subject_of(task, plugins))
+    else:
+        check_task(task)
+
+
+class Chatty:
+    """A scoring task whose samples differ from time to time."""
+
+    def __init__(self, task: Any) -> None:
+        self._task = task
+        self._asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def exam(self, *arguments: Any) -> Any:
+        self._asked += 1
+        spec, *others = arguments
+        return self._task.exam(replace(spec, seed=self._asked), *others)
+
+
+def test_a_scoring_task_whose_samples_are_not_pure_is_found() -> None:
+    plugins = load_plugins()
+    task = plugins.make_task("deanon_probe")
+    with pytest.raises(ConformanceError, match="sample 0: two exams of one spec differ"):
+        check_scoring_task(Chatty(task), subject_of(task, plugins))  # type: ignore[arg-type]
 
 
 class Scripted:

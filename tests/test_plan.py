@@ -18,12 +18,11 @@ from ktdeval.errors import PluginError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.jsonio import loads_strict
 from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner.episode import EpisodeParts
 from ktdeval.runner.estimate import RunEstimate, estimate_run
 from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, MeasuringModel, StepSize, example, measure_step
+from ktdeval.runner.opening import Opener
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.rates import ASSUMED, CallLimits, assumed_rates, observed_rates
-from ktdeval.trading.tape import Tape
 
 PLUGIN = str(Path(far_plugin.__file__))
 MEMORY = "blinded_memory_only"
@@ -61,14 +60,12 @@ def plan(plugins: Plugins, **changes: Any) -> RunEstimate:
 # -- a step, measured ---------------------------------------------------------------------------------------------------
 
 
-def parts_of(plugins: Plugins, task: str) -> tuple[Any, EpisodeParts]:
+def parts_of(plugins: Plugins, task: str) -> tuple[Any, Any, Opener]:
     settings = config(model="builtin/hold", tasks=(task,))
     tasks, snapshot = choose_tasks(settings, plugins), small_market()
     snapshot = replace(snapshot, id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
-    found = tasks[task]
-    tools, tape = plugins.tools(found.tools), Tape.from_snapshot(snapshot, found.trading)
-    return spec, EpisodeParts(found, tools, snapshot, tape, MeasuringModel(LOW, 0), plugins.make_agent("react"))
+    return spec, tasks[task], Opener(tasks, plugins, snapshot)
 
 
 def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:

@@ -41,7 +41,7 @@ def test_research_ends_with_a_reply_without_tool_calls_and_submission_is_forced(
     assert [spec.name for spec in submission.tools] == ["submit_action"]
     assert [message.role for message in closing.messages] == ["system", "user", "assistant", "tool"]
     assert [message.role for message in submission.messages][4:] == ["assistant", "user"]
-    assert submission.messages[-1].content == SUBMIT_NOW
+    assert submission.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
     assert (record["provenance"], record["overall_reason"]) == ("model", "nothing to do")
     assert (record["tool_calls"], record["tool_calls_valid"], record["submissions"]) == (1, 1, 1)
     assert record["failures"] == {}
@@ -116,7 +116,10 @@ def test_an_invalid_submission_gets_feedback_and_another_try(bad: Reply, failure
 
 def test_a_reply_without_a_call_is_told_what_is_missing() -> None:
     _, model = play(Reply("Done."), Reply("I would rather talk."), submit())
-    assert [message.content for message in model.requests[-1].messages[-2:]] == ["I would rather talk.", NO_SUBMISSION]
+    assert [message.content for message in model.requests[-1].messages[-2:]] == [
+        "I would rather talk.",
+        NO_SUBMISSION.format(tool="submit_action"),
+    ]
 
 
 def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:

@@ -153,19 +153,9 @@ def test_every_kind_of_number_of_a_card_is_compared_and_named_with_its_line(orig
 
 
 CONTRADICTED = {
-    "call",
-    "cost",
-    "coverage",
-    "decisions",
-    "episodes",
-    "limit",
-    "metrics",
-    "orders",
-    "seeds",
-    "task",
-    "usage",
+    "call", "cost", "coverage", "decisions", "episodes", "limit", "mask_draw", "metrics", "orders", "seeds", "task", "usage",
     "windows",
-}
+}  # fmt: skip
 """Parts of a card that other parts repeat or that ids are made of."""
 
 
@@ -492,7 +482,7 @@ TRANSCRIPT_CHANGES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
     "submission field": (lambda entries: entries[2].update(submission=None), "submission: recorded null, recomputed "),
     "dropped line": (lambda entries: entries[:2] + entries[3:], "is step 3, expected step 2"),
     "doubled line": (lambda entries: [*entries[:3], entries[2], *entries[3:]], "is step 2, expected step 3"),
-    "cut": (lambda entries: entries[:5], "5 lines, the ledger has 7"),
+    "cut": (lambda entries: entries[:5], "5 lines, ledger.parquet has 7"),
     "empty": (lambda entries: [[] for _ in entries], "expected an object of exchanges, step, submission"),
     "prompt": (
         lambda entries: entries[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),

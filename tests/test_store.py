@@ -12,7 +12,7 @@ import pytest
 from ktdeval.errors import StoreError
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.spec import EpisodeSpec, Window
-from ktdeval.runner.store import RunFolder, RunManifest
+from ktdeval.runner.store import LEDGER, RunFolder, RunManifest
 from ktdeval.trading.ledger import Ledger
 
 SPEC = EpisodeSpec(
@@ -59,7 +59,7 @@ def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
 def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):
     folder = run_folder(tmp_path / "run", [step(0), step(1)])
     assert not folder.is_complete(SPEC)
-    folder.complete(SPEC, 100)
+    folder.complete(SPEC, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))))
     assert folder.is_complete(SPEC)
     assert [record["step"] for record in folder.load_ledger(SPEC).steps] == [0, 1]
     assert folder.load_transcript(SPEC) == [{"n": 0}, {"n": 1}]

@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from ktdeval.cards.cost import cost
 from ktdeval.cards.episodes import PROVENANCES, STATUSES, USAGE_COUNTS
 from ktdeval.cards.medians import aggregate
-from ktdeval.cards.ranking import has_low_coverage, planned_steps, rankable
+from ktdeval.cards.ranking import has_low_coverage, is_placebo, planned_steps, rankable
 from ktdeval.jsonio import JsonValue
 
 Entry = Mapping[str, JsonValue]
+
+WEAK = {"limited", "few answers", "few guesses"}
+"""Labels of a certificate whose bounds rest on too little to call a mask certified."""
 
 DERIVED = ("attribution", "cost", "coverage", "decisions", "failures", "labels", "metrics", "orders", "rankable", "usage")
 """The fields of a card that `derived_fields` gives."""
@@ -32,33 +35,26 @@ def derived_fields(card: Entry) -> dict[str, JsonValue]:
         card: a card whose `metrics` hold at least `DEFINITION_FIELDS`.
     """
     episodes: Sequence[Entry] = card["episodes"]
-    decisions = _sums((episode["decisions"] for episode in episodes), PROVENANCES)
-    steps = sum(decisions.values())
-    coverage: dict[str, JsonValue] = {
-        "episodes_planned": len(episodes) + len(card["missing_episodes"]),
-        "episodes_finished": len(episodes),
-        "steps_planned": planned_steps(card),
-        "steps": steps,
-        "steps_decided": decisions["model"] + decisions["model_after_retry"],
-    }
+    decisions = sums((episode["decisions"] for episode in episodes), PROVENANCES)
+    coverage = coverage_of(card, planned_steps(card), decisions["model"] + decisions["model_after_retry"])
     return {
         "attribution": _attribution(episodes),
         "cost": cost(episodes, card["cost"].get("price")),
         "coverage": coverage,
         "decisions": decisions,
-        "failures": _sums(episode["failures"] for episode in episodes),
-        "labels": _labels(card, coverage),
+        "failures": sums(episode["failures"] for episode in episodes),
+        "labels": labels(card, coverage),
         "metrics": {
             name: {field: definition[field] for field in DEFINITION_FIELDS}
             | aggregate([episode["metrics"][name] for episode in episodes])
             for name, definition in card["metrics"].items()
         },
         "orders": {
-            **_sums((episode["orders"] for episode in episodes), ("submitted", *STATUSES)),
-            "rules": _sums(episode["orders"]["rules"] for episode in episodes),
+            **sums((episode["orders"] for episode in episodes), ("submitted", *STATUSES)),
+            "rules": sums(episode["orders"]["rules"] for episode in episodes),
         },
         "rankable": rankable(card, coverage),
-        "usage": _sums((episode["usage"] for episode in episodes), USAGE_COUNTS),
+        "usage": sums((episode["usage"] for episode in episodes), USAGE_COUNTS),
     }
 
 
@@ -99,7 +95,7 @@ def _numbers(entry: Entry, name: str) -> dict[str, float]:
     return {key: value for key, value in _part(entry, name).items() if isinstance(value, float)}
 
 
-def _sums(counts: Iterable[Entry], names: Sequence[str] = ()) -> dict[str, int]:
+def sums(counts: Iterable[Entry], names: Sequence[str] = ()) -> dict[str, int]:
     """Sums by name; with `names` exactly these, else every name that occurs."""
     totals: Counter[str] = Counter()
     for count in counts:
@@ -107,14 +103,39 @@ def _sums(counts: Iterable[Entry], names: Sequence[str] = ()) -> dict[str, int]:
     return {name: totals[name] for name in (names or sorted(totals))}
 
 
-def _labels(card: Entry, coverage: Entry) -> list[str]:
-    """What a reader must see before any figure."""
+def coverage_of(card: Entry, planned: int, decided: int) -> dict[str, JsonValue]:
+    """The card's coverage.
+
+    Args:
+        card: has `episodes`, with their `steps`, and `missing_episodes`.
+        planned: steps of the whole plan.
+        decided: steps that the model decided.
+    """
+    finished: Sequence[Entry] = card["episodes"]
+    return {
+        "episodes_planned": len(finished) + len(card["missing_episodes"]),
+        "episodes_finished": len(finished),
+        "steps_planned": planned,
+        "steps": sum(episode["steps"] for episode in finished),
+        "steps_decided": decided,
+    }
+
+
+def _is_certified(certificate: Entry | None) -> bool:
+    """Whether a mask was attacked in earnest: by a whole probe set, with answers that name something."""
+    return certificate is not None and not WEAK & set(certificate["labels"])
+
+
+def labels(card: Entry, coverage: Entry) -> list[str]:
+    """What a reader must see before any figure. Only a card that can have a `certificate` is said to lack one."""
+    uncertified = "certificate" in card and card["task"]["mask"] != "bright" and not _is_certified(card["certificate"]["value"])
     conditions = {
         "synthetic": card["snapshot"]["synthetic"],
+        "placebo": is_placebo(card),
         "limited": card["limit"] is not None,
         "incomplete": bool(card["missing_episodes"]),
         "low coverage": has_low_coverage(coverage),
-        "mask not certified": card["task"]["mask"] != "bright" and card["certificate"]["value"] is None,
+        "mask not certified": uncertified,
         "no adjustment factor": not card["snapshot"]["has_factor"],
     }
     return [label for label, holds in conditions.items() if holds]

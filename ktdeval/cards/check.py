@@ -1,4 +1,7 @@
-"""Read a card and refuse one that is not valid: strict JSON, the schema, and figures that follow from its own episodes."""
+"""Read a card and refuse one that is not valid: strict JSON, the schema, and figures that follow from its own episodes.
+
+Cards of trading tasks and of scoring tasks are told apart by their field `kind`; each has a schema of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,22 @@ import functools
 import importlib.resources
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.cards.aggregate import DERIVED, derived_fields
+from ktdeval.cards import aggregate, certificate, scoring
+from ktdeval.cards.identity import Problem, identity_problem
 from ktdeval.cards.locate import JsonPath, line_of, path_text
+from ktdeval.cards.scoring_check import scoring_problem
 from ktdeval.cards.verify import first_difference
 from ktdeval.errors import CardError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty
-from ktdeval.runner.spec import EpisodeSpec, Window
-
-SCHEMA_FILE = "result-card-v1.json"
+from ktdeval.jsonio import JsonValue, dumps_pretty
 
 _MAX_ERRORS = 50
 """Schema errors looked at before the first one, by line, is reported."""
@@ -30,18 +33,26 @@ _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool
 
 
 @functools.cache
-def load_schema() -> Mapping[str, JsonValue]:
-    """The JSON Schema (draft 2020-12) of result cards, version 1."""
-    text = importlib.resources.files("ktdeval.cards").joinpath("schema", SCHEMA_FILE).read_text(encoding="utf-8")
+def load_schema(kind: str = "trading") -> Mapping[str, JsonValue]:
+    """The JSON Schema (draft 2020-12) of the cards of a kind, version 1.
+
+    Args:
+        kind: one of `KINDS`.
+    """
+    text = importlib.resources.files("ktdeval.cards").joinpath("schema", KINDS[kind].schema).read_text(encoding="utf-8")
     schema: Mapping[str, JsonValue] = json.loads(text)
     return schema
 
 
-def load_card(path: Path | str) -> dict[str, JsonValue]:
+def load_card(path: Path | str, kind: str | None = None) -> dict[str, JsonValue]:
     """Read and check a card file.
 
+    Args:
+        path: the file.
+        kind: the kind that is wanted, `trading` or `scoring`; any by default.
+
     Raises:
-        CardError: it can't be read or is not valid; names the file, the line and the field.
+        CardError: it can't be read, is not valid, or of another kind; names the file, the line and the field.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -49,7 +60,10 @@ def load_card(path: Path | str) -> dict[str, JsonValue]:
         raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise CardError(f"{path}: is not UTF-8 text at byte {error.start}; give a result card (JSON)") from error
-    return parse_card(text, str(path))
+    card = parse_card(text, str(path))
+    if kind is not None and card["kind"] != kind:
+        raise CardError(f"{path}: is a {card['kind']} card; this command takes {kind} cards")
+    return card
 
 
 def parse_card(text: str, where: str) -> dict[str, JsonValue]:
@@ -91,7 +105,11 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     except (TypeError, ValueError) as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
     text = written if text is None else text
-    problem = _schema_problem(card, text) or _identity_problem(card, text) or _derived_problem(card, text)
+    kind = _kind_of(card)
+    if kind not in KINDS:
+        problem: str | None = _at(text, ("kind",), f"expected {' or '.join(KINDS)}, was {_short(kind)}")
+    else:
+        problem = _schema_problem(card, kind, text) or _own_problem(card, KINDS[kind], text)
     if problem:
         raise CardError(f"{where}: {problem}")
 
@@ -126,9 +144,9 @@ def _at(text: str, path: JsonPath, problem: str) -> str:
     return f"line {line_of(text, path)}: {path_text(path)}: {problem}"
 
 
-def _schema_problem(card: JsonValue, text: str) -> str | None:
+def _schema_problem(card: JsonValue, kind: str, text: str) -> str | None:
     """The schema error that stands first in the file."""
-    validator = Draft202012Validator(load_schema())
+    validator = Draft202012Validator(load_schema(kind))
     errors = [error for error, _ in zip(validator.iter_errors(card), range(_MAX_ERRORS), strict=False)]
     if not errors:
         return None
@@ -165,59 +183,56 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _identity_problem(card: Mapping[str, JsonValue], text: str) -> str | None:
-    """Hash of the task's config, ids and lengths of the episodes: as the card's own fields give them."""
-    task = card["task"]
-    if content_hash(task["config"]) != task["hash"]:
-        return _at(text, ("task", "hash"), "is not the hash of the task's config")
-    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card["windows"]}
-    seen: set[str] = set()
-    for field, place, episode in _episodes(card):
-        if episode["window"] not in windows:
-            return _at(text, (field, place, "window"), f"no window of that name{near_matches(episode['window'], windows)}")
-        if episode["id"] != _spec(card, windows[episode["window"]], episode["seed"]).id:
-            return _at(text, (field, place, "id"), "is not the hash of the episode's spec")
-        if episode["id"] in seen:
-            return _at(text, (field, place, "id"), "stands twice")
-        seen.add(episode["id"])
+def _trading_problem(card: Mapping[str, JsonValue]) -> Problem | None:
+    """Lengths and metrics of the episodes of a trading card."""
     days = {window["name"]: window["days"] for window in card["windows"]}
     for place, episode in enumerate(card["episodes"]):
         expected = min(days[episode["window"]], card["limit"] or days[episode["window"]])
         if episode["steps"] != expected or sum(episode["decisions"].values()) != expected:
-            return _at(text, ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision")
+            return ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision"
         surplus = sorted(set(episode["metrics"]) ^ set(card["metrics"]))
         if surplus:
-            return _at(text, ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics")
+            return ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
     return None
 
 
-def _episodes(card: Mapping[str, JsonValue]) -> Iterable[tuple[str, int, Mapping[str, JsonValue]]]:
-    for field in ("episodes", "missing_episodes"):
-        for place, episode in enumerate(card[field]):
-            yield field, place, episode
+@dataclass(frozen=True)
+class Kind:
+    """How the cards of one kind are checked.
+
+    Attributes:
+        schema: file under `schema/`.
+        problems: each gives the first place where a card that follows the schema contradicts itself.
+        derived: fields that follow from the others.
+        derive: gives them.
+    """
+
+    schema: str
+    problems: tuple[Callable[[Mapping[str, JsonValue]], Problem | None], ...]
+    derived: tuple[str, ...]
+    derive: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 
 
-def _spec(card: Mapping[str, JsonValue], window: Window, seed: int) -> EpisodeSpec:
-    task, model, agent = card["task"], card["model"], card["agent"]
-    return EpisodeSpec(
-        task=task["name"],
-        task_version=task["version"],
-        task_hash=task["hash"],
-        snapshot=card["snapshot"]["id"],
-        mask=task["mask"],
-        mode=task["mode"],
-        window=window,
-        model=model["name"],
-        model_args=model["args"],
-        agent=agent["name"],
-        agent_args=agent["args"],
-        call=card["call"],
-        seed=seed,
-        limit=card["limit"],
-    )
+KINDS: Mapping[str, Kind] = {
+    "trading": Kind("result-card-v1.json", (identity_problem, _trading_problem), aggregate.DERIVED, aggregate.derived_fields),
+    "scoring": Kind("scoring-card-v1.json", (identity_problem, scoring_problem), scoring.DERIVED, scoring.derived_fields),
+    certificate.KIND: Kind(
+        certificate.SCHEMA_FILE, (certificate.certificate_problem,), certificate.DERIVED, certificate.derived_fields
+    ),
+}
+"""The kinds of cards, by their field `kind`."""
 
 
-def _derived_problem(card: Mapping[str, JsonValue], text: str) -> str | None:
-    recorded = {name: card[name] for name in DERIVED}
-    difference = first_difference(recorded, derived_fields(card), text)
+def _kind_of(card: JsonValue) -> str:
+    """The kind that a JSON value says it is. What says nothing is held against the schema of trading cards, which asks for it."""
+    kind = card.get("kind", "trading") if isinstance(card, Mapping) else "trading"
+    return kind if isinstance(kind, str) else "trading"
+
+
+def _own_problem(card: Mapping[str, JsonValue], kind: Kind, text: str) -> str | None:
+    """The first place where a card that follows its schema contradicts itself."""
+    for find in kind.problems:
+        if (problem := find(card)) is not None:
+            return _at(text, *problem)
+    difference = first_difference({name: card[name] for name in kind.derived}, kind.derive(card), text)
     return f"{difference} from the card's own episodes" if difference else None

@@ -24,7 +24,22 @@ def usage_of(counts: Entry) -> Usage:
 
 
 def cost(episodes: Sequence[Entry], price: Entry | None) -> dict[str, JsonValue]:
-    """The card's `cost`: US dollars of the tokens that the replies of its finished episodes took, whether paid now or cached.
+    """The `cost` of a trading card: `token_cost`, and what a dollar of it earned.
+
+    Args:
+        episodes: the card's episodes.
+        price: `Price.to_json()`; None when none is known.
+    """
+    spent = token_cost(episodes, price)
+    if price is None:
+        return spent
+    dollars = _dollars(episodes, price)
+    gains = aggregate(_gain(episode, value) for episode, value in zip(episodes, dollars, strict=True))
+    return {**spent, "return_per_usd": gains}
+
+
+def token_cost(episodes: Sequence[Entry], price: Entry | None) -> dict[str, JsonValue]:
+    """US dollars of the tokens that the replies of a card's finished episodes took, whether paid now or cached.
 
     Args:
         episodes: the card's episodes.
@@ -32,16 +47,21 @@ def cost(episodes: Sequence[Entry], price: Entry | None) -> dict[str, JsonValue]
     """
     if price is None:
         return {"value": None, "reason": NO_PRICE}
-    rate = build(Price, price, "cost.price")
-    dollars = [rate.cost(usage_of(episode["usage"])) for episode in episodes]
     total = sum((usage_of(episode["usage"]) for episode in episodes), Usage())
     return {
-        "value": rate.cost(total),
+        "value": _rate(price).cost(total),
         "currency": "USD",
         "price": dict(price),
-        "per_episode": aggregate({"value": value, "n": 1} for value in dollars),
-        "return_per_usd": aggregate(_gain(episode, value) for episode, value in zip(episodes, dollars, strict=True)),
+        "per_episode": aggregate({"value": value, "n": 1} for value in _dollars(episodes, price)),
     }
+
+
+def _dollars(episodes: Sequence[Entry], price: Entry) -> list[float]:
+    return [_rate(price).cost(usage_of(episode["usage"])) for episode in episodes]
+
+
+def _rate(price: Entry) -> Price:
+    return build(Price, price, "cost.price")
 
 
 def _gain(episode: Entry, dollars: float) -> Entry:

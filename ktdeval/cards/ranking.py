@@ -9,6 +9,9 @@ from ktdeval.jsonio import JsonValue
 LEAST_DECIDED_PERCENT = 95
 """Share of the planned steps that the model must have decided itself. Below it a card shows holds of the engine, not the model."""
 
+PLACEBO_SOURCE = "placebo of snapshot "
+"""How the source of a placebo market begins."""
+
 Entry = Mapping[str, JsonValue]
 
 
@@ -28,23 +31,31 @@ def has_low_coverage(coverage: Entry) -> bool:
     return bool(100 * coverage["steps_decided"] < LEAST_DECIDED_PERCENT * coverage["steps_planned"])
 
 
-def rankable(card: Entry, coverage: Entry) -> dict[str, JsonValue]:
+def is_placebo(card: Entry) -> bool:
+    """Whether the market was made from another one so that true selection is zero by construction."""
+    return str(card["snapshot"]["source"]).startswith(PLACEBO_SOURCE)
+
+
+def rankable(card: Entry, coverage: Entry, step: str = "step") -> dict[str, JsonValue]:
     """Whether the card is rankable, with every reason why it is not.
 
     A synthetic market is no reason: such cards are ranked among themselves.
 
     Args:
-        card: has `limit` and `missing_episodes`.
+        card: has `snapshot`, `limit` and `missing_episodes`.
         coverage: the card's coverage.
+        step: what a step is called.
     """
     limit, planned, finished = card["limit"], coverage["episodes_planned"], coverage["episodes_finished"]
     reasons = []
+    if is_placebo(card):
+        reasons.append("the market is a placebo, on which there is nothing to select")
     if limit is not None:
-        reasons.append(f"every episode was cut after {limit:,} step{'' if limit == 1 else 's'}")
+        reasons.append(f"every episode was cut after {limit:,} {step}{'' if limit == 1 else 's'}")
     if finished < planned:
         reasons.append(f"{planned - finished:,} of {planned:,} episodes did not finish")
     if has_low_coverage(coverage):
-        share = f"{decided_percent(coverage)} % of {coverage['steps_planned']:,} steps"
+        share = f"{decided_percent(coverage)} % of {coverage['steps_planned']:,} {step}s"
         reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
     return {"value": not reasons, "reasons": reasons}
 

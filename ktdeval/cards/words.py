@@ -9,6 +9,14 @@ from ktdeval.jsonio import JsonValue
 Card = Mapping[str, JsonValue]
 
 
+def content_words(card: Card) -> str:
+    """How much a card holds, such as `episodes: 1, metrics: 28`."""
+    if card["kind"] == "certificate":
+        return f"probes: {card['probes']['count']}, attackers: {len(card['attackers'])}"
+    figures = "scores" if card["kind"] == "scoring" else "metrics"
+    return f"episodes: {len(card['episodes'])}, {figures}: {len(card[figures])}"
+
+
 def ranking_words(card: Card) -> str:
     """`rankable`, or `not rankable: ` with every reason."""
     verdict = card["rankable"]

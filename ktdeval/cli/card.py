@@ -48,10 +48,10 @@ def show(path: Path, plain: bool) -> None:
 def validate(path: Path) -> None:
     """Check a card against its schema and against its own episodes."""
     from ktdeval.cards.check import load_card
+    from ktdeval.cards.words import content_words
 
     for file in _card_files(path):
-        checked = load_card(file)
-        click.echo(f"{file}: valid (episodes: {len(checked['episodes'])}, metrics: {len(checked['metrics'])})")
+        click.echo(f"{file}: valid ({content_words(load_card(file))})")
 
 
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")

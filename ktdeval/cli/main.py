@@ -35,6 +35,7 @@ COMMANDS = {
     "card": LazyCommand("ktdeval.cli.card", "card", "Show, validate or verify a result card."),
     "plan": LazyCommand("ktdeval.cli.plan", "plan", "Print what a run would ask, cost and take, without asking any model."),
     "cache": LazyCommand("ktdeval.cli.cache", "cache", "List, prune or verify the replies that models were paid for."),
+    "certify": LazyCommand("ktdeval.cli.certify", "certify", "Certify a mask: attack what it shows, and bound what is recovered."),
     "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
     "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
     "models": LazyCommand("ktdeval.cli.listing", "models", "List models; `models show NAME` explains one's parameters."),

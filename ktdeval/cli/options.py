@@ -20,6 +20,7 @@ _METAVARS = {
     "limit": "STEPS",
     "base_url": "URL",
     "price_table": "FILE",
+    "certificate": "FILE",
     "cache": "shared|run|FILE",
     "max_cost": "USD",
 }

@@ -13,7 +13,7 @@ from rich.table import Column
 from rich.text import Text
 
 from ktdeval.hookspecs import hookimpl
-from ktdeval.runner.events import CallDelayed, EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
+from ktdeval.runner.events import CallDelayed, EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, SampleFinished, StepFinished
 from ktdeval.runner.spec import EpisodeSpec
 
 _PLAIN_REPORTS = 10  # lines an episode where there is no terminal to redraw
@@ -36,17 +36,20 @@ class _Tally:
     day: str = ""
     nav_fen: int = 0
 
-    def add(self, event: StepFinished) -> None:
+    def add(self, event: StepFinished | SampleFinished) -> None:
         self.done = event.step + 1
-        self.orders += event.orders
-        self.rejections += event.rejections
         self.tokens += event.tokens
         self.failed += event.provenance in ("fallback", "error")
-        self.day, self.nav_fen = event.filled_on, event.nav_fen
+        if isinstance(event, StepFinished):
+            self.orders += event.orders
+            self.rejections += event.rejections
+            self.day, self.nav_fen = event.filled_on, event.nav_fen
 
     def text(self) -> str:
         tokens = f"{self.tokens / _MILLION:.2f}M" if self.tokens >= _MILLION else f"{self.tokens:,}"
-        parts = [self.day, f"NAV {self.nav_fen / 100:,.0f}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
+        parts = []
+        if self.day:
+            parts = [self.day, f"NAV {self.nav_fen / 100:,.0f}", f"{self.orders:,} orders, {self.rejections:,} rejected"]
         parts += [f"{tokens} tokens", *([f"{self.failed:,} failed"] if self.failed else [])]
         return " · ".join(parts)
 
@@ -98,7 +101,7 @@ class ProgressObserver:
         with self._lock:
             if isinstance(event, EpisodeStarted):
                 self._start(event)
-            elif isinstance(event, StepFinished):
+            elif isinstance(event, (StepFinished, SampleFinished)):
                 self._step(event)
             elif isinstance(event, CallDelayed):
                 self._delay(event)
@@ -118,7 +121,7 @@ class ProgressObserver:
         if event.done_steps:
             self._say(f"{title}: resuming after {event.done_steps} of {event.total_steps} steps")
 
-    def _step(self, event: StepFinished) -> None:
+    def _step(self, event: StepFinished | SampleFinished) -> None:
         tally = self._tallies[event.spec.id]
         tally.add(event)
         self._progress.update(self._bars[event.spec.id], completed=tally.done, status=tally.text())

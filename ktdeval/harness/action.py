@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -62,6 +62,16 @@ class Reading:
     unknown_assets: int = 0
 
 
+class SubmissionForm(Protocol):
+    """What a model submits with, and how it is read: an action in trading, an answer in scoring."""
+
+    tool: ToolSpec
+
+    def read(self, text: str) -> Reading:
+        """The submission in `text`. Whatever it holds, the answer is a Reading."""
+        ...
+
+
 class ActionForm:
     """Reads submissions under one mask. Make one per episode: the schema is compiled once.
 
@@ -88,10 +98,10 @@ class ActionForm:
         try:
             value = loads_strict(text)
         except (ValueError, RecursionError):
-            return Reading(_invalid("bad_json", [{"at": "(whole)", "rule": "must be one JSON object, without NaN or Infinity"}]))
+            return Reading(no_json())
         errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         if errors:
-            return Reading(_invalid("schema", _problems(errors)), sum(map(self._is_attempt, _offered_ids(value))))
+            return Reading(not_of_schema(errors), sum(map(self._is_attempt, _offered_ids(value))))
         return self._read_orders(value)
 
     def _read_orders(self, value: Mapping[str, Any]) -> Reading:
@@ -135,6 +145,16 @@ def _offered_ids(value: JsonValue) -> list[str]:
         return []
     offered = [order.get("stock_id") for order in orders if isinstance(order, dict)]
     return [str(item) for item in offered if isinstance(item, (str, int)) and not isinstance(item, bool)]
+
+
+def no_json() -> Submission:
+    """What comes of a text that is no JSON object."""
+    return _invalid("bad_json", [{"at": "(whole)", "rule": "must be one JSON object, without NaN or Infinity"}])
+
+
+def not_of_schema(errors: list[ValidationError]) -> Submission:
+    """What comes of a JSON value that breaks its schema: feedback with the place and the rule of each error."""
+    return _invalid("schema", _problems(errors))
 
 
 def _invalid(kind: str, problems: list[dict[str, str]]) -> Submission:

@@ -60,7 +60,7 @@ class Desk(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """The `submit_action` tool with the action's JSON Schema."""
+        """The tool to submit with, and its JSON Schema: `submit_action` in trading, another where an answer is asked for."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Desk(Protocol):
         ...
 
     def parse_submission(self, text: str) -> Submission:
-        """Validate the arguments of `submit_action`."""
+        """Validate the arguments of `submit_tool`."""
         ...
 
     def count_failure(self, kind: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ktdeval.errors import ModelError
 from ktdeval.fields import near_matches
-from ktdeval.harness.action import ActionForm
+from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import Decision, StepCounts, Submission, ToolResult
 from ktdeval.harness.config import HarnessConfig
 from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Reply, ToolCall, ToolSpec
@@ -42,7 +42,7 @@ class DeskParts:
     lens: Lens
     guard: LeakGuard
     tools: tuple[Tool, ...]
-    form: ActionForm
+    form: SubmissionForm
     harness: HarnessConfig
     params: CallParams
     seed: int
@@ -103,7 +103,7 @@ class StepDesk:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """The `submit_action` tool with the action's JSON Schema."""
+        """The tool to submit with, and its JSON Schema: `submit_action` in trading."""
         return self._parts.form.tool
 
     @property
@@ -169,7 +169,7 @@ class StepDesk:
         return ToolResult(self._parts.lens.render_text(outcome.payload), outcome.failure)
 
     def parse_submission(self, text: str) -> Submission:
-        """Validate the arguments of `submit_action`. Reasons come back with hidden identities withheld."""
+        """Validate the arguments of the submit tool. Reasons come back with hidden identities withheld."""
         reading = self._parts.form.read(text)
         self.counts.unmask_attempts += reading.unmask_attempts
         submission = reading.submission

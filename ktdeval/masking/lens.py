@@ -15,21 +15,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.errors import DataError, PluginError
+from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.fields import option
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.codes import parse_code
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.masking.alias import AliasMap
+from ktdeval.masking.coarsen import FIGURE_DIGITS, Noise, round_significant
 from ktdeval.masking.fold import fold
 from ktdeval.masking.identities import IdentityIndex
-from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Payload, Price, SectorRef, Shares
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Figure, IndexLevel, Payload, Price, SectorRef, Shares
 from ktdeval.masking.render import render_json
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = ("bright", "stock_blind", "date_blind", "blinded")
 
 REBASE_LEVEL = 100.0
+MOST_DIGITS = 6
+MOST_NOISE_PCT = 50.0
 
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -44,6 +47,29 @@ class MaskConfig:
         "blinded", help="bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both"
     )
     rebase_prices: bool = option(False, help="show each asset's prices with its close of day_+0 as 100, and its volumes to match")
+    round_digits: int | None = option(
+        None,
+        help="significant digits of shown prices, volumes, amounts, returns, factor values and index figures; null: as they are",
+        minimum=1,
+        maximum=MOST_DIGITS,
+    )
+    noise_pct: float = option(
+        0.0,
+        help="log-normal noise on each asset's shown prices, volumes, amounts, returns and factor values, in per cent",
+        minimum=0.0,
+        maximum=MOST_NOISE_PCT,
+    )
+
+    @property
+    def is_coarse(self) -> bool:
+        """Does it show market figures other than as they are?"""
+        return self.round_digits is not None or self.noise_pct > 0.0
+
+    def __post_init__(self) -> None:
+        if self.round_digits is not None and not 1 <= self.round_digits <= MOST_DIGITS:
+            raise ConfigError(f"round_digits: expected 1 … {MOST_DIGITS} significant digits or null, was {self.round_digits!r}")
+        if not 0.0 <= self.noise_pct <= MOST_NOISE_PCT:
+            raise ConfigError(f"noise_pct: expected 0 … {MOST_NOISE_PCT:g} per cent, was {self.noise_pct!r}")
 
 
 class Lens:
@@ -76,6 +102,8 @@ class Lens:
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
         self._index_scale = {code: self._index_scale_of(levels[: base_row + 1]) for code, levels in snapshot.indices.items()}
         self._scale: list[float] | None = _price_scales(snapshot.close[: base_row + 1]) if mask.rebase_prices else None
+        self._digits = mask.round_digits
+        self._noise: Noise | None = Noise(seed, mask.noise_pct) if mask.noise_pct else None
         self._snapshot = snapshot
         self._renderers: Mapping[type, Callable[[Any], JsonValue]] = {
             AssetRef: lambda ref: self.asset_handle(ref.asset),
@@ -85,6 +113,7 @@ class Lens:
             Price: self._render_price,
             Shares: self._render_shares,
             IndexLevel: self._render_level,
+            Figure: self._render_figure if mask.is_coarse else lambda figure: self._render(figure.value),
             np.float64: lambda value: self._render(float(value)),
         }
 
@@ -225,21 +254,45 @@ class Lens:
 
     def _render_price(self, price: Price) -> float | None:
         value = float(price.value) if self._scale is None else float(price.value) * self._scale[price.asset]
-        return value if math.isfinite(value) else None
+        if self._noise is not None and price.day is not None:
+            value *= self._noise.price(price.asset, price.day, price.part)
+        return self._rounded(value)
 
     def _render_shares(self, shares: Shares) -> int | float | None:
         number = float(shares.value)
         if not math.isfinite(number):
             return None
+        digits = None if shares.day is None else self._digits
+        if self._noise is not None and shares.day is not None:
+            number *= self._noise.figure(shares.asset, shares.day, "volume")
+            digits = digits or FIGURE_DIGITS
         if self._scale is not None:
-            return number / self._scale[shares.asset]
-        return int(number) if number.is_integer() else number
+            number /= self._scale[shares.asset]
+        if digits is not None:
+            number = round_significant(number, digits)
+        return int(number) if self._scale is None and number.is_integer() else number
+
+    def _render_figure(self, figure: Figure) -> float | None:
+        value = float(figure.value)
+        if self._noise is None or figure.asset is None or figure.day is None or not math.isfinite(value):
+            return self._rounded(value)
+        if figure.since is None:
+            value *= self._noise.figure(figure.asset, figure.day, figure.name)
+        else:
+            growth = (1.0 + value / 100.0) * self._noise.change(figure.asset, figure.day, figure.since)
+            value = (growth - 1.0) * 100.0
+        return round_significant(value, self._digits or FIGURE_DIGITS)
 
     def _render_level(self, level: IndexLevel) -> float | None:
         if level.code not in self._index_scale:
             raise DataError("a payload names an index that the snapshot lacks")
-        value = float(level.value) * (self._index_scale[level.code] if self.hides_dates else 1.0)
-        return value if math.isfinite(value) else None
+        return self._rounded(float(level.value) * (self._index_scale[level.code] if self.hides_dates else 1.0))
+
+    def _rounded(self, value: float) -> float | None:
+        """To the digits of the mask; NaN and infinite numbers become null."""
+        if not math.isfinite(value):
+            return None
+        return value if self._digits is None else round_significant(value, self._digits)
 
     def _index_scale_of(self, levels: FloatArray) -> float:
         """Factor that makes the last known level 100; NaN (shown as null) where there is no level to rebase to."""

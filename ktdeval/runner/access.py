@@ -35,6 +35,8 @@ class ModelAccess:
 
     protocol: ToolProtocol | None = None
     """How tools are offered; None where nothing has to be chosen."""
+    max_errors: int | None = None
+    """Steps in a row that may end in a failed call; None sets no limit."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -77,6 +79,7 @@ class RemoteAccess(ModelAccess):
             KtdevalError: a file can't be used, a budget can't be kept without a price, or no call to the model can succeed.
         """
         super().__init__(model)
+        self.max_errors = config.max_failures
         self._remote = model
         self._folder, self._canaries, self._params = folder, config.canary, call_params(config)
         settings = GateSettings(

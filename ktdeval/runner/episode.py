@@ -1,14 +1,11 @@
-"""One episode from its first open step to its ledger: observe, decide, settle, record; nothing is lost between two steps."""
+"""A trading episode step by step: observe, decide, settle."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from ktdeval.calls.stop import StopSignal
-from ktdeval.errors import KtdevalError, ModelError, RunStop
+from ktdeval.errors import ModelError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Agent, Decision, Observation
 from ktdeval.harness.desk import DeskParts, StepDesk
@@ -18,18 +15,15 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
-from ktdeval.runner.backend import EpisodeOutcome
-from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, StepFinished
-from ktdeval.runner.ledger_file import is_step_record
+from ktdeval.runner.events import StepFinished
+from ktdeval.runner.ledger_file import encode_ledger, is_step_record
 from ktdeval.runner.records import account_after, step_record
 from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.store import LEDGER
 from ktdeval.runner.task import Scene, Task
 from ktdeval.trading.executor import settle
-from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.tape import Tape
-
-_ENTRY_FIELDS = {"step", "transcript", "memory", "wall_s"}
 
 
 @dataclass(frozen=True)
@@ -44,89 +38,6 @@ class EpisodeParts:
     agent: Agent
 
 
-@dataclass(frozen=True)
-class EpisodeContext:
-    """What an episode runs in.
-
-    Attributes:
-        parts: what it runs with.
-        folder: where its records go.
-        emit: told of what happens.
-        stop: looked at between steps; set when an episode finds that none can go on.
-        redact: takes secrets out of a message.
-    """
-
-    parts: EpisodeParts
-    folder: RunFolder
-    emit: Callable[[Event], None]
-    stop: StopSignal
-    redact: Callable[[str], str]
-
-
-def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
-    """Run an episode to its end, from wherever its journal stands.
-
-    This is the boundary at which a defect of a plugin becomes a failed episode: the others go on, what was recorded stays.
-
-    Raises:
-        KeyboardInterrupt: the user interrupted the run; everything finished is on disk.
-    """
-    try:
-        _run_to_end(spec, context)
-    except RunStop as error:
-        context.stop.stop(error)
-        problem = str(error)
-    except KtdevalError as error:
-        problem = str(error)
-    except Exception as error:  # noqa: BLE001 - the one place: a stranger's agent, model or task may raise anything
-        problem = f"{_place(error)}: {type(error).__name__}: {error}"
-    else:
-        context.emit(EpisodeFinished(spec, already_done=False))
-        return EpisodeOutcome(spec)
-    problem = " ".join(context.redact(problem).split())
-    context.emit(EpisodeFailed(spec, problem))
-    return EpisodeOutcome(spec, problem)
-
-
-def _place(error: Exception) -> str:
-    """File and line where an unexpected exception was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "unknown place" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-
-
-def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
-    episode = Episode(spec, context.parts)
-    total = episode.total_steps
-    with context.folder.open_journal(spec, episode.is_own) as journal:
-        episode.recover(journal.recovered)
-        recorded = tuple(_step_event(spec, total, entry["step"]) for entry in journal.recovered)
-        context.emit(EpisodeStarted(spec, total, len(recorded), recorded))
-        for step in range(len(journal.recovered), total):
-            context.stop.check()
-            began = time.perf_counter()
-            record, transcript = episode.run_step(step)
-            entry = {"step": record, "transcript": transcript, "memory": episode.memory}
-            journal.append({**entry, "wall_s": round(time.perf_counter() - began, 6)})
-            context.emit(_step_event(spec, total, record))
-    context.folder.complete(spec, context.parts.task.trading.initial_cash_cny * 100)
-
-
-def _step_event(spec: EpisodeSpec, total: int, record: StepRecord) -> StepFinished:
-    return StepFinished(
-        spec,
-        step=record["step"],
-        total_steps=total,
-        filled_on=record["filled_on"],
-        nav_fen=record["nav_fen"],
-        orders=len(record["orders"]),
-        rejections=sum(order["status"] == "rejected" for order in record["orders"]),
-        tokens=record["input_tokens"] + record["output_tokens"],
-        provenance=record["provenance"],
-    )
-
-
 class Episode:
     """An episode step by step, and the state that goes from step to step: the account, the last record, the agent's memory.
 
@@ -139,6 +50,7 @@ class Episode:
         start, stop = window_rows(parts.snapshot.days, spec.window.first, spec.window.last)
         self.total_steps = stop - start if spec.limit is None else min(spec.limit, stop - start)
         self.memory: JsonValue = None
+        self._spec = spec
         self._parts = parts
         self._base_row = start - 1
         self._scene: Scene = parts.task.scene(spec, parts.snapshot)
@@ -156,13 +68,11 @@ class Episode:
         self._last: StepRecord | None = None
         self._account = account_after(parts.snapshot, None, parts.task.trading)
 
-    def is_own(self, place: int, entry: JsonValue) -> bool:
-        """Whether a journal entry can be that of step `place` of this episode."""
-        if not isinstance(entry, dict) or entry.keys() != _ENTRY_FIELDS or not is_step_record(entry["step"]):
+    def is_own(self, place: int, record: JsonValue) -> bool:
+        """Whether a record can be that of step `place` of this episode."""
+        if not is_step_record(record):
             return False
-        record, days, row = entry["step"], self._parts.snapshot.days, self._base_row + place
-        if place >= self.total_steps or not isinstance(entry["wall_s"], float | int):
-            return False
+        days, row = self._parts.snapshot.days, self._base_row + place
         known = all(position["code"] in self._parts.snapshot.asset_index for position in record["positions"])
         return known and (place, str(days[row]), str(days[row + 1])) == (record["step"], record["decided_on"], record["filled_on"])
 
@@ -185,6 +95,25 @@ class Episode:
         self._account, self._last = settlement.after, record
         self.memory = loads_strict(dumps_canonical(decision.memory))  # so that a resumed agent is given the very same
         return record, {"step": step, "exchanges": desk.exchanges, "submission": desk.accepted_text(decision)}
+
+    def event(self, record: StepRecord) -> StepFinished:
+        """What observers are told of a recorded step."""
+        return StepFinished(
+            self._spec,
+            step=record["step"],
+            total_steps=self.total_steps,
+            filled_on=record["filled_on"],
+            nav_fen=record["nav_fen"],
+            orders=len(record["orders"]),
+            rejections=sum(order["status"] == "rejected" for order in record["orders"]),
+            tokens=record["input_tokens"] + record["output_tokens"],
+            provenance=record["provenance"],
+        )
+
+    def encode(self, records: Sequence[StepRecord]) -> tuple[str, bytes]:
+        """The ledger of all steps, as its file."""
+        initial_cash_fen = self._parts.task.trading.initial_cash_cny * 100
+        return LEDGER, encode_ledger(Ledger(self._spec.to_json(), initial_cash_fen, records))
 
     def _decide(self, observation: Observation, desk: StepDesk) -> Decision:
         """The agent's decision, or an engine's hold where the model call failed."""

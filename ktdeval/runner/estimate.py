@@ -14,22 +14,17 @@ from ktdeval.config import RunConfig
 from ktdeval.harness.messages import ToolProtocol, Usage
 from ktdeval.harness.provider import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue
-from ktdeval.market.calendar import window_rows
-from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import run_price
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.episode import EpisodeParts
 from ktdeval.runner.measure import LOW, MeasuringModel
+from ktdeval.runner.opening import Opener
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.rates import ASSUMED, LEAST_OBSERVED, CallLimits, StepRate, assumed_rates, measure_cases, observed_rates
 from ktdeval.runner.run import run_path, with_base_url
-from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.runner.store import CALLS, RunFolder
 from ktdeval.runner.task import Task
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.trading.tape import Tape
 
 CASES = tuple(ASSUMED)
 """Low, typical and high, as in every `left`."""
@@ -146,14 +141,12 @@ class _Shared:
     """What estimates of all tasks share. `folder` is that of the same run where it was begun, else None."""
 
     config: RunConfig
-    plugins: Plugins
     remote: RemoteModel | None
     price: Price | None
-    snapshot: MarketSnapshot
     plan: Plan
     folder: RunFolder | None
     limits: CallLimits | None
-    tapes: Mapping[TradingConfig, Tape]
+    opener: Opener
 
 
 @dataclass(frozen=True)
@@ -188,8 +181,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     folder = recorded if is_same else None
     paid, latencies_s = _book(folder)
     limits = None if remote is None else CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
-    tapes = {trading: Tape.from_snapshot(snapshot, trading) for trading in {task.trading for task in tasks.values()}}
-    shared = _Shared(config, plugins, remote, price, snapshot, plan, folder, limits, tapes)
+    shared = _Shared(config, remote, price, plan, folder, limits, Opener(tasks, plugins, snapshot))
     parts = [_task_part(task, shared) for task in tasks.values()]
     left = {case: _amount(parts, case, shared) for case in CASES}
     return RunEstimate(
@@ -233,31 +225,18 @@ def _task_part(task: Task, shared: _Shared) -> _TaskPart:
     transcript: list[JsonValue] = []
     steps_left, planned = [], 0
     for spec in specs:
-        total = _steps_of(spec, shared.snapshot)
+        total = shared.opener.open(spec, MeasuringModel(LOW, 0)).total_steps
         done: Sequence[StepRecord] = ()
         if shared.folder is not None:
-            ledger, entries = shared.folder.load_recorded(spec, task.trading.initial_cash_cny * 100)
-            done = ledger.steps
+            done, entries = shared.folder.load_recorded(spec)
             transcript += entries
         steps += done
         planned += total
         steps_left.append(max(total - len(done), 0))
-    sizes = measure_cases(specs[0], _parts(task, specs[0], shared))
+    sizes = measure_cases(specs[0], task, shared.opener)
     is_observed = len(steps) >= LEAST_OBSERVED
     rates = observed_rates(steps, transcript, sizes, shared.limits) if is_observed else assumed_rates(sizes, shared.limits)
     return _TaskPart(task, steps_left, planned, _finished(steps, transcript, shared.price), rates, is_observed)
-
-
-def _parts(task: Task, spec: EpisodeSpec, shared: _Shared) -> EpisodeParts:
-    """What an episode runs in, but for its model: one takes its place that measures."""
-    agent = shared.plugins.make_agent(spec.agent, spec.agent_args)
-    tools, tape = shared.plugins.tools(task.tools), shared.tapes[task.trading]
-    return EpisodeParts(task, tools, shared.snapshot, tape, MeasuringModel(LOW, 0), agent)
-
-
-def _steps_of(spec: EpisodeSpec, snapshot: MarketSnapshot) -> int:
-    start, stop = window_rows(snapshot.days, spec.window.first, spec.window.last)
-    return stop - start if spec.limit is None else min(spec.limit, stop - start)
 
 
 def _finished(steps: Sequence[StepRecord], transcript: Sequence[JsonValue], price: Price | None) -> Finished:

@@ -14,7 +14,7 @@ class EpisodeStarted:
     spec: EpisodeSpec
     total_steps: int
     done_steps: int
-    recorded: tuple[StepFinished, ...] = ()
+    recorded: tuple[StepFinished | SampleFinished, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,17 @@ class StepFinished:
     nav_fen: int
     orders: int
     rejections: int
+    tokens: int
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFinished:
+    """A sample of a scoring task is durably on disk. Counts are those of this sample."""
+
+    spec: EpisodeSpec
+    step: int
+    total_steps: int
     tokens: int
     provenance: str
 
@@ -67,4 +78,4 @@ class EpisodeFailed:
     error: str
 
 
-Event = EpisodeStarted | StepFinished | CallDelayed | EpisodeFinished | EpisodeFailed
+Event = EpisodeStarted | StepFinished | SampleFinished | CallDelayed | EpisodeFinished | EpisodeFailed

@@ -10,9 +10,12 @@ from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.calendar import window_rows
-from ktdeval.runner.episode import Episode, EpisodeParts
+from ktdeval.runner.episode import EpisodeParts
+from ktdeval.runner.opening import Opener
 from ktdeval.runner.records import account_after, step_record
+from ktdeval.runner.scoring import is_scoring
 from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.runner.task import Task
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Order
@@ -126,34 +129,43 @@ def example(schema: Mapping[str, JsonValue], text: str | None = None) -> JsonVal
     if kind == "object":
         if schema.get("minProperties", 0):
             return None
-        members = {name: example(schema["properties"][name], text) for name in schema.get("required", ())}
-        return None if None in members.values() else members
+        parts = {name: schema["properties"][name] for name in schema.get("required", ())}
+        members = {name: example(part, text) for name, part in parts.items()}
+        return None if any(members[name] is None and not _may_be_null(part) for name, part in parts.items()) else members
     if kind == "array":
         items = [example(schema.get("items", {}), text) for _ in range(schema.get("minItems", 0))]
         return None if None in items else items
     if kind in ("integer", "number"):
         return schema.get("minimum", 0)
+    if _may_be_null(schema):
+        return None
     return False if kind == "boolean" else text
 
 
-def measure_step(spec: EpisodeSpec, parts: EpisodeParts, behaviour: Behaviour) -> StepSize:
+def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
+    return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
+
+
+def measure_step(spec: EpisodeSpec, task: Task, opener: Opener, behaviour: Behaviour) -> StepSize:
     """The size of one step of an episode: its second one with as many positions as the task allows, or its first.
 
     Args:
         spec: the episode.
-        parts: its task, tools, market and agent; its model is not asked.
+        task: its task, of either sort.
+        opener: opens it.
         behaviour: how a model is taken to behave. One that does no research is measured at the first step, without positions.
     """
-    research_calls = parts.task.harness.max_tool_calls
+    research_calls = task.harness.max_tool_calls
     first = MeasuringModel(behaviour, research_calls)
-    episode = Episode(replace(spec, limit=None), replace(parts, model=first))
+    whole = replace(spec, limit=None)
+    episode = opener.open(whole, first)
     began = time.perf_counter()
     record, _ = episode.run_step(0)
-    if behaviour.research_share == 0 or episode.total_steps == 1:
+    if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
         return _size(first, record, time.perf_counter() - began)
     model = MeasuringModel(behaviour, research_calls)
-    later = Episode(replace(spec, limit=None), replace(parts, model=model))
-    later.recover([{"step": _with_positions(spec, parts), "memory": episode.memory}])
+    later = opener.open(whole, model)
+    later.recover([{"step": _with_positions(spec, opener.trading_parts(spec, model)), "memory": episode.memory}])
     began = time.perf_counter()
     record, _ = later.run_step(1)
     return _size(model, record, time.perf_counter() - began)

@@ -15,8 +15,10 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.runner.scoring import is_scoring
 from ktdeval.runner.spec import EpisodeSpec, Window
-from ktdeval.runner.task import Task, describe_task
+from ktdeval.runner.subjects import describe_any
+from ktdeval.runner.task import Task
 
 _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
@@ -45,7 +47,8 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     plugins.make_model(config.model, config.model_args)
     plugins.make_agent(config.agent, config.agent_args)
     plugins.make_runner(config.runner)
-    for name in dict.fromkeys((*(name for task in tasks.values() for name in task.metrics), *config.metrics)):
+    trading = [task for task in tasks.values() if not is_scoring(task)]
+    for name in dict.fromkeys((*(name for task in trading for name in task.metrics), *config.metrics)):
         plugins.make_metric(name)
     for task in tasks.values():
         choose_windows(task, config.windows)
@@ -71,7 +74,7 @@ def make_plan(
     specs = []
     call = call_parameters(config, protocol)
     for task in tasks.values():
-        task_hash = content_hash(describe_task(task, plugins.tools(task.tools)))
+        task_hash = content_hash(describe_any(task, plugins))
         for window in choose_windows(task, config.windows):
             window_rows(snapshot.days, window.first, window.last)
             specs += [
@@ -90,6 +93,7 @@ def make_plan(
                     call=call,
                     seed=seed,
                     limit=config.limit,
+                    mask_draw=config.mask_draw,
                 )
                 for seed in range(config.seed, config.seed + config.seeds)
             ]

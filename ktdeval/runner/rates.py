@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.plugin_import import call_foreign
-from ktdeval.runner.episode import EpisodeParts
 from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, StepSize, measure_step
+from ktdeval.runner.opening import Opener
 from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.runner.task import Task
 from ktdeval.trading.ledger import StepRecord
 
 LEAST_OBSERVED = 5
@@ -77,14 +78,14 @@ class CallLimits:
         return min(case.call_s, self.timeout_s)
 
 
-def measure_cases(spec: EpisodeSpec, parts: EpisodeParts) -> dict[str, StepSize]:
+def measure_cases(spec: EpisodeSpec, task: Task, opener: Opener) -> dict[str, StepSize]:
     """A step of one episode by case.
 
     Raises:
         PluginError: task, agent or tool fail at it.
     """
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    return {name: call_foreign(measure_step, where, spec, parts, case.behaviour) for name, case in ASSUMED.items()}
+    return {name: call_foreign(measure_step, where, spec, task, opener, case.behaviour) for name, case in ASSUMED.items()}
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:

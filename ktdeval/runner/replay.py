@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ktdeval.errors import ModelError, StoreError
 from ktdeval.fields import build
 from ktdeval.harness.agent import StepCounts
-from ktdeval.harness.messages import ModelRequest, Reply
+from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.runner.episode import Episode, EpisodeParts
+from ktdeval.runner.execute import Unit
 from ktdeval.runner.records import account_after, recorded_decision, step_record
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.trading.config import TradingConfig
@@ -72,23 +71,23 @@ class RecordedModel:
 
 
 def retrace_episode(
-    spec: EpisodeSpec, transcript: Sequence[Mapping[str, JsonValue]], parts: EpisodeParts
-) -> Iterator[tuple[StepRecord, JsonValue]]:
-    """The episode once more with the recorded replies in the model's place; only these are believed.
+    transcript: Sequence[Mapping[str, JsonValue]], open_unit: Callable[[Model], Unit]
+) -> Iterator[tuple[JsonValue, JsonValue]]:
+    """An episode once more with the recorded replies in the model's place; only these are believed.
 
     Args:
-        spec: the episode.
         transcript: recorded entries, one a step.
-        parts: what the episode runs in; its model is not called.
+        open_unit: opens the episode with a model.
 
     Yields:
-        For each step the record and the transcript entry that the replies give: prompts, tool results, counts, who decided, orders.
+        For each step the record and the transcript entry that the replies give: prompts, tool results, counts, who decided, orders
+        or answer.
 
     Raises:
         KtdevalError: the replies can't have come from such an episode.
     """
     model = RecordedModel()
-    episode = Episode(spec, replace(parts, model=model))
-    for step in range(min(episode.total_steps, len(transcript))):
+    unit = open_unit(model)
+    for step in range(min(unit.total_steps, len(transcript))):
         model.load(transcript[step]["exchanges"])
-        yield episode.run_step(step)
+        yield unit.run_step(step)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ktdeval.calls.prices import Price
 from ktdeval.calls.stop import StopSignal
+from ktdeval.cards.check import load_card
 from ktdeval.config import RunConfig
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.harness.provider import RemoteModel, as_remote
@@ -20,13 +21,13 @@ from ktdeval.registry import Plugins
 from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
 from ktdeval.runner.backend import EpisodeOutcome
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.episode import EpisodeContext, EpisodeParts, run_episode
 from ktdeval.runner.events import EpisodeFinished, Event
+from ktdeval.runner.execute import EpisodeContext, Unit, run_episode
+from ktdeval.runner.opening import Opener
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
-from ktdeval.runner.score import write_cards
+from ktdeval.runner.score import keep_certificate, write_cards
 from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
-from ktdeval.trading.tape import Tape
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
@@ -88,6 +89,8 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     price = run_price(config, remote)
     if remote is not None:
         remote.connect()
+    if config.certificate is not None:
+        load_card(config.certificate, "certificate")  # a slip shows before a market is made or read
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
@@ -99,6 +102,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         if access.protocol is not None:
             plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
         folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote), claim)
+        keep_certificate(folder.path, config.certificate)
     except BaseException:
         if access is not None:
             access.close()
@@ -148,8 +152,7 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
     """What a backend calls for each spec; everything that episodes share is made once, here."""
-    tapes = {config: Tape.from_snapshot(run.snapshot, config) for config in {task.trading for task in run.plan.tasks.values()}}
-    tools = {name: run.plugins.tools(task.tools) for name, task in run.plan.tasks.items()}
+    opener = Opener(run.plan.tasks, run.plugins, run.snapshot)
     emit_lock = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -157,11 +160,10 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
             run.plugins.emit(event)
 
     def execute(spec: EpisodeSpec) -> EpisodeOutcome:
-        task = run.plan.tasks[spec.task]
-        agent = run.plugins.make_agent(spec.agent, spec.agent_args)
-        model = run.access.for_episode(spec, emit)
-        parts = EpisodeParts(task, tools[task.name], run.snapshot, tapes[task.trading], model, agent)
-        return run_episode(spec, EpisodeContext(parts, run.folder, emit, run.stop, run.access.redact))
+        def open_unit() -> Unit:
+            return opener.open(spec, run.access.for_episode(spec, emit))
+
+        return run_episode(spec, EpisodeContext(open_unit, run.folder, emit, run.stop, run.access.redact, run.access.max_errors))
 
     return execute
 

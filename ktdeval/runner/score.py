@@ -11,16 +11,22 @@ from ktdeval.calls.book import read_calls
 from ktdeval.calls.canary import drift
 from ktdeval.calls.summary import summarise_calls
 from ktdeval.cards.build import CardInputs, build_card
-from ktdeval.cards.check import validate_card
+from ktdeval.cards.certificate import certificate_block
+from ktdeval.cards.check import load_card, validate_card
+from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
 from ktdeval.runner.canary_file import load_canary
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.environment import describe_environment
+from ktdeval.runner.scoring import ScoringTask, is_scoring
+from ktdeval.runner.sitting import samples_of
 from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import CALLS, RunFolder
+from ktdeval.runner.store import CALLS, CERTIFICATE, RunFolder
+from ktdeval.runner.subjects import describe_any, subject_of
 from ktdeval.runner.task import Task, describe_task
 from ktdeval.stats.metric import RuleSet
 
@@ -45,37 +51,86 @@ def make_card(
     complete = [spec for spec in specs if folder.is_complete(spec)]
     if not complete:
         raise StoreError(f"{folder.path}: no episode of {task.name} is complete; run it again to resume")
-    task_json = describe_task(task, plugins.tools(task.tools))
+    task_json = describe_any(task, plugins)
     if content_hash(task_json) != complete[0].task_hash:
         raise StoreError(
             f"{folder.path}: {task.name} ran as version {complete[0].task_version} ({complete[0].task_hash[:12]}), "
             f"the installed one is {task.version} ({content_hash(task_json)[:12]}); install the version that ran"
         )
-    names = list(dict.fromkeys((*task.metrics, *manifest.metrics)))
     first = complete[0]
-    card = build_card(
-        CardInputs(
-            task=task_json,
-            task_hash=first.task_hash,
-            model={"name": first.model, "args": dict(first.model_args)},
-            agent={"name": first.agent, "args": dict(first.agent_args)},
-            call=first.call,
-            rules=_rule_set(manifest.rules),
-            snapshot=snapshot,
-            specs=specs,
-            ledgers=[folder.load_ledger(spec) for spec in complete],
-            metrics=[plugins.make_metric(name) for name in names],
-            artefacts=folder.artefacts(complete),
-            missing_episodes=[_missing(spec, errors) for spec in specs if spec not in complete],
-            provenance=describe_environment(sum(folder.wall_s(spec) for spec in complete)),
-            price=manifest.price,
-            sent_as=manifest.sent_as,
-            drift=drift(load_canary(folder.path)),
-            calls=summarise_calls(read_calls(folder.path / CALLS), {spec.id for spec in specs}),
+    common: dict[str, Any] = {
+        "task": task_json,
+        "task_hash": first.task_hash,
+        "model": {"name": first.model, "args": dict(first.model_args)},
+        "agent": {"name": first.agent, "args": dict(first.agent_args)},
+        "call": first.call,
+        "snapshot": snapshot,
+        "specs": specs,
+        "artefacts": folder.artefacts(complete),
+        "missing_episodes": [_missing(spec, errors) for spec in specs if spec not in complete],
+        "provenance": describe_environment(sum(folder.wall_s(spec) for spec in complete)),
+        "price": manifest.price,
+        "sent_as": manifest.sent_as,
+        "drift": drift(load_canary(folder.path)),
+        "calls": summarise_calls(read_calls(folder.path / CALLS), {spec.id for spec in specs}),
+    }
+    if is_scoring(task):
+        card = build_scoring_card(_scoring_inputs(common, folder, task, plugins, complete))
+    else:
+        names = dict.fromkeys((*task.metrics, *manifest.metrics))
+        card = build_card(
+            CardInputs(
+                **common,
+                rules=_rule_set(manifest.rules),
+                ledgers=[folder.load_ledger(spec) for spec in complete],
+                metrics=[plugins.make_metric(name) for name in names],
+                certificate=certificate_block(
+                    {"mask": first.mask, "config": task_json}, snapshot.id, load_certificate(folder.path)
+                ),
+            )
         )
-    )
     validate_card(card, str(folder.card_path(task.name)))
     return card
+
+
+def _scoring_inputs(
+    common: Mapping[str, Any], folder: RunFolder, task: ScoringTask, plugins: Plugins, complete: Sequence[EpisodeSpec]
+) -> ScoringInputs:
+    """What the card of a scoring task needs besides what every card does."""
+    subject = subject_of(task, plugins)
+    answers = [(spec, folder.load_answers(spec)) for spec in complete]
+    scores = call_foreign(
+        task.summarise, f"task {task.name}: its scores can't be computed", [record for _, records in answers for record in records]
+    )
+    return ScoringInputs(
+        **common,
+        answers=answers,
+        samples={spec.id: samples_of(spec, task.exam(spec, common["snapshot"], subject)) for spec in common["specs"]},
+        scores=scores,
+        definitions=task.scores,
+        subject=None if subject is None else describe_task(subject.task, subject.tools),
+    )
+
+
+def load_certificate(folder: Path) -> dict[str, JsonValue] | None:
+    """The certificate that a run was given; None where it was given none.
+
+    Raises:
+        CardError: it is not valid.
+    """
+    path = folder / CERTIFICATE
+    return load_card(path, "certificate") if path.exists() else None
+
+
+def keep_certificate(folder: Path, given: str | None) -> None:
+    """Keep a certificate with the run that it is given to, so that its cards can be verified from the folder alone.
+
+    Raises:
+        CardError: it is not a valid certificate.
+    """
+    if given is not None:
+        load_card(Path(given), "certificate")
+        write_atomic(folder / CERTIFICATE, Path(given).read_text(encoding="utf-8"))
 
 
 def write_cards(
@@ -104,7 +159,8 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
     Args:
         path: the run folder.
         plugins: the loaded plugins.
-        changes: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones), `rules`.
+        changes: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones),
+            `rules`, `certificate`.
 
     Returns:
         The cards written: one for each task with a complete episode.
@@ -118,6 +174,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
     manifest = replace(folder.manifest, **{name: changes[name] for name in ("metrics", "rules") if name in changes})
     for name in manifest.metrics:
         plugins.make_metric(name)
+    keep_certificate(folder.path, changes.get("certificate"))
     folder.save_manifest(manifest)
     names = dict.fromkeys(spec.task for spec in manifest.specs if folder.is_complete(spec))
     return write_cards(folder, [plugins.make_task(name) for name in names], snapshot, plugins, {})

@@ -38,6 +38,7 @@ class EpisodeSpec:
     call: Mapping[str, JsonValue] = field(default_factory=dict)
     seed: int = 0
     limit: int | None = None
+    mask_draw: int = 0
 
     @cached_property
     def id(self) -> str:
@@ -46,8 +47,12 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair."""
-        return derive_seed(self.seed, self.window.first, self.window.last, "mask")
+        """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair.
+
+        Each `mask_draw` is another alias map and order of rows over the same market, with the same call seeds.
+        """
+        draw = () if self.mask_draw == 0 else (self.mask_draw,)
+        return derive_seed(self.seed, self.window.first, self.window.last, "mask", *draw)
 
     @property
     def call_seed(self) -> int:

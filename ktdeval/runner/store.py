@@ -3,9 +3,11 @@
 RUN/manifest.json                            the plan: config, snapshot, price, episode specs
 RUN/calls.jsonl                              of a model behind a network: one line an attempt, with what it cost
 RUN/replies.sqlite                           its replies, where they are not kept in the cache shared by all runs
+RUN/certificate.json                         the certificate of the mask that the run was given
 RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
 RUN/episodes/<id>/ledger.parquet             when it is complete
+RUN/episodes/<id>/answers.jsonl.zst          in its place, where the task scores answers
 RUN/episodes/<id>/transcript.jsonl.zst
 RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two
 RUN/cards/<task>.json                        result cards
@@ -26,16 +28,18 @@ import zstandard
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, loads_strict, write_atomic
 from ktdeval.runner.journal import Journal, read_journal
-from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 
 MANIFEST_VERSION = 2
-LEDGER, TRANSCRIPT = "ledger.parquet", "transcript.jsonl.zst"
+LEDGER, ANSWERS, TRANSCRIPT = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst"
 """Files of a finished episode, in its folder."""
 MANIFEST = "manifest.json"
 CALLS, REPLIES, CANARY = "calls.jsonl", "replies.sqlite", "canary.json"
 """Files of a run whose model is behind a network."""
+CERTIFICATE = "certificate.json"
+"""The certificate that a run was given."""
 
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
@@ -201,21 +205,27 @@ class RunFolder:
             raise StoreError(f"{folder}: can't make the episode's folder: {error.strerror or error}") from error
         return Journal(folder / "journal.jsonl", is_own)
 
-    def complete(self, spec: EpisodeSpec, initial_cash_fen: int) -> None:
-        """Compact a whole journal into ledger and transcript; safe to repeat after a crash at any point."""
+    def complete(self, spec: EpisodeSpec, encode: Callable[[Sequence[JsonValue]], tuple[str, bytes]]) -> None:
+        """Compact a whole journal into the file of its records and the transcript; safe to repeat after a crash at any point.
+
+        Args:
+            spec: the episode.
+            encode: name and bytes of the file that the records of all steps become.
+        """
         folder = self.episode_path(spec)
-        steps, seconds, transcript = [], [], bytearray()
+        steps, seconds, transcript = [], [], []
         for record in read_journal(folder / "journal.jsonl"):
             steps.append(record["step"])
             seconds.append(record["wall_s"])
-            transcript += dumps_canonical(record["transcript"]).encode() + b"\n"
-        write_atomic(folder / LEDGER, encode_ledger(Ledger(spec.to_json(), initial_cash_fen, steps)))
-        write_atomic(folder / TRANSCRIPT, zstandard.ZstdCompressor(level=9, write_checksum=True).compress(transcript))
+            transcript.append(dumps_canonical(record["transcript"]).encode())
+        name, data = encode(steps)
+        write_atomic(folder / name, data)
+        write_atomic(folder / TRANSCRIPT, _pack(transcript))
         done = {
             "spec": spec.to_json(),
             "steps": len(steps),
             "wall_s": round(sum(seconds), 3),
-            "sha256": {name: file_sha256(folder / name) for name in (LEDGER, TRANSCRIPT)},
+            "sha256": {name: file_sha256(folder / name) for name in (name, TRANSCRIPT)},
         }
         write_atomic(folder / "episode.json", dumps_pretty(done))
         self._drop_journal(spec)
@@ -229,25 +239,25 @@ class RunFolder:
 
     def load_transcript(self, spec: EpisodeSpec) -> list[JsonValue]:
         """The transcript of a complete episode: one JSON value a step."""
-        return list(_read_transcript(self.episode_path(spec) / TRANSCRIPT))
+        return list(_read_lines(self.episode_path(spec) / TRANSCRIPT, "transcript"))
 
-    def load_recorded(self, spec: EpisodeSpec, initial_cash_fen: int) -> tuple[Ledger, list[JsonValue]]:
-        """Ledger and transcript as far as an episode has come: of a complete one its own, else what its journal holds.
+    def load_answers(self, spec: EpisodeSpec) -> list[JsonValue]:
+        """The answer records of a complete episode of a scoring task."""
+        return list(_read_lines(self.episode_path(spec) / ANSWERS, "record of answers"))
 
-        Args:
-            spec: the episode.
-            initial_cash_fen: base of the NAV series, which a journal does not hold.
+    def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[JsonValue], list[JsonValue]]:
+        """Records and transcript as far as an episode has come, whatever its task: of an unfinished one what its journal holds.
 
         Raises:
             StoreError: a record is not readable.
         """
+        folder = self.episode_path(spec)
         if self.is_complete(spec):
-            return self.load_ledger(spec), self.load_transcript(spec)
-        journal = self.episode_path(spec) / "journal.jsonl"
+            records = self.load_answers(spec) if (folder / ANSWERS).exists() else self.load_ledger(spec).steps
+            return records, self.load_transcript(spec)
+        journal = folder / "journal.jsonl"
         entries = list(read_journal(journal)) if journal.exists() else []
-        return Ledger(spec.to_json(), initial_cash_fen, [entry["step"] for entry in entries]), [
-            entry["transcript"] for entry in entries
-        ]
+        return [entry["step"] for entry in entries], [entry["transcript"] for entry in entries]
 
     def wall_s(self, spec: EpisodeSpec) -> float:
         """Seconds that the episode took, resumed parts added up."""
@@ -262,7 +272,7 @@ class RunFolder:
         found = {}
         for spec in specs:
             _, recorded = self._mark(spec)
-            for name in (LEDGER, TRANSCRIPT):
+            for name in recorded:
                 path = self.episode_path(spec) / name
                 try:
                     digest = file_sha256(path)
@@ -278,7 +288,10 @@ class RunFolder:
         path = self.episode_path(spec) / "episode.json"
         try:
             value = loads_strict(path.read_bytes())
-            return float(value["wall_s"]), {name: str(value["sha256"][name]) for name in (LEDGER, TRANSCRIPT)}
+            hashes = {name: str(value["sha256"][name]) for name in (LEDGER, ANSWERS, TRANSCRIPT) if name in value["sha256"]}
+            if len(hashes) != 2:
+                raise KeyError("sha256")
+            return float(value["wall_s"]), hashes
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path}: not readable; {_ANEW}") from error
 
@@ -325,15 +338,24 @@ class FolderClaim:
             self._lock = None
 
 
-def _read_transcript(path: Path) -> Iterator[JsonValue]:
+def pack_lines(values: Sequence[JsonValue]) -> bytes:
+    """JSON values as compressed lines, which `load_answers` and `load_transcript` read; equal values give equal bytes."""
+    return _pack([dumps_canonical(value).encode() for value in values])
+
+
+def _pack(lines: Sequence[bytes]) -> bytes:
+    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(b"".join(line + b"\n" for line in lines))
+
+
+def _read_lines(path: Path, what: str) -> Iterator[JsonValue]:
     try:
         packed = path.read_bytes()
         if not 0 <= zstandard.frame_content_size(packed) <= _MAX_TRANSCRIPT_BYTES:  # that much memory is taken at once
-            raise StoreError(f"{path}: not a readable transcript: its header states no size, or more than a transcript can have")
+            raise StoreError(f"{path}: not a readable {what}: its header states no size, or more than one can have")
         for line in zstandard.ZstdDecompressor().decompress(packed).splitlines():
             yield loads_strict(line)
     except (OSError, ValueError, RecursionError, zstandard.ZstdError) as error:
-        raise StoreError(f"{path}: not a readable transcript: {error}") from error
+        raise StoreError(f"{path}: not a readable {what}: {error}") from error
 
 
 def _is_trace_of_a_start(name: str) -> bool:
@@ -353,6 +375,7 @@ def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:
         "window": lambda spec: spec.window.name,
         "seed": lambda spec: str(spec.seed),
         "limit": lambda spec: str(spec.limit),
+        "mask draw": lambda spec: str(spec.mask_draw),
         "call parameters": lambda spec: dumps_canonical(spec.call),
     }
     for name, facet in facets.items():

@@ -19,14 +19,15 @@ from ktdeval.jsonio import JsonValue, file_sha256
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.episode import EpisodeParts
+from ktdeval.runner.opening import Opener
 from ktdeval.runner.replay import RecordedModel, replay_episode, retrace_episode
 from ktdeval.runner.score import make_card, open_recorded_snapshot
+from ktdeval.runner.scoring import is_scoring
+from ktdeval.runner.sitting import is_answer_record
 from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import LEDGER, TRANSCRIPT, RunFolder
+from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
 from ktdeval.runner.task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.trading.tape import Tape
 
 _ENTRY_FIELDS = {"step", "exchanges", "submission"}
 
@@ -67,11 +68,8 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     if snapshot.id != card["snapshot"]["id"]:
         raise DataError(f"{path}: snapshot.id: the card names {card['snapshot']['id'][:12]}, the run used {snapshot.id[:12]}")
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
-    tools, tape = plugins.tools(task.tools), Tape.from_snapshot(snapshot, task.trading)
-    checks = []
-    for spec in specs:
-        agent = plugins.make_agent(spec.agent, spec.agent_args)
-        checks.append(_EpisodeCheck(spec, folder, EpisodeParts(task, tools, snapshot, tape, RecordedModel(), agent)))
+    opener = Opener({task.name: task}, plugins, snapshot)
+    checks = [_EpisodeCheck(spec, folder, opener, is_scoring(task)) for spec in specs]
     findings = [finding for check in checks for finding in check.findings()]
     findings += _artefact_findings(folder, card["artefacts"])
     findings += _card_findings(path, card, folder, task, snapshot, plugins)
@@ -79,44 +77,56 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
 
 
 class _EpisodeCheck:
-    """One episode's ledger and transcript against each other and against what the replies in the transcript give.
+    """One episode's ledger, or answers, and transcript against each other and against what the transcript's replies give.
 
     Attributes:
         steps: steps executed again so far.
-        traced: of these, steps whose orders are one submission of the model.
+        traced: of these, steps whose orders, or answer, are one submission of the model.
     """
 
-    def __init__(self, spec: EpisodeSpec, folder: RunFolder, parts: EpisodeParts) -> None:
+    def __init__(self, spec: EpisodeSpec, folder: RunFolder, opener: Opener, is_scoring: bool) -> None:
         self.steps = self.traced = 0
         self._spec = spec
         self._folder = folder
-        self._parts = parts
-        self._ledger_name, self._transcript_name = (f"episodes/{spec.id}/{name}" for name in (LEDGER, TRANSCRIPT))
+        self._opener = opener
+        self._is_scoring = is_scoring
+        self._records_file = ANSWERS if is_scoring else LEDGER
+        self._records_name, self._transcript_name = (f"episodes/{spec.id}/{name}" for name in (self._records_file, TRANSCRIPT))
 
     def findings(self) -> list[str]:
         """One line for each of the two files that is not what it should be."""
         try:
-            ledger = self._folder.load_ledger(self._spec)
+            records, problems = self._records()
         except StoreError as error:
             return [str(error)]
-        findings = [f"{self._ledger_name}: {problem}" for problem in self._ledger_problems(ledger)]
-        self.steps = len(ledger.steps)
+        findings = [f"{self._records_name}: {problem}" for problem in problems]
+        self.steps = len(records)
         try:
             transcript = self._folder.load_transcript(self._spec)
         except StoreError as error:
             return [*findings, str(error)]
         # Where the ledger is wrong in itself, that it also differs from the transcript says nothing new.
-        problem = self._transcript_problem(transcript, None if findings else ledger.steps)
+        problem = self._transcript_problem(transcript, None if findings else records)
         return [*findings, f"{self._transcript_name}: {problem}"] if problem else findings
+
+    def _records(self) -> tuple[Sequence[JsonValue], list[str]]:
+        """The records of all steps, and what is wrong with them in themselves."""
+        if not self._is_scoring:
+            ledger = self._folder.load_ledger(self._spec)
+            return ledger.steps, list(self._ledger_problems(ledger))
+        answers = self._folder.load_answers(self._spec)
+        broken = next((place for place, record in enumerate(answers) if not is_answer_record(record)), None)
+        return answers, [] if broken is None else [f"line {broken + 1}: is no record of an answer"]
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
         """What the header says wrongly, and the first line that the decisions on it do not give."""
         if difference := first_difference(dict(ledger.spec), self._spec.to_json()):
             yield f"spec: {difference}"
-        cash = self._parts.task.trading.initial_cash_cny * 100
+        parts = self._opener.trading_parts(self._spec, RecordedModel())
+        cash = parts.task.trading.initial_cash_cny * 100
         if ledger.initial_cash_fen != cash:
             yield f"initial cash: recorded {ledger.initial_cash_fen} fen, the task gives {cash}"
-        parts, recomputed = self._parts, list[StepRecord]()
+        recomputed = list[StepRecord]()
         try:
             for record in replay_episode(self._spec, ledger.steps, parts.snapshot, parts.tape, parts.task.trading):
                 recomputed.append(record)
@@ -127,14 +137,14 @@ class _EpisodeCheck:
         if difference := steps_difference(ledger.steps, recomputed):
             yield difference
 
-    def _transcript_problem(self, transcript: Sequence[JsonValue], steps: Sequence[StepRecord] | None) -> str | None:
+    def _transcript_problem(self, transcript: Sequence[JsonValue], steps: Sequence[JsonValue] | None) -> str | None:
         """The first line that the replies on it and before it do not give, or that does not give the ledger's line."""
         for number, entry in enumerate(transcript):
             if problem := _entry_problem(entry, number):
                 return f"line {number + 1}: {problem}"
         if steps is not None and len(steps) != len(transcript):
-            return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, the ledger has {len(steps)}"
-        retraced = retrace_episode(self._spec, transcript, self._parts)
+            return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, {self._records_file} has {len(steps)}"
+        retraced = retrace_episode(transcript, lambda model: self._opener.open(self._spec, model))
         for number, entry in enumerate(transcript):
             try:
                 found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
@@ -145,7 +155,7 @@ class _EpisodeCheck:
             if difference := value_difference(entry, found[1]):
                 return f"line {number + 1}: {difference}"
             if steps is not None and (difference := value_difference(steps[number], found[0])):
-                return f"line {number + 1}: its replies do not give line {number + 1} of {LEDGER}: {difference}"
+                return f"line {number + 1}: its replies do not give line {number + 1} of {self._records_file}: {difference}"
             self.traced += entry["submission"] is not None
         return None
 
@@ -163,7 +173,7 @@ def _entry_problem(entry: JsonValue, number: int) -> str | None:
 
 def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
     """Files whose bytes are not those that the card was made from."""
-    known = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in (LEDGER, TRANSCRIPT)}
+    known = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in (LEDGER, ANSWERS, TRANSCRIPT)}
     for name, recorded in artefacts.items():
         if name not in known:  # a path from an untrusted card is never opened
             yield f"{name}: is named by the card, but is no record of this run"

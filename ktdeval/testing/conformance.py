@@ -23,6 +23,7 @@ from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.runner.task import Task
 from ktdeval.stats.metric import Metric, MetricValue
+from ktdeval.testing.expect import ConformanceError, expect
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.types import Account
@@ -32,15 +33,6 @@ HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "json
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
 _KIND_OF_FAILURE = re.compile(r"[a-z_]+")
-
-
-class ConformanceError(AssertionError):
-    """A plugin does not keep the contract."""
-
-
-def _expect(holds: bool, message: str) -> None:
-    if not holds:
-        raise ConformanceError(message)
 
 
 def check_plugin(module: str) -> Plugins:
@@ -54,30 +46,28 @@ def check_plugin(module: str) -> Plugins:
         The registry with the plugin in it, to make and check its parts.
     """
     plugins = load_plugins([module])
-    _expect(module in plugins.info, f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}")
-    _expect(bool(plugins.info[module].hooks), f"{module}: implements no hook")
+    expect(module in plugins.info, f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}")
+    expect(bool(plugins.info[module].hooks), f"{module}: implements no hook")
     offered = 0
     for kind in KINDS:
         for spec in plugins.specs(kind).values():
             if plugins.owner(kind, spec.name) == module:
                 offered += 1
                 _check_spec(f"{module}: {kind}: {spec.name}", spec)
-    _expect(module not in plugins.broken, f"{module}: {plugins.broken.get(module)}")
-    _expect(offered > 0 or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
+    expect(module not in plugins.broken, f"{module}: {plugins.broken.get(module)}")
+    expect(offered > 0 or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
     _check_light(module)
     return plugins
 
 
 def _check_spec(where: str, spec: Spec) -> None:
-    _expect(
-        _NAME.fullmatch(spec.name) is not None, f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes"
-    )
-    _expect(bool(spec.summary.strip()) and "\n" not in spec.summary, f"{where}: the summary is one line that is not empty")
-    _expect(callable(spec.make), f"{where}: make is not callable")
+    expect(_NAME.fullmatch(spec.name) is not None, f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes")
+    expect(bool(spec.summary.strip()) and "\n" not in spec.summary, f"{where}: the summary is one line that is not empty")
+    expect(callable(spec.make), f"{where}: make is not callable")
     if spec.params is not None:
-        _expect(dataclasses.is_dataclass(spec.params), f"{where}: params is a dataclass")
+        expect(dataclasses.is_dataclass(spec.params), f"{where}: params is a dataclass")
         for field in dataclasses.fields(spec.params):
-            _expect(
+            expect(
                 bool(field.metadata.get("help")), f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option"
             )
 
@@ -91,8 +81,8 @@ def _check_light(module: str) -> None:
     )
     path = f"import sys\nsys.path[:0] = {[entry for entry in sys.path if entry]!r}\n"
     done = subprocess.run([sys.executable, "-c", path + script], capture_output=True, text=True, check=False)  # noqa: S603
-    _expect(done.returncode == 0, f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}")
-    _expect(
+    expect(done.returncode == 0, f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}")
+    expect(
         not done.stdout.strip(),
         f"{module}: listing imports {done.stdout.strip()}; import it inside the maker, or under TYPE_CHECKING",
     )
@@ -108,7 +98,7 @@ def check_model(model: Model, *, deterministic: bool = True) -> None:
     for where, request in _requests():
         outcome = _reply(model, request, where)
         if deterministic:
-            _expect(
+            expect(
                 _reply(model, request, where) == outcome,
                 f"{where}: equal requests gave different replies; keep no state, use params.seed",
             )
@@ -134,19 +124,19 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
     try:
         reply = model.reply(request)
     except ModelError as error:
-        _expect(_KIND_OF_FAILURE.fullmatch(error.kind) is not None, f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+")
+        expect(_KIND_OF_FAILURE.fullmatch(error.kind) is not None, f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+")
         return error.kind
-    _expect(isinstance(reply, Reply), f"{where}: reply is {type(reply).__name__}, expected ktdeval.api.Reply")
-    _expect(
+    expect(isinstance(reply, Reply), f"{where}: reply is {type(reply).__name__}, expected ktdeval.api.Reply")
+    expect(
         reply.finish_reason in get_args(FinishReason),
         f"{where}: finish_reason {reply.finish_reason!r} is none of {get_args(FinishReason)}",
     )
-    _expect(isinstance(reply.content, str), f"{where}: content is {type(reply.content).__name__}, expected text")
+    expect(isinstance(reply.content, str), f"{where}: content is {type(reply.content).__name__}, expected text")
     ids = [call.id for call in reply.tool_calls]
-    _expect(all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat")
+    expect(all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat")
     texts = all(isinstance(call.name, str) and isinstance(call.arguments, str) for call in reply.tool_calls)
-    _expect(texts, f"{where}: a tool call's name and arguments are text (arguments as written, not parsed)")
-    _expect(reply.usage.input_tokens >= 0 and reply.usage.output_tokens >= 0, f"{where}: tokens are below 0")
+    expect(texts, f"{where}: a tool call's name and arguments are text (arguments as written, not parsed)")
+    expect(reply.usage.input_tokens >= 0 and reply.usage.output_tokens >= 0, f"{where}: tokens are below 0")
     dumps_canonical(reply.to_json())
     return reply
 
@@ -160,9 +150,9 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
     """
     name = metric.name
     for attribute in ("name", "formula", "unit", "source"):
-        _expect(bool(str(getattr(metric, attribute, "") or "").strip()), f"metric {name}: {attribute} is empty")
-    _expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
-    _expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
+        expect(bool(str(getattr(metric, attribute, "") or "").strip()), f"metric {name}: {attribute} is empty")
+    expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
+    expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
     low, high = _range(metric)
     market = snapshot or random_snapshot()
     for case, ledger in sample_ledgers(market).items():
@@ -170,17 +160,17 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
         for rules in ("strict", "paper"):
             value = metric.compute(ledger, market, rules)
             where = f"metric {name} on {case!r} by {rules} rules"
-            _expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
-            _expect(value.n >= 0, f"{where}: n is below 0")
-            _expect(value.value is None or low <= value.value <= high, f"{where}: {value.value} is outside its range")
+            expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
+            expect(value.n >= 0, f"{where}: n is below 0")
+            expect(value.value is None or low <= value.value <= high, f"{where}: {value.value} is outside its range")
             _strict(value.detail, f"{where}: detail")
-            _expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
-        _expect(dumps_canonical(list(ledger.steps)) == before, f"metric {name} on {case!r}: changed the ledger")
+            expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
+        expect(dumps_canonical(list(ledger.steps)) == before, f"metric {name} on {case!r}: changed the ledger")
 
 
 def _range(metric: Metric) -> tuple[float, float]:
     stated = getattr(metric, "range", None)
-    _expect(
+    expect(
         isinstance(stated, tuple) and len(stated) == 2 and all(end is None or isinstance(end, (int, float)) for end in stated),
         f"metric {metric.name}: range is a pair such as (0.0, 1.0), None where there is no bound",
     )
@@ -222,11 +212,11 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
     for step in range(3):
         row = start - 1 + step
         texts = _observe(task, spec, market, row, step)
-        _expect(
+        expect(
             texts == _observe(task, spec, market, row, step), f"task {task.name}: step {step}: two observations of one state differ"
         )
         future = f"task {task.name}: step {step}: the observation changes when later days do"
-        _expect(texts == _observe(task, spec, _poisoned(market, row), row, step), future)
+        expect(texts == _observe(task, spec, _poisoned(market, row), row, step), future)
         guard = LeakGuard(task.scene(spec, market).lens, market)
         for text in texts:
             guard.check(text)
@@ -235,25 +225,25 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
 def _check_declaration(task: Task) -> None:
     name = task.name
     description = _strict(dict(task.describe()), f"task {name}: describe()")
-    _expect(_strict(dict(task.describe()), name) == description, f"task {name}: describe() gave two different values")
+    expect(_strict(dict(task.describe()), name) == description, f"task {name}: describe() gave two different values")
     for key in ("data_card", "sources"):
-        _expect(key in task.describe(), f"task {name}: describe() has no {key}")
-    _expect(bool(task.version), f"task {name}: version is empty")
-    _expect(
+        expect(key in task.describe(), f"task {name}: describe() has no {key}")
+    expect(bool(task.version), f"task {name}: version is empty")
+    expect(
         bool(task.windows) and set(task.default_windows) <= set(task.windows),
         f"task {name}: default_windows are not among its windows",
     )
     for window in task.windows.values():
         np.datetime64(window.first, "D"), np.datetime64(window.last, "D")
-        _expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
-    _expect(len(set(task.tools)) == len(task.tools), f"task {name}: names a tool twice")
-    _expect("submit_action" not in task.tools, f"task {name}: submit_action is the harness's own tool")
+        expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
+    expect(len(set(task.tools)) == len(task.tools), f"task {name}: names a tool twice")
+    expect("submit_action" not in task.tools, f"task {name}: submit_action is the harness's own tool")
 
 
 def _observe(task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, step: int) -> tuple[str, str]:
     account = Account(int(task.trading.initial_cash_cny * 100), {})
     observation = task.scene(spec, market).observe(step, market.as_of(row), account, None)
-    _expect(observation.step == step, f"task {task.name}: observation.step is {observation.step}, expected {step}")
+    expect(observation.step == step, f"task {task.name}: observation.step is {observation.step}, expected {step}")
     return observation.system, observation.user
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ktdeval.api import Decision, Desk, JsonValue, Message, ModelRequest, Observation, Reply, Submission, ToolCall
 
-SUBMIT_NOW = "The research phase is over. Submit your decision for this step now: call submit_action exactly once."
-NO_SUBMISSION = "That reply held no call of submit_action, so nothing was submitted. Call submit_action exactly once."
-WRONG_TOOL = "This tool is not available in the submission phase. Call submit_action exactly once."
-ONE_IS_ENOUGH = "Ignored: the first submit_action call of the reply is the one that counts."
+SUBMIT_NOW = "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
+NO_SUBMISSION = "That reply held no call of {tool}, so nothing was submitted. Call {tool} exactly once."
+WRONG_TOOL = "This tool is not available in the submission phase. Call {tool} exactly once."
+ONE_IS_ENOUGH = "Ignored: the first {tool} call of the reply is the one that counts."
 
 
 class ReactAgent:
     """Research until the model stops calling tools or its budget is spent; then submit, with feedback on what was invalid.
 
     Research phase: the model chooses freely among the research tools. A reply without a tool call ends the phase; so does a
-    spent budget. Modes without tools skip it. Submission phase: `submit_action` is the only tool and is forced; of several
+    spent budget. Modes without tools skip it. Submission phase: the submit tool is the only tool and is forced; of several
     calls in one reply the first counts. A reply without a valid submission is answered with what was wrong, until the
     attempts are used up; then the step is a hold with provenance `fallback`. Nothing is carried from step to step.
 
@@ -30,7 +30,7 @@ class ReactAgent:
         messages = [Message("system", observation.system), Message("user", observation.user)]
         if desk.tools and desk.tool_budget > 0:
             _research(messages, desk)
-            messages.append(Message("user", SUBMIT_NOW))
+            messages.append(Message("user", SUBMIT_NOW.format(tool=desk.submit_tool.name)))
         return _submit(messages, desk, memory)
 
 
@@ -72,11 +72,12 @@ def _submit(messages: list[Message], desk: Desk, memory: JsonValue) -> Decision:
 
 
 def _answer_without_submission(messages: list[Message], reply: Reply, desk: Desk) -> None:
-    """Say what was missing from a reply that called no `submit_action`, and count it under its kind."""
+    """Say what was missing from a reply that did not call the submit tool, and count it under its kind."""
     if reply.tool_calls:
         desk.count_failure("wrong_tool")
         messages.append(Message("assistant", reply.content, reply.tool_calls))
-        messages.extend(Message("tool", WRONG_TOOL, tool_call_id=call.id) for call in reply.tool_calls)
+        wrong = WRONG_TOOL.format(tool=desk.submit_tool.name)
+        messages.extend(Message("tool", wrong, tool_call_id=call.id) for call in reply.tool_calls)
         return
     if _is_empty(reply):
         # An empty assistant turn is not re-sent: several providers refuse one.
@@ -84,7 +85,7 @@ def _answer_without_submission(messages: list[Message], reply: Reply, desk: Desk
     else:
         desk.count_failure("no_submission")
         messages.append(Message("assistant", reply.content))
-    messages.append(Message("user", NO_SUBMISSION))
+    messages.append(Message("user", NO_SUBMISSION.format(tool=desk.submit_tool.name)))
 
 
 def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted: ToolCall, submission: Submission) -> None:
@@ -94,7 +95,7 @@ def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted:
         if call is submitted:
             text = submission.feedback
         else:
-            text = ONE_IS_ENOUGH if call.name == submitted.name else WRONG_TOOL
+            text = (ONE_IS_ENOUGH if call.name == submitted.name else WRONG_TOOL).format(tool=submitted.name)
         messages.append(Message("tool", text, tool_call_id=call.id))
 
 

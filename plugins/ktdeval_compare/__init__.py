@@ -1,4 +1,4 @@
-"""Manifest of the commands that set cards beside each other: `compare`, `power`, `effects`, `luck`."""
+"""Manifest of the commands that set cards beside each other: `compare`, `power`, `effects`, `luck`, `invariance`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def _make_luck() -> click.Command:
     return luck
 
 
+def _make_invariance() -> click.Command:
+    from ktdeval_compare.invariance_command import invariance
+
+    return invariance
+
+
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """The commands on several cards."""
@@ -44,4 +50,5 @@ def ktdeval_commands() -> Sequence[Spec]:
         Spec("power", _make_power, "Say what a plan of windows and seeds can tell apart, before it is run."),
         Spec("effects", _make_effects, "Say what stock, date, data and tools are worth, from cards of several masks and modes."),
         Spec("luck", _make_luck, "Say how much of a result is luck, and whether a ranking by return is one by selection."),
+        Spec("invariance", _make_invariance, "Say how much changes when only the labels of the mask do: the noise floor."),
     ]

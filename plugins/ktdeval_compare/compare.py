@@ -30,7 +30,7 @@ from ktdeval.api import (
 )
 from ktdeval_compare.daily import daily_table
 from ktdeval_compare.entrants import (
-    MARKET_FACETS,
+    EPISODE_FACETS,
     Cell,
     Entrant,
     check_same,
@@ -163,7 +163,7 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
             raise CardError(f"{members[0].path}: no other card is of task {task}; compare takes cards of one task")
     groups = []
     for task, members in by_task.items():
-        check_same(members, {**_TASK_FACETS, **MARKET_FACETS}, "they can't be compared")
+        check_same(members, {**_TASK_FACETS, **EPISODE_FACETS}, "they can't be compared")
         named = label(members)
         groups.append(Group(task, named, paired_cells(named, options.common), chosen_metrics(named, options.metrics)))
     return groups

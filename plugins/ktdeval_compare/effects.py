@@ -26,7 +26,7 @@ from ktdeval.api import (
 )
 from ktdeval_compare.compare import NULL_DRAWS
 from ktdeval_compare.entrants import (
-    MARKET_FACETS,
+    EPISODE_FACETS,
     Cell,
     Entrant,
     check_same,
@@ -151,7 +151,7 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
     facets: dict[str, Callable[[Entrant], JsonValue]] = {
         "call parameters": lambda entrant: entrant.card["call"],
         "task versions": lambda entrant: entrant.task["version"],
-        **MARKET_FACETS,
+        **EPISODE_FACETS,
         **{f"task configs ({field})": lambda entrant, of=field: _shared_config(entrant).get(of)  # type: ignore[misc]
            for field in sorted({field for member in members for field in _shared_config(member)})},
     }  # fmt: skip

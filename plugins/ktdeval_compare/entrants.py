@@ -59,7 +59,11 @@ def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
             if file.resolve() in seen:
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
             seen.add(file.resolve())
-            entrants.append(Entrant(file, load_card(file)))
+            card = load_card(file, None if path.is_dir() else "trading")
+            if card["kind"] == "trading":  # beside them a run may have cards of scoring tasks
+                entrants.append(Entrant(file, card))
+    if not entrants:
+        raise UsageError(f"{paths[0]}: has no card of a trading task")
     return entrants
 
 
@@ -114,6 +118,12 @@ MARKET_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
     "limits of steps": lambda entrant: entrant.card["limit"],
 }
 """What every comparison needs to be equal."""
+
+EPISODE_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
+    **MARKET_FACETS,
+    "mask draws": lambda entrant: entrant.card["mask_draw"],
+}
+"""What a comparison of models needs to be equal: they shall see the market under the same aliases."""
 
 
 def check_windows(entrants: Sequence[Entrant]) -> None:

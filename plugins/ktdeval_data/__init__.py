@@ -1,4 +1,4 @@
-"""Market data: the embedded synthetic market, tables in long form, and Qlib's binary layout."""
+"""Market data: the embedded synthetic market, tables in long form, Qlib's binary layout, and placebos of any of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ktdeval.api import MarketSnapshot, RawMarket
     from ktdeval_data.params import LongParams, QlibParams
+    from ktdeval_data.placebo_params import PlaceboParams
     from ktdeval_data.synthetic_params import SyntheticParams
 
 
@@ -55,6 +56,18 @@ def make_synthetic_with_truth(params: SyntheticParams) -> tuple[MarketSnapshot, 
     return snapshot, truth.files()
 
 
+def make_placebo(params: PlaceboParams) -> MarketSnapshot:
+    """A placebo of another market."""
+    return make_placebo_with_facts(params)[0]
+
+
+def make_placebo_with_facts(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
+    """A placebo of another market, and the file that says what it is a placebo of and how it was drawn."""
+    from ktdeval_data.placebo import build
+
+    return build(params)
+
+
 @hookimpl
 def ktdeval_data() -> list[Spec]:
     """The built-in providers.
@@ -64,6 +77,7 @@ def ktdeval_data() -> list[Spec]:
     source's tables before they are judged, so that they can be checked.
     """
     from ktdeval_data.params import LongParams, QlibParams
+    from ktdeval_data.placebo_params import PlaceboParams
     from ktdeval_data.synthetic_params import GENERATOR_VERSION, SyntheticParams
 
     return [
@@ -73,6 +87,13 @@ def ktdeval_data() -> list[Spec]:
             "a generated CSI300-like market with known factor returns, from a seed",
             SyntheticParams,
             extra={"generated": True, "version": GENERATOR_VERSION, "make_with_files": make_synthetic_with_truth},
+        ),
+        Spec(
+            "placebo",
+            make_placebo,
+            "a market like another one in which nobody can select: the same market and style returns, residuals under random signs",
+            PlaceboParams,
+            extra={"make_with_files": make_placebo_with_facts},
         ),
         Spec(
             "long",

@@ -74,7 +74,7 @@ class ReplayModel:
 def _recorded(folder: RunFolder) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
     """Each exchange of a run by the key of its request."""
     for spec in folder.manifest.specs:
-        _, transcript = folder.load_recorded(spec, 0)
+        _, transcript = folder.load_recorded(spec)
         for entry in transcript:
             messages: list[Any] = []
             for exchange in entry["exchanges"]:

@@ -102,16 +102,21 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation
     """
     markets: dict[str, MarketSnapshot | str] = {}
     found = []
-    for path in _files(paths):
-        card = load_card(path)
+    for path, kind in _files(paths).items():
+        card = load_card(path, kind)
+        if card["kind"] != "trading":  # beside them a run may have cards of scoring tasks
+            continue
         found.append(_with_records(Evaluation(path, card, recorded_rules=card["rules"]), sources, markets))
+    if not found:
+        raise UsageError(f"{paths[0]}: has no card of a trading task")
     if sources.rules is not None:
         found = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in found]
     return list(_named(found))
 
 
-def _files(paths: Sequence[Path]) -> list[Path]:
-    files: dict[Path, Path] = {}
+def _files(paths: Sequence[Path]) -> dict[Path, str | None]:
+    """The card files, each once, with the kind of card that it has to be: any where it lies in a run folder."""
+    files: dict[Path, tuple[Path, str | None]] = {}
     for path in paths:
         inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
         if not inside:
@@ -119,8 +124,8 @@ def _files(paths: Sequence[Path]) -> list[Path]:
                 f"{path}: no cards here; give run folders with finished episodes, or cards (`ktdeval score RUN` writes them)"
             )
         for file in inside:
-            files.setdefault(file.resolve(), file)
-    return list(files.values())
+            files.setdefault(file.resolve(), (file, None if path.is_dir() else "trading"))
+    return dict(files.values())
 
 
 def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:

@@ -39,6 +39,12 @@ class KtdfinConfig:
     metrics: tuple[str, ...] = option(help="metrics on the card, in order")
     tools: tuple[str, ...] = option((), help="research tools by name, in the order offered; open_research only")
     rebase_prices: bool = option(False, help="rescale each asset's prices and share counts by a hidden constant")
+    round_digits: int | None = option(
+        None, help="significant digits of the figures that are shown; null: as they are", minimum=1, maximum=6
+    )
+    noise_pct: float = option(
+        0.0, help="multiplicative noise on each stock's shown prices and volumes, in per cent", minimum=0.0, maximum=50.0
+    )
     harness: HarnessConfig = option(HarnessConfig(), help="budgets of a step")
     trading: TradingConfig = option(TradingConfig(), help="costs, lots and limits")
     data_card: dict[str, Any] = option(factory=dict, help="what the task needs of market data, and its limits")

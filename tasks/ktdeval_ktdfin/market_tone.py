@@ -40,16 +40,22 @@ def _index_rows(step: Step) -> list[list[Payload]]:
     rows: list[list[Payload]] = []
     for number, code in enumerate([view.benchmark_code, *others]):
         label = "benchmark" if number == 0 else f"index_{number}" if hidden else view.index_names.get(code, f"index_{number}")
-        rows.append([label, IndexLevel(code, float(view.indices[code][-1])), *_index_figures(view.indices[code])])
+        rows.append([label, IndexLevel(code, float(view.indices[code][-1])), *_index_figures(step, view.indices[code])])
     return rows
 
 
-def _index_figures(levels: FloatArray) -> list[float | None]:
+def _index_figures(step: Step, levels: FloatArray) -> list[Payload]:
     returns = [levels[-1] / levels[-1 - days] - 1.0 if len(levels) > days else np.nan for days in (*HORIZONS, 60)]
     daily = np.diff(np.log(levels[-21:]))
     volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0) if len(daily) > 1 else np.nan
     drawdown = levels[-1] / np.max(levels[-60:]) - 1.0
-    return [figure(value * 100.0) for value in (*returns, volatility, drawdown)]
+    return [_shown(step, value * 100.0) for value in (*returns, volatility, drawdown)]
+
+
+def _shown(step: Step, value: float) -> Payload:
+    """A figure of the whole market today, null where it is not defined."""
+    number = figure(value)
+    return None if number is None else DayRef(step.view.day).figure(number)
 
 
 def _breadth(step: Step) -> Payload:
@@ -66,9 +72,9 @@ def _breadth(step: Step) -> Payload:
         "suspended": int((member & ~step.has_bar).sum()),
         "limit_up": int((member & step.limit_up).sum()),
         "limit_down": int((member & step.limit_down).sum()),
-        "median_return_1d_pct": figure(np.median(change)) if len(change) else None,
-        "amount_cny": figure(daily[-1]),
-        "amount_vs_20d_mean": figure(daily[-1] / mean) if mean > 0 else None,
+        "median_return_1d_pct": _shown(step, float(np.median(change))) if len(change) else None,
+        "amount_cny": _shown(step, float(daily[-1])),
+        "amount_vs_20d_mean": _shown(step, float(daily[-1]) / mean) if mean > 0 else None,
     }
 
 
@@ -88,7 +94,7 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
     rows = {
         number: [
             SectorRef(stage.sectors[number]), int(members[number]),
-            *(figure(mean[number]) for mean in means), figure(advancing[number]),
+            *(_shown(step, mean[number]) for mean in means), _shown(step, advancing[number]),
         ]
         for number in shown
     }  # fmt: skip

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ktdeval.api import (
     DAILY_LIMIT_PCT,
     Account,
+    AssetRef,
     Board,
     BoolArray,
     FloatArray,
@@ -20,6 +21,7 @@ from ktdeval.api import (
     Lens,
     MarketSnapshot,
     MarketView,
+    Payload,
     TradingConfig,
     TradingDay,
     factor_values,
@@ -34,6 +36,7 @@ PPM = 1_000_000
 
 FACTOR_NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
 MEASURE_NAMES = ("return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny")
+_RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
 # Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to rounding.
 _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
 
@@ -191,7 +194,7 @@ class Step:
     def _measures(self) -> dict[str, FloatArray]:
         closes = self._closes
         nothing = np.full(closes.shape[1], np.nan)
-        measures = {f"return_{days}d_pct": self.returns(days) * 100.0 for days in (1, 5, 20)}
+        measures = {name: self.returns(days) * 100.0 for name, days in _RETURN_DAYS.items()}
         with np.errstate(all="ignore"):
             measures["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0) - 1.0) * 100.0
             amount = self.view.amount[-AMOUNT_DAYS:]
@@ -207,6 +210,25 @@ class Step:
             return np.full(closes.shape[1], np.nan)
         change: FloatArray = closes[-1] / closes[-1 - days] - 1.0
         return change
+
+    def bar_row(self, asset: int, row: int) -> int | None:
+        """The latest row up to `row` on which the asset has a bar, None before its first."""
+        closes = self.view.close
+        while row >= 0 and (close := closes[row, asset]) != close:
+            row -= 1
+        return row if row >= 0 else None
+
+    def shown(self, name: str, asset: int) -> Payload:
+        """One of `dims` as a payload, null where it is not defined."""
+        value = figure(self.dims[name][asset])
+        if value is None:
+            return None
+        day, days = self.view.day, _RETURN_DAYS.get(name)
+        if days is not None:
+            last, since = self.bar_row(asset, day), self.bar_row(asset, day - days)
+            if last is not None and since is not None:
+                return AssetRef(asset).change_pct(value, last, since)
+        return AssetRef(asset).figure(value, name, day)
 
     def mark_ticks(self, asset: int) -> int:
         """Last close in today's terms, in ticks of 1/10,000 CNY."""

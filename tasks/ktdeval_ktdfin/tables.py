@@ -7,7 +7,7 @@ Units are in the names: `_cny` yuan (prices per share), `_pct` per cent; weights
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ ORDER_COLUMNS = (
     "stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price_cny", "cost_cny",
 )  # fmt: skip
 EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
+_PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 TODAY_COLUMNS = ("open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny")
 FEATURE_COLUMNS = ("stock_id", "board", "sector", "status", *TODAY_COLUMNS, *MEASURE_NAMES, *FACTOR_NAMES)
 
@@ -39,10 +40,21 @@ def weight(fen: int, nav_fen: int) -> float:
     return round(fen / nav_fen, 4) if nav_fen > 0 else 0.0
 
 
-def price(asset: int, value: Any) -> Payload:
-    """A price payload, null where there is none."""
+def price(asset: int, value: Any, day: int | None) -> Payload:
+    """A price that is a close, or follows from one, as a payload; null where there is none.
+
+    Args:
+        asset: the asset.
+        value: CNY a share.
+        day: row of the bar whose close it is.
+    """
     number = float(value)
-    return Price(asset, number) if number == number else None
+    return Price(asset, number, day) if number == number else None
+
+
+def last_close(step: Step, asset: int) -> Payload:
+    """The last close in today's terms, null before the first bar."""
+    return price(asset, step.marks_cny[asset], step.bar_row(asset, step.view.day))
 
 
 def account(step: Step) -> Payload:
@@ -67,7 +79,7 @@ def positions(step: Step) -> Payload:
                 str(step.view.boards[asset]),
                 Shares(asset, held.shares),
                 Shares(asset, held.locked),
-                price(asset, step.marks_cny[asset]),
+                last_close(step, asset),
                 cny(value),
                 weight(value, step.nav_fen),
                 bool(step.member[asset]),
@@ -81,12 +93,12 @@ def performance(step: Step) -> Payload:
     """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
     stage, day = step.stage, step.view.day
     own = (step.nav_fen / (stage.trading.initial_cash_cny * 100) - 1.0) * 100.0
-    benchmark = step.benchmark_return(stage.base_row) * 100.0
+    benchmark, today = step.benchmark_return(stage.base_row) * 100.0, DayRef(day)
     return {
         "portfolio_return_pct": round(own, 3),
-        "benchmark_return_pct": round(benchmark, 3),
-        "excess_return_pct": round(own - benchmark, 3),
-        "benchmark_return_1d_pct": round(step.benchmark_return(max(day - 1, 0)) * 100.0, 3),
+        "benchmark_return_pct": today.figure(round(benchmark, 3)),
+        "excess_return_pct": today.figure(round(own - benchmark, 3)),
+        "benchmark_return_1d_pct": today.figure(round(step.benchmark_return(max(day - 1, 0)) * 100.0, 3)),
     }
 
 
@@ -154,22 +166,39 @@ def bars(step: Step, asset: int, lookback: int) -> Payload:
     rows = []
     for place in range(first, len(known)):
         row = int(known[place])
-        change = adjusted[row] / adjusted[known[place - 1]] - 1.0 if place else np.nan
-        rows.append((DayRef(row), *_bar(step, asset, row), figure(change * 100.0)))
+        rows.append((DayRef(row), *_bar(step, asset, row), _change(step, asset, row, int(known[place - 1]) if place else None)))
     return table(BAR_COLUMNS, rows)
+
+
+def _change(step: Step, asset: int, row: int, since: int | None) -> Payload:
+    """Return of a bar since the bar before it, in per cent; null for an asset's first bar."""
+    if since is None:
+        return None
+    adjusted = step.view.adjusted_close
+    value = figure((adjusted[row, asset] / adjusted[since, asset] - 1.0) * 100.0)
+    return None if value is None else AssetRef(asset).change_pct(value, row, since)
 
 
 def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
     """open, high, low, close, volume, amount of one day."""
     view = step.view
-    prices = [price(asset, field[row, asset]) for field in (view.open, view.high, view.low, view.close)]
+    prices = [_bar_price(asset, row, part, getattr(view, part)[row, asset]) for part in _PARTS]
     volume, amount = figure(view.volume[row, asset]), figure(view.amount[row, asset])
-    return (*prices, None if volume is None else Shares(asset, volume), amount)
+    return (
+        *prices,
+        None if volume is None else Shares(asset, volume, row),
+        None if amount is None else AssetRef(asset).figure(amount, "amount_cny", row),
+    )
+
+
+def _bar_price(asset: int, row: int, part: Literal["open", "high", "low", "close"], value: Any) -> Payload:
+    number = float(value)
+    return Price(asset, number, row, part) if number == number else None
 
 
 def features(step: Step, assets: Iterable[int]) -> Payload:
     """Today's bar, recent returns and all factors, one row an asset."""
-    dims = [step.dims[name] for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
+    names = (*MEASURE_NAMES, *FACTOR_NAMES)
     rows = (
         (
             AssetRef(asset),
@@ -177,7 +206,7 @@ def features(step: Step, assets: Iterable[int]) -> Payload:
             SectorRef(step.view.industries[asset]),
             step.status(asset),
             *_bar(step, asset, step.view.day),
-            *(figure(values[asset]) for values in dims),
+            *(step.shown(name, asset) for name in names),
         )
         for asset in assets
     )

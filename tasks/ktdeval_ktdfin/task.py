@@ -58,7 +58,8 @@ class KtdfinTask:
         """
         start, _ = window_rows(snapshot.days, spec.window.first, spec.window.last)
         base_row = start - 1
-        mask = MaskConfig(self._config.mask, self._config.rebase_prices)
+        config = self._config
+        mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
         lens = Lens(mask, spec.mask_seed, snapshot, base_row)
         return KtdfinScene(self._config, lens, Stage.open(snapshot, lens, base_row, (self.harness, self.trading)))
 

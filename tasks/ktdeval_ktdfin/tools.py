@@ -70,9 +70,9 @@ def screen_candidates(
             str(step.view.boards[asset]),
             SectorRef(step.view.industries[asset]),
             step.status(asset),
-            tables.price(asset, step.marks_cny[asset]),
+            tables.last_close(step, asset),
             figure(score[asset], 3),
-            *(figure(step.dims[name][asset]) for name in shown),
+            *(step.shown(name, asset) for name in shown),
         )
         for asset in best
     )
@@ -89,6 +89,7 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
         lookback: trading days to look back, today included.
     """
     mark, limit = float(step.marks_cny[stock_id]), step.stage.limit_ppm[stock_id] / PPM
+    today, before = (step.bar_row(stock_id, day) for day in (step.view.day, step.view.day - 1))
     return {
         "stock_id": AssetRef(stock_id),
         "name": AssetName(stock_id),
@@ -97,13 +98,13 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
         "sector": SectorRef(step.view.industries[stock_id]),
         "index_member": bool(step.member[stock_id]),
         "status": step.status(stock_id),
-        "prev_close_cny": tables.price(stock_id, step.previous_cny[stock_id]),
-        "last_close_cny": tables.price(stock_id, mark),
+        "prev_close_cny": tables.price(stock_id, step.previous_cny[stock_id], before),
+        "last_close_cny": tables.price(stock_id, mark, today),
         "next_open_limits": {
-            "no_buy_from_cny": tables.price(stock_id, mark * (1 + limit)),
-            "no_sell_from_cny": tables.price(stock_id, mark * (1 - limit)),
+            "no_buy_from_cny": tables.price(stock_id, mark * (1 + limit), today),
+            "no_sell_from_cny": tables.price(stock_id, mark * (1 - limit), today),
         },
-        "factors": {name: figure(values[stock_id]) for name, values in step.dims.items()},
+        "factors": {name: step.shown(name, stock_id) for name in step.dims},
         "bars": tables.bars(step, stock_id, lookback),
     }
 
@@ -124,8 +125,8 @@ def compare_candidates(
         (
             AssetRef(asset),
             step.status(asset),
-            tables.price(asset, step.marks_cny[asset]),
-            *(figure(step.dims[name][asset]) for name in names),
+            tables.last_close(step, asset),
+            *(step.shown(name, asset) for name in names),
         )
         for asset in dict.fromkeys(stock_ids)
     )

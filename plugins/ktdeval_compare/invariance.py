@@ -1,0 +1,292 @@
+"""How much of a result is the labels': one market under several alias maps and row orders; cards in, one JSON report out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.api import CardError, JsonValue, clopper_pearson_upper, mean_with_interval, overlap_correlation
+from ktdeval_compare.daily import recorded_ledger
+from ktdeval_compare.entrants import MARKET_FACETS, Cell, Entrant, check_same, flag_notes, label, paired_cells, spans
+from ktdeval_compare.invariance_pairs import FIGURES, Apart, Course, apart, course_of, parting
+
+Row = dict[str, JsonValue]
+
+LABELS, AGAIN, SEEDS, BEYOND = "labels", "again", "seeds", "labels - again"
+"""What two episodes of one window differ in: the mask draw only; nothing (one draw run twice); the seed only. And the first less
+the second."""
+
+_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
+    "models": lambda entrant: entrant.card["model"],
+    "agents": lambda entrant: entrant.card["agent"],
+    "call parameters": lambda entrant: entrant.card["call"],
+    "ways of sending calls": lambda entrant: entrant.card["sent_as"],
+    "task versions": lambda entrant: entrant.task["version"],
+    "task configs (hash)": lambda entrant: entrant.task["hash"],
+    **MARKET_FACETS,
+}
+"""Everything but the mask draw, the windows and the seeds, which are paired."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to analyse.
+
+    Attributes:
+        alpha: intervals hold with 1 - alpha.
+        over: what intervals vary over. `episode`: each (window, seed), whose labels are drawn apart from all others; it speaks of
+            other labels in these windows. `window`: windows, each the mean of its seeds; it speaks of other windows too.
+        common: where cards differ in windows or seeds, use those that all have.
+    """
+
+    alpha: float = 0.05
+    over: Literal["episode", "window"] = "episode"
+    common: bool = False
+
+
+@dataclass(frozen=True)
+class Play:
+    """One episode."""
+
+    card: Entrant
+    cell: Cell
+    course: Course
+
+    @property
+    def draw(self) -> int:
+        """Its mask draw."""
+        return int(self.card.card["mask_draw"])
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two episodes of one window, what they differ in, and how far they lie apart."""
+
+    between: str
+    first: Play
+    second: Play
+    apart: Apart
+
+    @property
+    def cell(self) -> Cell:
+        """Window and seed; of two seeds that of the first."""
+        return self.first.cell
+
+
+def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
+    """Set the draws of each task against each other.
+
+    Returns:
+        `figures` (a row for each task, kind of pair and figure: mean with interval), `noise` (what that makes of a total return),
+        `pairs` (every pair behind them), `cards`, `notes`.
+
+    Raises:
+        CardError: the cards differ in more than the mask draw, are all of one draw, can't be paired, or have no ledgers.
+    """
+    report: Row = {"alpha": options.alpha, "over": options.over, "cards": [], "figures": [], "noise": [], "pairs": [], "notes": []}
+    notes: list[str] = []
+    for task, members in _by_task(entrants).items():
+        cells = paired_cells(members, options.common)
+        pairs = list(_pairs(members, cells))
+        report["cards"] += [{"task": task, "mask_draw": member.card["mask_draw"], "path": str(member.path),
+                             "labels": list(member.card["labels"])} for member in members]  # fmt: skip
+        report["figures"] += _figures(task, members[0], pairs, options)
+        report["noise"] += _noise(task, pairs, options.alpha)
+        report["pairs"] += [_pair_row(task, pair) for pair in pairs]
+        notes += _notes(members, cells, pairs, options)
+    report["notes"] = list(dict.fromkeys(notes))
+    return report
+
+
+def _by_task(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+    """The cards by task, each group checked to differ in nothing but the draw."""
+    groups: dict[str, list[Entrant]] = {}
+    for entrant in entrants:
+        groups.setdefault(entrant.task["name"], []).append(entrant)
+    for task, members in groups.items():
+        check_same(members, _FACETS, "only the mask draw may differ, or the difference is not the labels'")
+        draws = sorted({member.card["mask_draw"] for member in members})
+        if len(draws) < 2:
+            more = f"every card of {task}" if len(members) > 1 else f"the one card of {task}"
+            other = int(draws[0] == 0)
+            raise CardError(f"{members[0].path}: {more} is of mask draw {draws[0]}; run the same with --mask-draw {other} too")
+        _check_repeats(members)
+        groups[task] = sorted(label(members), key=lambda member: (member.card["mask_draw"], str(member.path)))
+    return groups
+
+
+def _check_repeats(members: Sequence[Entrant]) -> None:
+    """Refuse a draw given twice whose second run asked nothing: replies from the cache are equal whatever the model's chance."""
+    counts = Counter(member.card["mask_draw"] for member in members)
+    for member in members:
+        calls = member.card["provenance"]["calls"]
+        if counts[member.card["mask_draw"]] > 1 and calls is not None and not calls["answered"] and calls["cached"]:
+            raise CardError(
+                f"{member.path}: repeats mask draw {member.card['mask_draw']} with replies from the cache, which says nothing of "
+                "the model's chance; leave it out, or run it with --cache run"
+            )
+
+
+def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
+    """Every two episodes of a window that differ in the draw only, in the seed only, or in nothing."""
+    plays = [_play(member, cell) for member in members for cell in cells]
+    by_window: dict[str, list[Play]] = {}
+    for play in plays:
+        by_window.setdefault(play.cell[0], []).append(play)
+    for of_window in by_window.values():
+        for first, second in itertools.combinations(of_window, 2):
+            between = _between(first, second)
+            if between is None:
+                continue
+            if first.course.days != second.course.days:
+                raise CardError(f"{second.card.path} and {first.card.path} have ledgers of other days in window {first.cell[0]}")
+            yield Pair(between, first, second, apart(first.course, second.course))
+
+
+def _play(member: Entrant, cell: Cell) -> Play:
+    ledger = recorded_ledger(member, member.episodes()[cell]["id"])
+    if isinstance(ledger, str):
+        raise CardError(f"{member.path}: {ledger}; decisions are compared in the ledgers of the run folder")
+    return Play(member, cell, course_of(ledger))
+
+
+def _between(first: Play, second: Play) -> str | None:
+    if first.cell != second.cell:
+        return SEEDS if first.draw == second.draw else None
+    return LABELS if first.draw != second.draw else AGAIN
+
+
+def _by_cell(pairs: Sequence[Pair], between: str, value: Callable[[Pair], float | str]) -> dict[Cell, float]:
+    """Mean over the pairs of each (window, seed), or of each window where the pairs are of seeds."""
+    values: dict[Cell, list[float]] = {}
+    for pair in pairs:
+        found = value(pair)
+        if pair.between == between and not isinstance(found, str):
+            values.setdefault((pair.cell[0], -1) if between == SEEDS else pair.cell, []).append(found)
+    return {cell: math.fsum(of_cell) / len(of_cell) for cell, of_cell in values.items()}
+
+
+def _figures(task: str, entrant: Entrant, pairs: Sequence[Pair], options: Options) -> list[Row]:
+    """One row for each kind of pair that there is and each figure."""
+    rows = []
+    kinds = [kind for kind in (LABELS, AGAIN, SEEDS) if any(pair.between == kind for pair in pairs)]
+    for name, figure in FIGURES.items():
+        by_kind = {kind: _by_cell(pairs, kind, lambda pair, of=name: pair.apart[of]) for kind in kinds}  # type: ignore[misc]
+        if AGAIN in by_kind:
+            both = [cell for cell in by_kind[LABELS] if cell in by_kind[AGAIN]]
+            by_kind[BEYOND] = {cell: by_kind[LABELS][cell] - by_kind[AGAIN][cell] for cell in both}
+        for kind, cells in by_kind.items():
+            over = "window" if kind == SEEDS else options.over
+            mean = _mean(entrant, cells, over, options.alpha)
+            if mean["low"] is not None and kind != BEYOND:
+                # The figure can't lie beyond its bounds, so neither need its interval.
+                mean |= {"low": max(mean["low"], 0.0), "high": min(mean["high"], figure.most or mean["high"])}
+            count = sum(pair.between == kind and not isinstance(pair.apart[name], str) for pair in pairs)
+            if not cells:
+                undefined = dict.fromkeys(value for pair in pairs if isinstance(value := pair.apart[name], str))
+                mean |= {"reason": "; ".join(undefined)}
+            row = {"task": task, "between": kind, "figure": name, "unit": "fraction", "formula": figure.formula}
+            rows.append({**row, "pairs": None if kind == BEYOND else count, **mean})
+    return sorted(rows, key=lambda row: (LABELS, AGAIN, SEEDS, BEYOND).index(row["between"]))
+
+
+def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float) -> Row:
+    """Mean with its interval over the given values, or over the means of their windows, widened for days that those share."""
+    by_window: dict[str, list[float]] = {}
+    for (window, _), value in cells.items():
+        by_window.setdefault(window, []).append(value)
+    if over == "episode":
+        mean = mean_with_interval(np.array(list(cells.values())), confidence=1.0 - alpha)
+        reason: JsonValue = "one (window, seed) says nothing of others"
+    else:
+        means = np.array([np.mean(values) for values in by_window.values()])
+        mean = mean_with_interval(means, overlap_correlation(spans(entrant, by_window)), 1.0 - alpha)
+        reason = "one window says nothing of others" if len(by_window) == 1 else (mean.detail or {}).get("reason")
+    low, high = (mean.detail or {}).get("low"), (mean.detail or {}).get("high")
+    row: Row = {"cells": len(cells), "windows": len(by_window), "over": over, "value": mean.value, "low": low, "high": high}
+    return {**row, "reason": reason if low is None else None}
+
+
+def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[Row]:
+    """What each kind of chance is worth in total return: an episode's standard deviation, and how far it sets two runs apart."""
+    rows: list[Row] = []
+    z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
+    for kind in (LABELS, AGAIN, SEEDS):
+        # Half the squared difference of two draws is an unbiased estimate of their variance.
+        cells = _by_cell(pairs, kind, lambda pair: (pair.first.course.total_return - pair.second.course.total_return) ** 2 / 2)
+        if not cells:
+            continue
+        sd = math.sqrt(math.fsum(cells.values()) / len(cells))
+        episodes = len({pair.cell for pair in pairs})
+        rows.append({"task": task, "between": kind, "metric": "total_return", "unit": "fraction", "sd": sd, "cells": len(cells),
+                     "episodes": episodes, "difference_of_one": z * sd,
+                     "difference_of_means": z * sd / math.sqrt(episodes)})  # fmt: skip
+    return rows
+
+
+def _pair_row(task: str, pair: Pair) -> Row:
+    plays = {
+        name: {"mask_draw": play.draw, "seed": play.cell[1], "path": str(play.card.path)}
+        for name, play in (("first", pair.first), ("second", pair.second))
+    }
+    figures = {name: None if isinstance(value, str) else value for name, value in pair.apart.items()}
+    reasons = {name: value for name, value in pair.apart.items() if isinstance(value, str)}
+    parted = parting(pair.first.course, pair.second.course)
+    return {
+        "task": task,
+        "between": pair.between,
+        "window": pair.cell[0],
+        **plays,
+        "parted_on": parted,
+        **figures,
+        "undefined": reasons,
+    }
+
+
+def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pair], options: Options) -> Iterator[str]:
+    """What a reader must know before the table is believed."""
+    kinds = {pair.between for pair in pairs}
+    yield from _label_notes(members[0], cells, pairs, options.alpha)
+    if members[0].card["sent_as"] is not None and AGAIN not in kinds:
+        yield (
+            "no draw was run twice: of what changes between draws, the model's own chance is not told from the labels; "
+            "run one draw again with --cache run, and give both"
+        )
+    if SEEDS in kinds:
+        yield "seeds: another seed is another call seed and another alias map, so that this holds the labels' part too"
+    if options.over == "episode":
+        yield "intervals vary over (window, seed): they speak of other labels in these windows; of other windows with --over window"
+    for reason, count in Counter(value for pair in pairs for value in pair.apart.values() if isinstance(value, str)).items():
+        yield f"{count} pair(s) left out of a figure: {reason}"
+    for member in members:
+        yield from _run_notes(member, AGAIN in kinds)
+    yield from flag_notes(members)
+
+
+def _label_notes(entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[Pair], alpha: float) -> Iterator[str]:
+    """What this mask's labels are, and how much is known where nothing changed."""
+    name = entrant.task["name"]
+    if entrant.task["mask"] == "bright":
+        yield f"{name}: bright hides nothing, so that draws differ in the order of rows only"
+    if not any(pair.between == LABELS and pair.apart["decisions"] for pair in pairs):
+        most = clopper_pearson_upper(0, len(cells), 1.0 - alpha)
+        yield (
+            f"{name}: no step was decided otherwise under other labels; with so many (window, seed) that is shown, "
+            f"at {100 * (1 - alpha):g} %, for all but {100 * most:.3g} % of them"
+        )
+
+
+def _run_notes(member: Entrant, has_repeats: bool) -> Iterator[str]:
+    """What is not the model's own in a run."""
+    coverage, calls = member.card["coverage"], member.card["provenance"]["calls"]
+    if held := coverage["steps"] - coverage["steps_decided"]:
+        yield f"{member.path}: {held} step(s) were held by the engine, not decided by the model; they count as steps without orders"
+    if has_repeats and calls is not None and calls["cached"]:
+        yield f"{member.path}: {calls['cached']} of its replies came from the cache; what they repeat is not chance"

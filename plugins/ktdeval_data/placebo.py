@@ -1,0 +1,223 @@
+"""Placebo markets: like another market in everything that attribution explains, and with nothing else to be known.
+
+Each day's returns are taken apart into common and style parts and a residual. The placebo's day has the same common and style
+returns, acting on exposures of its own history, and residuals under random signs. See docs/placebo.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.api import (
+    ConfigError,
+    DataError,
+    FloatArray,
+    JsonValue,
+    MarketSnapshot,
+    SnapshotMeta,
+    dumps_canonical,
+    factor_values,
+    load_snapshot,
+    near_matches,
+    with_id,
+)
+from ktdeval_data.placebo_draws import Draws, Recipe, draw
+from ktdeval_data.placebo_params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, PlaceboParams
+from ktdeval_data.placebo_parts import CLOSE, FEN, OPEN, Parts, regress, take_apart
+from ktdeval_data.synthetic import make_synthetic
+from ktdeval_data.synthetic_engine import Market
+from ktdeval_data.synthetic_params import SyntheticParams
+
+SYNTHETIC = "synthetic"
+AMOUNT_DAYS = 20
+"""Days of mean turnover that weigh a name in the daily regression; as the attribution has it."""
+_PRICES = ("open", "high", "low", "close")
+_TICK_WITHOUT_FACTOR = 0.0001
+"""CNY: prices that came adjusted are in no whole fen, and are traded in ticks of this size."""
+
+
+def build(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
+    """Make a placebo market.
+
+    Returns:
+        The snapshot without an id, and `placebo.json` to lay beside it: what it is a placebo of, how it was drawn, and
+        `alpha: 0` where selection is zero by construction.
+
+    Raises:
+        DataError: the source is no stored snapshot, or too short.
+        ConfigError: a block length for a kind that has no blocks.
+    """
+    recipe = _recipe(params)
+    source = open_source(params.of)
+    facts: dict[str, JsonValue] = {
+        "placebo_of": source.id,
+        "name": source.meta.name,
+        "kind": recipe.kind,
+        "seed": recipe.seed,
+        "block_days": recipe.block_days if DEFAULT_BLOCK_DAYS[recipe.kind] else None,
+        "version": PLACEBO_VERSION,
+        # Days that share a sign keep what they have in common, and nobody knows how much that is worth.
+        "alpha": None if recipe.kind == "sign_flip" and recipe.block_days > 1 else 0,
+    }
+    return placebo_of(source, recipe), {"placebo.json": (dumps_canonical(facts) + "\n").encode()}
+
+
+def open_source(of: str) -> MarketSnapshot:
+    """The market to be like, with its id.
+
+    Raises:
+        DataError: neither the embedded market nor a stored snapshot.
+    """
+    if of == SYNTHETIC:
+        return with_id(make_synthetic(SyntheticParams()))
+    stored = Path(of).expanduser()
+    if not (stored / "manifest.json").is_file():
+        hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data` tells how to make one"
+        raise DataError(f"placebo: of={of!r} is neither {SYNTHETIC!r} nor the folder of a stored snapshot{hint}")
+    return load_snapshot(stored)
+
+
+def _recipe(params: PlaceboParams) -> Recipe:
+    default = DEFAULT_BLOCK_DAYS[params.kind]
+    if default is None and params.block_days is not None:
+        raise ConfigError(f"placebo: kind {params.kind} has no blocks; leave block_days out")
+    return Recipe(params.kind, params.seed, params.block_days or default or 1)
+
+
+def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
+    """The placebo of a market, without an id.
+
+    Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and index levels are the source's;
+    prices and amounts are made. Bars without a close before them (the first day, new listings) stay as they are.
+
+    Raises:
+        DataError: the market has fewer than two days.
+    """
+    if len(source.days) < 2:
+        raise DataError(f"placebo of {source.meta.name}: it has fewer than two trading days; choose a longer market")
+    parts = take_apart(source)
+    draws = draw(recipe, parts.has_return, source.boards, _first_styled(parts))
+    grids = _Rebuilder(source, parts, draws).run().grids
+    return dataclasses.replace(
+        source,
+        meta=_meta(source, recipe),
+        open=grids["open"],
+        high=grids["high"],
+        low=grids["low"],
+        close=grids["close"],
+        amount=grids["amount"],
+        id="",
+    )
+
+
+def _meta(source: MarketSnapshot, recipe: Recipe) -> SnapshotMeta:
+    block = "" if DEFAULT_BLOCK_DAYS[recipe.kind] is None else f", block days {recipe.block_days}"
+    return dataclasses.replace(
+        source.meta,
+        name=f"{source.meta.name}-placebo-{recipe.kind}-{recipe.seed}",
+        source=f"placebo of snapshot {source.id or source.meta.name}: {recipe.kind}, seed {recipe.seed}{block}, version"
+        f" {PLACEBO_VERSION}; {source.meta.source}",
+    )
+
+
+def _first_styled(parts: Parts) -> int:
+    """First day on which every style has a value for somebody; the number of days where there is none."""
+    styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
+    return int(styled.argmax()) if styled.any() else len(styled)
+
+
+class _Rebuilder:
+    """The day loop: exposures of the placebo's own history, returns, bars."""
+
+    def __init__(self, source: MarketSnapshot, parts: Parts, draws: Draws) -> None:
+        self.source, self.parts = source, parts
+        self.tick = FEN if source.meta.has_factor else _TICK_WITHOUT_FACTOR
+        drawn = (draws.day, draws.asset)
+        self.residuals = np.stack([series[drawn] * draws.sign for series in parts.residuals])
+        # Under a turned sign a bar stands on its head: what reached above now reaches below.
+        upright = draws.sign > 0
+        up, down = parts.reach_up[drawn], parts.reach_down[drawn]
+        self.reach_up, self.reach_down = np.where(upright, up, down), np.where(upright, down, up)
+        self.market = Market(source.days, len(source.codes))
+        self.market.grids["factor"], self.market.grids["volume"] = source.factor, source.volume
+        self.last = np.full(len(source.codes), np.nan)  # adjusted close of the latest bar
+
+    def run(self) -> Market:
+        """All days."""
+        self._record(0, self._bars_of_source(0))
+        for row in range(1, len(self.source.days)):
+            made, own = self._bars(row), self._bars_of_source(row)
+            has_return = self.parts.has_return[row - 1]
+            self._record(row, {name: np.where(has_return, made[name], own[name]) for name in own})
+        return self.market
+
+    def _bars_of_source(self, row: int) -> dict[str, FloatArray]:
+        return {name: getattr(self.source, name)[row] for name in (*_PRICES, "amount")}
+
+    def _record(self, row: int, bars: Mapping[str, FloatArray]) -> None:
+        grids = self.market.grids
+        for name, values in bars.items():
+            grids[name][row] = values
+        for name in ("open", "close"):
+            grids[f"adjusted_{name}"][row] = grids[name][row] * self.source.factor[row]
+        traded = np.isfinite(bars["close"])
+        self.last[traded] = grids["adjusted_close"][row, traded]
+        self.market.day = row
+
+    def _bars(self, row: int) -> dict[str, FloatArray]:
+        """Open, high, low, close and amount of a day; of meaning only where the source has a return."""
+        day = row - 1
+        design = self._design(row)
+        expected = self.parts.coefficients[:, day] @ design
+        residuals = self.residuals[:, day]
+        # Less what the columns would explain of them: so the day's regression finds the source's factor returns again, and the
+        # residuals' mean is still zero, since the columns are known the day before.
+        residuals = residuals - regress(design, self._weights(row, design), residuals) @ design
+        # Cut alike on both sides: cutting the whole return at the limit would leave the residual a mean.
+        room = np.maximum(self.parts.bound[day] - np.abs(expected), 0.0)
+        returns = expected + np.clip(residuals, -room, room)
+        reference = self.last / self.source.factor[row] / self.tick
+        lowest = np.maximum(np.ceil(reference * (1.0 - self.parts.bound[day]) - 1e-6), 1.0)
+        highest = np.maximum(np.floor(reference * (1.0 + self.parts.bound[day]) + 1e-6), lowest)
+        close = np.clip(np.rint(reference * (1.0 + returns[CLOSE])), lowest, highest)
+        first = np.clip(np.rint(reference * (1.0 + returns[OPEN])), lowest, highest)
+        above, below = np.maximum(first, close), np.minimum(first, close)
+        high = np.maximum(np.minimum(np.rint(above * (1.0 + self.reach_up[day])), highest), above)
+        low = np.minimum(np.maximum(np.rint(below * (1.0 - self.reach_down[day])), lowest), below)
+        bars = {"open": first, "high": high, "low": low, "close": close}
+        per_cny = round(1.0 / self.tick)
+        prices = {name: ticks / per_cny for name, ticks in bars.items()}
+        return {**prices, "amount": self._amounts(row, prices)}
+
+    def _design(self, row: int) -> FloatArray:
+        """[P, N] ones and the exposures of the placebo's own history, 0 where undefined."""
+        exposures = factor_values(self.market).standardised(self.source.member[row - 1])
+        return np.vstack([np.ones(exposures.shape[1]), np.where(np.isfinite(exposures), exposures, 0.0)])
+
+    def _weights(self, row: int, design: FloatArray) -> FloatArray:
+        """[N] regression weights: root of the mean amount of the days before, 0 for names that take no part."""
+        source = self.source
+        defined = design[1:].any(axis=0)
+        takes_part = source.member[row - 1] & np.isfinite(source.close[row - 1]) & np.isfinite(source.close[row])
+        takes_part &= defined | ~defined.any()
+        amount = self.market.grids["amount"][max(0, row - AMOUNT_DAYS) : row]
+        traded = amount > 0
+        count = traded.sum(axis=0)
+        weights = np.sqrt(np.where(traded, amount, 0.0).sum(axis=0) / np.maximum(count, 1))
+        known = source.member[row - 1] & (count > 0)
+        weights = np.where(count > 0, weights, np.median(weights[known]) if known.any() else 1.0)
+        weighed: FloatArray = np.where(takes_part, weights if known.any() else 1.0, 0.0)
+        return weighed
+
+    def _amounts(self, row: int, bars: Mapping[str, FloatArray]) -> FloatArray:
+        """[N] CNY: the source's, in the proportion of the bars' mean prices; inside the bar where the source's lies in its own."""
+        source, volume = self.source, self.source.volume[row]
+        own = {name: getattr(source, name)[row] for name in _PRICES}
+        amount = source.amount[row] * sum(bars[name] for name in _PRICES) / sum(own[name] for name in _PRICES)
+        inside = (source.amount[row] >= own["low"] * volume) & (source.amount[row] <= own["high"] * volume)
+        kept: FloatArray = np.round(np.where(inside, np.clip(amount, bars["low"] * volume, bars["high"] * volume), amount), 2)
+        return kept

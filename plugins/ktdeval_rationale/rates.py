@@ -1,0 +1,223 @@
+"""From counts to rates with intervals, and to what hiding the stock or the date removes (KTD-Fin, Appendix A)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.api import (
+    MASK_FACTORS,
+    Interval,
+    JsonValue,
+    MetricValue,
+    mask_contrasts,
+    mean_with_interval,
+    overlap_correlation,
+    wilson,
+)
+from ktdeval_rationale.counts import ROWS, EpisodeCounts
+
+LEVEL = 0.95
+
+HIDING = (
+    ("stock", "bright", "stock_blind"),
+    ("stock", "date_blind", "blinded"),
+    ("date", "bright", "date_blind"),
+    ("date", "stock_blind", "blinded"),
+)
+"""What is hidden, and the masks before and after."""
+
+REMOVES: Mapping[str, str] = {"stock": "stock", "date": "calendar"}
+"""What is hidden -> the row that should vanish with it, while the other should stay (Appendix A)."""
+
+_ROUNDING = 1e-9
+
+Vector = npt.NDArray[np.float64]
+Row = dict[str, JsonValue]
+
+
+class Difference(NamedTuple):
+    """A difference of two shares.
+
+    Attributes:
+        value: the first less the second.
+        interval: of the value.
+        pairs: windows that both have; 0 where steps were taken as independent.
+    """
+
+    value: float
+    interval: Interval
+    pairs: int
+
+
+def mask_rates(counts: Sequence[EpisodeCounts]) -> Row:
+    """Shares of reasons and of steps by row, over all episodes of one mask, with Wilson intervals."""
+    reasons, steps = sum(count.reasons for count in counts), sum(count.steps for count in counts)
+    return {
+        "episodes": len(counts),
+        "reasons": reasons,
+        "steps": steps,
+        "reason_rates": {row: share(sum(count.reasons_with[row] for count in counts), reasons) for row in ROWS},
+        "step_rates": {row: share(sum(count.steps_with[row] for count in counts), steps) for row in ROWS},
+        "unsent_rates": {row: share(sum(count.unsent_with[row] for count in counts), steps) for row in ROWS},
+        "sources": {
+            source: {
+                name: sum(count.by_source[source][name] for count in counts if source in count.by_source)
+                for name in ("texts", *ROWS)
+            }
+            for source in sorted({source for count in counts for source in count.by_source})
+        },
+    }
+
+
+def share(successes: int, n: int) -> Row:
+    """A share with its interval, as JSON."""
+    return {"count": successes, "n": n, "share": successes / n if n else None, **_ends(wilson(successes, n, LEVEL))}
+
+
+def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Row]:
+    """For each pair of masks that differ in one thing hidden: the shares of steps before and after, and their difference."""
+    rows: list[Row] = []
+    for hidden, before, after in HIDING:
+        if not by_mask.get(before) or not by_mask.get(after):
+            continue
+        for name in ROWS:
+            found = difference(by_mask[before], by_mask[after], name)
+            if found is not None:
+                rows.append(
+                    {
+                        "hidden": hidden,
+                        "before": before,
+                        "after": after,
+                        "row": name,
+                        "share_before": _pooled(by_mask[before], name),
+                        "share_after": _pooled(by_mask[after], name),
+                        "difference": found.value,
+                        "pairs": found.pairs,
+                        **_ends(found.interval),
+                        "method": found.interval.kind,
+                        "verdict": _verdict(hidden, name, found.interval),
+                    }
+                )
+    return rows
+
+
+def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Row]:
+    """With all four masks: the effects of showing stock and date on the two rows of Appendix A, paired by window and seed."""
+    if not all(by_mask.get(mask) for mask in MASK_FACTORS):
+        return []
+    rows: list[Row] = []
+    for name in REMOVES.values():
+        windows, spans, cells = _paired({mask: by_mask[mask] for mask in MASK_FACTORS}, name)
+        if not windows:
+            continue
+        for effect, values in mask_contrasts(cells).items():
+            mean = mean_with_interval(values, overlap_correlation(spans), LEVEL)
+            low, high, reason = _spread(mean)
+            rows.append(
+                {
+                    "row": name,
+                    "effect": effect,
+                    "windows": len(windows),
+                    "value": mean.value,
+                    "low": low,
+                    "high": high,
+                    "reason": reason,
+                }
+            )
+    return rows
+
+
+def difference(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], row: str) -> Difference | None:
+    """Share of steps under one mask less that under another.
+
+    Paired by window and seed where both have at least two windows in common and these differ: the mean over windows of the mean
+    over seeds, with a t interval that allows for days which windows share. Else steps count as independent, and the interval is
+    Newcombe's; then `pairs` is 0. None where a mask has no step with a text.
+    """
+    windows, spans, cells = _paired({"first": first, "second": second}, row)
+    if len(windows) >= 2:
+        mean = mean_with_interval(cells["first"] - cells["second"], overlap_correlation(spans), LEVEL)
+        low, high, _ = _spread(mean)
+        if mean.value is not None and low is not None and high is not None:
+            interval = Interval(max(-1.0, low), min(1.0, high), LEVEL, "t over windows", len(windows))
+            return Difference(mean.value, interval, len(windows))
+    counts = [(sum(count.steps_with[row] for count in side), sum(count.steps for count in side)) for side in (first, second)]
+    if not all(n for _, n in counts):
+        return None
+    (x1, n1), (x2, n2) = counts
+    return Difference(x1 / n1 - x2 / n2, newcombe((x1, n1), (x2, n2), LEVEL), 0)
+
+
+def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
+    """The interval of a difference of two independent shares that squares and adds their Wilson intervals.
+
+    Args:
+        first: successes and trials.
+        second: those of the other.
+        level: nominal coverage.
+
+    Source: Newcombe 1998, method 10.
+    """
+    (x1, n1), (x2, n2) = first, second
+    one, other = wilson(x1, n1, level), wilson(x2, n2, level)
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return Interval(None, None, level, "none", 0, reason="no trials")
+    p1, p2 = x1 / n1, x2 / n2
+    low = p1 - p2 - math.hypot(p1 - one.low, other.high - p2)
+    high = p1 - p2 + math.hypot(one.high - p1, p2 - other.low)
+    return Interval(max(-1.0, low), min(1.0, high), level, "Newcombe, steps as independent", n1 + n2)
+
+
+def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[list[str], list[tuple[str, str]], dict[str, Vector]]:
+    """Windows that every side has a common seed of, their spans, and each side's [windows] shares of steps, means over seeds."""
+    tables = {
+        name: {(count.spec.window.name, count.spec.seed): count for count in counts if count.steps}
+        for name, counts in sides.items()
+    }
+    shared = sorted(set.intersection(*(set(table) for table in tables.values())))
+    windows = list(dict.fromkeys(window for window, _ in shared))
+    cells = {
+        name: np.array(
+            [
+                np.mean([table[cell].steps_with[row] / table[cell].steps for cell in shared if cell[0] == window])
+                for window in windows
+            ]
+        )
+        for name, table in tables.items()
+    }
+    table = next(iter(tables.values()))
+    spans = {cell[0]: table[cell].span for cell in shared}
+    return windows, [spans[window] for window in windows], cells
+
+
+def _spread(mean: MetricValue) -> tuple[float | None, float | None, str | None]:
+    """Ends of a mean's interval over windows; none, and why, where windows do not differ and so say nothing of others."""
+    detail = mean.detail or {}
+    low, high = detail.get("low"), detail.get("high")
+    if low is None or high is None:
+        return None, None, mean.reason or detail.get("reason")
+    return (low, high, None) if high - low > _ROUNDING else (None, None, "every window gives the same value")
+
+
+def _pooled(counts: Sequence[EpisodeCounts], row: str) -> float | None:
+    steps = sum(count.steps for count in counts)
+    return sum(count.steps_with[row] for count in counts) / steps if steps else None
+
+
+def _verdict(hidden: str, row: str, interval: Interval) -> str | None:
+    """What the interval says of Appendix A's prediction; None for rows that it says nothing of."""
+    if row not in REMOVES.values() or interval.low is None or interval.high is None:
+        return None
+    moved = "less" if interval.low > 0 else "more" if interval.high < 0 else "no change shown"
+    if REMOVES[hidden] == row:
+        return {"less": "removed (predicted)", "more": "more of it, against the prediction"}.get(moved, moved)
+    return {"less": "less of it, not predicted", "more": "more of it, not predicted"}.get(moved, "no change shown (predicted)")
+
+
+def _ends(interval: Interval) -> Row:
+    return {"low": interval.low, "high": interval.high}

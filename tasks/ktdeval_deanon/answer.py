@@ -1,0 +1,139 @@
+"""The answer form, and what an answer says: codes in any vendor's style, a day, an industry and a board in many spellings."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import date
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.api import Board, DayArray, JsonValue, ToolSpec, load_yaml, parse_code
+
+MAX_TICKERS = 5
+
+# No example of a code or a date stands here: what is offered to an attacker passes the leak guard of the mask, too.
+ANSWER_FORM = ToolSpec(
+    "submit_answer",
+    "Submit what you recovered. Call it once; a guess costs nothing, null says that you have none.",
+    {
+        "type": "object",
+        "properties": {
+            "tickers": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": MAX_TICKERS,
+                "description": "codes (six digits, with or without the exchange) of the stock in question, likeliest first",
+            },
+            "date": {
+                "type": ["string", "null"],
+                "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+                "description": "the calendar date of the day in question, as YYYY-MM-DD",
+            },
+            "sector": {"type": ["string", "null"], "description": "the stock's industry, one, as specific as you can"},
+            "board": {"type": ["string", "null"], "description": "the stock's board: main, chinext, star or bse"},
+            "confidence": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "description": "probability that the first ticker is right",
+            },
+            "reasoning": {"type": "string", "description": "how you came to it, briefly"},
+        },
+        "required": ["tickers", "date", "sector", "board", "confidence", "reasoning"],
+        "additionalProperties": False,
+    },
+)
+
+_BOARD_WORDS = {
+    Board.MAIN: re.compile(r"\bmain|主板"),
+    Board.CHINEXT: re.compile(r"\bchinext\b|\bgem\b|growth enterprise|创业板"),
+    Board.STAR: re.compile(r"\bstar\b|sci-?tech innovation|science and technology innovation|科创"),
+    Board.BSE: re.compile(r"\bbse\b|\bbeijing\b|北交|北证|北京证券"),
+}
+_PIECES = re.compile(r"[\s,;/|()\[\]（），、；：:\"']+")
+_ALTERNATIVES = re.compile(r"[,;/|()\[\]（），、；]")
+_SECTOR_FILLERS = frozenset({"sector", "industry", "industrie", "stock", "a", "share", "china", "chinese", "and", "the", "of"})
+_CHINESE_ENDING = re.compile(r"(?:板块|概念|股|(?<!银)行业|业)\Z")
+_WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
+
+
+def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """The normalised codes of an answer, best first; texts without a code are left out, and repeats count once.
+
+    A code may stand beside other words (`600519 Kweichow Moutai`): it is the recovery that is scored, not the spelling.
+    """
+    codes = (_code_in(text) for text in answer["tickers"][:MAX_TICKERS])
+    return tuple(dict.fromkeys(code for code in codes if code is not None))
+
+
+def _code_in(text: str) -> str | None:
+    plain = unicodedata.normalize("NFKC", text).strip()
+    for piece in (plain, *_PIECES.split(plain)):
+        if (code := parse_code(piece)) is not None:
+            return code
+    return None
+
+
+def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
+    """Trading days between the answered date and the day of a row: 0 is the day itself.
+
+    A date on which the exchange was closed counts as the trading day beside it that is nearer to the row's.
+
+    Args:
+        answer: a valid answer.
+        days: [T] the snapshot's trading days.
+        row: row of the true day.
+
+    Returns:
+        The distance; None without a date, with one that is none (a thirtieth of February), or outside the snapshot.
+    """
+    try:
+        day = np.datetime64(date.fromisoformat(answer["date"] or ""), "D")
+    except ValueError:
+        return None
+    if not days[0] <= day <= days[-1]:
+        return None
+    if day <= days[row]:
+        return row - int(np.searchsorted(days, day, side="left"))
+    return int(np.searchsorted(days, day, side="right")) - 1 - row
+
+
+def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
+    """The board that an answer names, in English or Chinese; None where it names none, or several."""
+    text = unicodedata.normalize("NFKC", answer["board"] or "").casefold()
+    named = [board for board, words in _BOARD_WORDS.items() if words.search(text)]
+    return named[0] if len(named) == 1 else None
+
+
+def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
+    """Whether an answer's sector is an industry, by its name in the data or a known English or Chinese one.
+
+    Where an answer gives several, the first counts.
+    """
+    pieces = [piece for piece in _ALTERNATIVES.split(unicodedata.normalize("NFKC", answer["sector"] or "")) if piece.strip()]
+    return bool(pieces) and _sector_key(pieces[0]) in sector_keys(industry)
+
+
+@cache
+def sector_keys(industry: str) -> frozenset[str]:
+    """All names of an industry, in the form in which they are compared. Two industries may share one (`pharmaceuticals`)."""
+    return frozenset(key for name in (industry, *_industry_names().get(industry, ())) if (key := _sector_key(name)))
+
+
+@cache
+def _industry_names() -> Mapping[str, tuple[str, ...]]:
+    """Industry as vendors of A-share data name it -> what it is also called; data that ship with the package."""
+    return {name: tuple(others) for name, others in load_yaml(Path(__file__).with_name("industries.yaml")).items()}
+
+
+@cache
+def _sector_key(name: str) -> str:
+    words = set()
+    for word in _WORD.findall(unicodedata.normalize("NFKC", name).casefold().replace("&", " and ")):
+        plain = _CHINESE_ENDING.sub("", word) if not word.isascii() else word[:-1] if len(word) > 3 and word.endswith("s") else word
+        words.add(plain)
+    return " ".join(sorted(words - _SECTOR_FILLERS))

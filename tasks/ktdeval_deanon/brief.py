@@ -1,0 +1,135 @@
+"""The attacker's brief: what market it is, what is hidden, and what to answer. It holds no code and no date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from ktdeval.api import Board, Lens, MarketSnapshot, sha256_hex
+
+_FOLDER = Path(__file__).with_name("prompts")
+_PROMPTS = ("system", "user")
+_UNITS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_HIDDEN = {
+    "bright": "Nothing is hidden: codes, names and dates are the real ones. Read them off.",
+    "stock_blind": "Codes, company names and industries are hidden behind labels; the dates are the real ones.",
+    "date_blind": "Dates are hidden: days are counted from the first decision of an episode, and index levels are shown with that "
+    "day's close as 100; codes, names and industries are the real ones.",
+    "blinded": "Codes, company names and industries are hidden behind labels. Dates are hidden, too: days are counted from the "
+    "first decision of an episode, and index levels are shown with that day's close as 100.",
+}
+_REAL = "The data are real: daily bars of the Chinese A-share market, as they were."
+_PLACEBO = (
+    "The data are made of real ones, daily bars of the Chinese A-share market: stocks, dates and the moves that stocks have in "
+    "common are the real ones, but what each stock did on its own was drawn anew, so its prices are not what they were."
+)
+_GENERATED = (
+    "The data are not real: a program generated this market{called}, with invented stocks, on the model of Chinese A shares and on "
+    "the calendar of their exchanges. Its days share dates with real ones, and nothing else."
+)
+
+
+@cache
+def prompt_text(name: str) -> str:
+    """The text of a prompt file that ships with the package (a constant, so it is read once)."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+def prompt_hashes() -> dict[str, str]:
+    """SHA-256 of the prompt files, by file name."""
+    return {f"{name}.md": sha256_hex(prompt_text(name)) for name in _PROMPTS}
+
+
+class Brief:
+    """The system prompt of one exam. It tells what is public about the whole exam, and nothing about a probe.
+
+    Args:
+        market: the market.
+        period: rows [start, stop) of the days that may be asked for.
+        factors: what the shown screen is ranked by.
+    """
+
+    def __init__(self, market: MarketSnapshot, period: tuple[int, int], factors: Sequence[str]) -> None:
+        start, stop = period
+        self._market = market
+        self._public = {
+            "boards": ", ".join(_boards(market, period)),
+            "period_days": str(stop - start),
+            "first_quarter": quarter_words(market.days[start]),
+            "last_quarter": quarter_words(market.days[stop - 1]),
+            "factors": ", ".join(f"`{name}`" for name in factors),
+        }
+
+    def text(self, lens: Lens) -> str:
+        """The brief for a probe behind this mask; it differs between probes only where masks do."""
+        words = {"market": _market_words(self._market, lens), "universe": _universe_words(self._market, lens)}
+        return Template(prompt_text("system")).substitute(
+            self._public, **words, hidden=_HIDDEN[lens.mask.kind], numbers=_number_words(lens)
+        )
+
+
+def _boards(market: MarketSnapshot, period: tuple[int, int]) -> list[str]:
+    """The boards that the index has members of at some time in the period."""
+    members = np.flatnonzero(market.member[slice(*period)].any(axis=0))
+    found = {market.boards[asset] for asset in members}
+    return [str(board) for board in Board if board in found]
+
+
+def _market_words(market: MarketSnapshot, lens: Lens) -> str:
+    """What the market is, honestly: real, made of a real one, or generated."""
+    name = market.meta.name
+    if market.meta.synthetic:
+        return _GENERATED.format(called="" if lens.is_hidden_identity(name) else f" (`{name}`)")
+    return _PLACEBO if "placebo" in name else _REAL
+
+
+def _universe_words(market: MarketSnapshot, lens: Lens) -> str:
+    """The index by name; one that is called by its code or a date goes unnamed where the mask hides these."""
+    name = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
+    return "an index of large stocks" if lens.is_hidden_identity(name) else f"the {name} index"
+
+
+def _number_words(lens: Lens) -> str:
+    """What the mask does to the numbers."""
+    mask, words = lens.mask, []
+    if mask.rebase_prices:
+        words.append(
+            "The prices of each stock are rescaled so that its close at the first decision is 100, and its volumes to match."
+        )
+    if mask.noise_pct:
+        words.append(f"Noise of {mask.noise_pct:g} % is laid over each stock's figures.")
+    if mask.round_digits is not None:
+        words.append(f"Figures are rounded to {mask.round_digits} significant digits.")
+    return " ".join(words or ["Prices, volumes and amounts are the original ones, in CNY and shares."])
+
+
+def quarter_words(day: np.datetime64) -> str:
+    """`the second quarter of twenty twenty-four`: in words, for a leak guard that hides dates lets no year in digits pass."""
+    plain = date.fromisoformat(str(day))
+    quarter = ("first", "second", "third", "fourth")[(plain.month - 1) // 3]
+    return f"the {quarter} quarter of {_year_words(plain.year)}"
+
+
+def _year_words(year: int) -> str:
+    century, rest = divmod(year, 100)
+    if century % 10 == 0 and rest < 10:
+        return f"{_below_hundred(century // 10)} thousand" + (f" and {_below_hundred(rest)}" if rest else "")
+    if rest == 0:
+        return f"{_below_hundred(century)} hundred"
+    return f"{_below_hundred(century)} {'oh ' if rest < 10 else ''}{_below_hundred(rest)}"
+
+
+def _below_hundred(number: int) -> str:
+    if number < len(_UNITS):
+        return _UNITS[number]
+    tens, unit = divmod(number, 10)
+    return _TENS[tens - 2] + (f"-{_UNITS[unit]}" if unit else "")

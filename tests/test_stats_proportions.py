@@ -1,0 +1,145 @@
+"""Shares of successes against statsmodels, scipy and counting by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from ktdeval.stats.proportions import clopper_pearson_upper, poisson_binomial, wilson
+
+LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
+chances = st.lists(st.floats(0, 1), max_size=40)
+
+
+@st.composite
+def counts(draw):
+    n = draw(st.integers(1, 500))
+    return draw(st.integers(0, n)), n
+
+
+@given(count=counts(), level=LEVELS)
+def test_wilson_equals_statsmodels(count, level):
+    successes, n = count
+    interval = wilson(successes, n, level)
+    assert (interval.low, interval.high) == pytest.approx(
+        proportion_confint(successes, n, alpha=1 - level, method="wilson"), abs=1e-12
+    )
+    assert interval.low <= successes / n <= interval.high
+    assert (interval.level, interval.n, interval.kind) == (level, n, "Wilson score")
+
+
+def test_wilson_by_hand():
+    # One success in four at z = 1 (level 0.6827): (1/4 + 1/8 ± sqrt(3/64 + 1/64)) / (5/4) = (3/8 ± 1/4) / (5/4).
+    interval = wilson(1, 4, 2 * stats.norm.cdf(1) - 1)
+    assert (interval.low, interval.high) == pytest.approx((0.1, 0.5))
+
+
+def test_the_ends_are_exact_where_nothing_or_everything_succeeded():
+    assert wilson(0, 200).low == 0.0
+    assert wilson(200, 200).high == 1.0
+    assert wilson(0, 200).high == pytest.approx(1 - wilson(200, 200).low)
+
+
+def test_without_trials_there_is_no_interval_and_no_bound():
+    assert wilson(0, 0).low is None
+    assert wilson(0, 0).reason == "no trials"
+    assert clopper_pearson_upper(0, 0) == 1.0
+
+
+@given(count=counts(), level=LEVELS)
+def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
+    successes, n = count
+    bound = clopper_pearson_upper(successes, n, level)
+    test = stats.binomtest(successes, n, alternative="less").proportion_ci(level, method="exact")
+    assert bound == pytest.approx(test.high, abs=1e-9)
+    assert bound == pytest.approx(proportion_confint(successes, n, alpha=2 * (1 - level), method="beta")[1], abs=1e-9)
+
+
+def test_no_success_in_n_bounds_the_share_by_the_nth_root():
+    # (1 - p)^n = 0.05, the rule of three: about 3 / n.
+    assert clopper_pearson_upper(0, 200) == pytest.approx(1 - 0.05 ** (1 / 200))
+    assert clopper_pearson_upper(7, 7) == 1.0
+
+
+@pytest.mark.parametrize("share", [0.003, 0.02, 0.25, 0.9])
+def test_the_exact_bound_holds_at_least_as_often_as_it_says(share):
+    n = 60
+    k = np.arange(n + 1)
+    holds = np.array([clopper_pearson_upper(int(successes), n) >= share for successes in k])
+    assert stats.binom.pmf(k, n, share)[holds].sum() >= 0.95
+
+
+@pytest.mark.parametrize(("successes", "n", "level"), [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)])
+def test_what_is_no_share_is_refused(successes, n, level):
+    for function in (wilson, clopper_pearson_upper):
+        with pytest.raises(ValueError, match="lie"):
+            function(successes, n, level)
+
+
+@given(chances=chances)
+def test_the_poisson_binomial_equals_scipy(chances):
+    ours = poisson_binomial(chances)
+    k = np.arange(len(chances) + 1)
+    assert ours.probabilities.sum() == pytest.approx(1)
+    assert ours.mean == pytest.approx(sum(chances), abs=1e-9)
+    if chances:
+        assert ours.probabilities == pytest.approx(stats.poisson_binom(chances).pmf(k), abs=1e-10)
+
+
+@given(n=st.integers(1, 60), share=st.floats(0.01, 0.99), level=LEVELS)
+def test_with_equal_chances_it_is_the_binomial(n, share, level):
+    ours = poisson_binomial([share] * n)
+    k = n // 3
+    assert ours.at_least(k) == pytest.approx(stats.binom.sf(k - 1, n, share), abs=1e-12)
+    assert ours.at_most(k) == pytest.approx(stats.binom.cdf(k, n, share), abs=1e-12)
+    low, high = ours.middle(level)
+    tail = (1 - level) / 2
+    assert ours.at_most(low - 1) <= tail + 1e-12
+    assert ours.at_least(high + 1) <= tail + 1e-12
+    assert ours.at_most(high) - ours.at_most(low - 1) >= level - 1e-9
+
+
+def test_two_coins_by_hand():
+    coins = poisson_binomial([0.5, 0.25])
+    assert coins.probabilities == pytest.approx([0.375, 0.5, 0.125])
+    assert (coins.n, coins.mean) == (2, 0.75)
+    assert (coins.at_least(1), coins.at_most(0), coins.at_least(0), coins.at_least(3)) == (0.625, 0.375, 1.0, 0.0)
+    assert coins.middle(0.5) == (0, 1)
+    assert poisson_binomial([]).middle() == (0, 0)
+
+
+def test_the_mid_p_value_counts_half_of_what_was_found():
+    coins = poisson_binomial([0.5, 0.25])  # 0.375, 0.5, 0.125
+    assert [coins.mid_p(k) for k in range(3)] == pytest.approx([0.375, 0.75, 0.125])
+    assert poisson_binomial([0.5, 0.5]).mid_p(1) == 1.0
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.5])
+def test_mid_p_values_of_chance_are_below_five_per_cent_five_times_in_a_hundred(share):
+    trials = poisson_binomial([share * factor for factor in (0.5, 1.0, 1.5)] * 70)
+    refused = sum(p for k, p in enumerate(trials.probabilities) if trials.mid_p(k) < 0.05)
+    assert refused == pytest.approx(0.05, abs=0.015)
+
+
+def test_wilson_covers_too_often_where_chances_differ_and_the_middle_range_does_not():
+    """Six of Beijing, hundreds elsewhere: the spread of hits by chance is smaller than a binomial's."""
+    by_chance = poisson_binomial([5 / 6, 5 / 27, 5 / 42, 5 / 255] * 50)
+    baseline = by_chance.mean / 200
+
+    def covered(k):
+        interval = wilson(k, 200)
+        return interval.low <= baseline <= interval.high
+
+    assert sum(p for k, p in enumerate(by_chance.probabilities) if covered(k)) > 0.985
+    low, high = by_chance.middle()
+    assert 0.95 <= by_chance.at_most(high) - by_chance.at_most(low - 1) < 0.97
+
+
+def test_no_trial_can_succeed_more_often_than_always():
+    with pytest.raises(ValueError, match=r"0 … 1, was 1\.5"):
+        poisson_binomial([0.2, 1.5])

@@ -240,6 +240,7 @@ def test_a_plugin_may_add_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code = "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello(): click.echo('hello')\n"
     hook = "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
     (tmp_path / "adds_command.py").write_text(code + hook.format(name="hello"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions of a module within one second look alike to its cache
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "adds_command", raising=False)
     assert main(["hello"]) == 0

@@ -216,7 +216,7 @@ def test_what_may_have_been_billed_without_an_answer_is_booked_and_counts_agains
 ) -> None:
     lost = [fault for fault in BROKEN if KINDS[fault] in ("bad_response", "timeout")]
     failing.plan = FaultPlan(faults=tuple(lost), every=2)
-    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT, "--timeout-s", 2.5)
+    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT, "--timeout-s", 1.5)
     for record in book(folder):
         assert (record.cost_usd is not None) == (record.outcome == ANSWERED)
         assert (record.held_usd > 0) == (record.outcome in ("bad_response", "timeout"))

@@ -279,7 +279,7 @@ def damaged() -> list[dict[str, Any]]:
     return records
 
 
-@pytest.mark.parametrize("record", damaged(), ids=str)
+@pytest.mark.parametrize("record", damaged())
 def test_a_damaged_record_is_named(record: dict[str, Any]) -> None:
     with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
         drift(record)

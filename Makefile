@@ -19,9 +19,8 @@ help:
 demo: $(VENV)/.installed
 	$(BIN)/ktdeval --model builtin/momentum --tasks blinded_open_research
 
-# More workers than two cores: half of the time tests wait for servers, disks and other processes.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 	$(BIN)/ktdeval --model builtin/momentum --tasks blinded_open_research
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

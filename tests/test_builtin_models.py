@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.errors import ModelError, UsageError
+from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval.testing.conformance import check_model, check_plugin
@@ -15,7 +15,7 @@ from ktdeval_models.base import buyable
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.conversation import Conversation
-from ktdeval_models.params import ChaosParams, EqualWeightParams, RandomParams, RankParams
+from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
 from ktdeval_models.portfolio import Ranking, Sizing, rebalance
 
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")
@@ -101,6 +101,41 @@ def test_models_that_need_data_hold_where_only_labels_are_shown(name: str) -> No
 def test_ranking_models_buy_the_best_of_a_table_in_order(name: str, bought: list[str]) -> None:
     reply = make_builtin(name).reply(request(state(candidates=FOUR, holdings=table(FIGURES, ()))))
     assert list(stocks(reply).items()) == [(stock, ("BUY", 0.3267)) for stock in bought]
+
+
+def test_the_linear_model_buys_by_the_weighted_sum_of_its_factors() -> None:
+    # a: 5 - 40 / 4 = -5, b: 9 - 7.5 = 1.5, c: 7 - 5 = 2, d: 1 - 2.5 = -1.5
+    model = make_builtin("linear_factor", LinearFactorParams("MOM_12_1:1 RV_60:-0.25"))
+    check_model(model)
+    assert [*stocks(model.reply(request(state(candidates=FOUR, holdings=table(FIGURES, ())))))] == ["c", "b", "d"]
+    only_volatility = make_builtin("linear_factor", LinearFactorParams("MOM_12_1:0 RV_60:-0.2", positions=1))
+    assert [*stocks(only_volatility.reply(request(state(candidates=FOUR, holdings=table(FIGURES, ())))))] == ["d"]
+
+
+def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
+    model = make_builtin("linear_factor", LinearFactorParams("MOM_12_1:0.02 RV_60:-0.1"))
+    calls = model.reply(request(state([("a", 0.3, True, "trading")], 0.7), submit=False)).tool_calls
+    asked = {call.name: json.loads(call.arguments) for call in calls}
+    assert asked["screen_candidates"]["factors"] == ["MOM_12_1", "-RV_60"]
+    assert asked["compare_candidates"] == {"stock_ids": ["a"], "dims": ["MOM_12_1", "RV_60"]}
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "problem"),
+    [
+        ("", "at least one"),
+        ("RV_60:0", "at least one"),
+        ("MOM_121:1", "did you mean 'MOM_12_1'"),
+        ("RV_60:low", "NAME:NUMBER"),
+        ("RV_60", "NAME:NUMBER"),
+        ("RV_60:1 RV_60:2", "twice"),
+        ("RV_60:inf", "not finite"),
+        ("MOM_12_1:1 RV_60:1 ILLIQ:1 REV_ON:1 MOM_ID:1 SKEW:1 CORR_PV:1", "at most 6"),
+    ],
+)
+def test_coefficients_that_say_nothing_usable_are_refused(coefficients: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        make_builtin("linear_factor", LinearFactorParams(coefficients))
 
 
 def test_a_holding_is_kept_while_it_ranks_high_enough_and_sold_after() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.api import Spec, hookimpl
-from ktdeval_models.params import ChaosParams, EqualWeightParams, RandomParams, RankParams
+from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
 from ktdeval_models.remote.presets import COMPATIBLE_SERVERS
 
@@ -66,6 +66,7 @@ def _local() -> list[Spec]:
         Spec("builtin/momentum", _make_builtin, "Holds the highest 12-minus-1 month momentum", RankParams),
         Spec("builtin/reversal", _make_builtin, "Holds the lowest 20-day return", RankParams),
         Spec("builtin/low_volatility", _make_builtin, "Holds the lowest 60-day volatility", RankParams),
+        Spec("builtin/linear_factor", _make_builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
         Spec("builtin/chaos", _make_builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("replay", _make_replay, "Answers from the transcripts of an earlier run: replay/RUN"),
     ]

@@ -9,8 +9,8 @@ from ktdeval.api import Model, UsageError, near_matches
 from ktdeval_models.base import Hold
 from ktdeval_models.chance import RandomModel
 from ktdeval_models.chaos import ChaosModel
-from ktdeval_models.params import ChaosParams, EqualWeightParams, RandomParams, RankParams
-from ktdeval_models.ranking import EqualWeight, RankModel
+from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from ktdeval_models.ranking import EqualWeight, LinearFactor, RankModel
 
 _MAKERS: dict[str, Callable[[Any], Model]] = {
     "hold": lambda params: Hold(),  # noqa: ARG005 - it has no parameters
@@ -19,6 +19,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
     "momentum": lambda params: RankModel("MOM_12_1", False, params or RankParams()),
     "reversal": lambda params: RankModel("return_20d_pct", True, params or RankParams()),
     "low_volatility": lambda params: RankModel("RV_60", True, params or RankParams()),
+    "linear_factor": lambda params: LinearFactor(params or LinearFactorParams("")),
     "chaos": lambda params: ChaosModel(params or ChaosParams()),
 }
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     )
     from ktdeval.attribution.fit import Fit as Fit, fit_factors as fit_factors
     from ktdeval.cards.aggregate import derived_fields as derived_fields
-    from ktdeval.cards.check import load_card as load_card
+    from ktdeval.cards.check import load_card as load_card, parse_card as parse_card, validate_card as validate_card
+    from ktdeval.config import RunConfig as RunConfig
     from ktdeval.errors import (
         CardError as CardError,
         ConfigError as ConfigError,
@@ -128,6 +129,7 @@ if TYPE_CHECKING:
     from ktdeval.masking.render import render_json as render_json
     from ktdeval.registry import Plugins as Plugins, load_plugins as load_plugins
     from ktdeval.runner.backend import EpisodeOutcome as EpisodeOutcome, Runner as Runner
+    from ktdeval.runner.data_source import open_snapshot as open_snapshot
     from ktdeval.runner.events import (
         CallDelayed as CallDelayed,
         EpisodeFailed as EpisodeFailed,
@@ -139,7 +141,8 @@ if TYPE_CHECKING:
     )
     from ktdeval.runner.ledger_file import load_ledger as load_ledger
     from ktdeval.runner.redaction import redact_secrets as redact_secrets
-    from ktdeval.runner.score import open_recorded_snapshot as open_recorded_snapshot
+    from ktdeval.runner.run import RunResult as RunResult, evaluate as evaluate
+    from ktdeval.runner.score import open_recorded_snapshot as open_recorded_snapshot, rescore as rescore
     from ktdeval.runner.scoring import (
         AnswerRecord as AnswerRecord,
         Exam as Exam,
@@ -150,9 +153,11 @@ if TYPE_CHECKING:
         Subject as Subject,
     )
     from ktdeval.runner.spec import EpisodeSpec as EpisodeSpec, Window as Window
-    from ktdeval.runner.store import RunFolder as RunFolder
+    from ktdeval.runner.store import RunFolder as RunFolder, pack_lines as pack_lines
+    from ktdeval.runner.subjects import describe_any as describe_any
     from ktdeval.runner.task import Scene as Scene, Task as Task
     from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
+    from ktdeval.runner.verify import Verification as Verification, verify_card as verify_card
     from ktdeval.seeds import derive_seed as derive_seed
     from ktdeval.stats.bootstrap import (
         Bootstrap as Bootstrap,
@@ -242,7 +247,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.attribution.factors": ("FACTORS", "FactorDefinition", "FactorTable", "factor_values", "standardise"),
     "ktdeval.attribution.fit": ("Fit", "fit_factors"),
     "ktdeval.cards.aggregate": ("derived_fields",),
-    "ktdeval.cards.check": ("load_card",),
+    "ktdeval.cards.check": ("load_card", "parse_card", "validate_card"),
+    "ktdeval.config": ("RunConfig",),
     "ktdeval.errors": (
         "CardError",
         "ConfigError",
@@ -300,6 +306,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.masking.render": ("render_json",),
     "ktdeval.registry": ("Plugins", "load_plugins"),
     "ktdeval.runner.backend": ("EpisodeOutcome", "Runner"),
+    "ktdeval.runner.data_source": ("open_snapshot",),
     "ktdeval.runner.events": (
         "CallDelayed",
         "EpisodeFailed",
@@ -311,12 +318,15 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "ktdeval.runner.ledger_file": ("load_ledger",),
     "ktdeval.runner.redaction": ("redact_secrets",),
-    "ktdeval.runner.score": ("open_recorded_snapshot",),
+    "ktdeval.runner.run": ("RunResult", "evaluate"),
+    "ktdeval.runner.score": ("open_recorded_snapshot", "rescore"),
     "ktdeval.runner.scoring": ("AnswerRecord", "Exam", "Sample", "Score", "ScoreDefinition", "ScoringTask", "Subject"),
     "ktdeval.runner.spec": ("EpisodeSpec", "Window"),
-    "ktdeval.runner.store": ("RunFolder",),
+    "ktdeval.runner.store": ("RunFolder", "pack_lines"),
+    "ktdeval.runner.subjects": ("describe_any",),
     "ktdeval.runner.task": ("Scene", "Task"),
     "ktdeval.runner.trials": ("Trials", "count_trials"),
+    "ktdeval.runner.verify": ("Verification", "verify_card"),
     "ktdeval.seeds": ("derive_seed",),
     "ktdeval.stats.bootstrap": ("Bootstrap", "Resampling", "episode_intervals", "episode_resampling"),
     "ktdeval.stats.calibration": ("Forecast", "judged_orders"),

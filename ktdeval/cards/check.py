@@ -9,6 +9,7 @@ import functools
 import importlib.resources
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,8 +118,8 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"field {next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+        doubled = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"field {doubled!r} stands twice in one object")
     return members
 
 

@@ -150,6 +150,20 @@ def execute_run(run: PreparedRun) -> RunResult:
     return RunResult(run.folder.path, tuple(cards), failed, len(run.plan.specs), run.stop.reason)
 
 
+def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
+    """A whole run in one call: what `ktdeval run` does, without its screen.
+
+    Raises:
+        KtdevalError: anything in the config that can't work, in one line.
+        KeyboardInterrupt: the user interrupted it; finished steps are kept.
+    """
+    prepared = prepare_run(config, plugins, StopSignal())
+    try:
+        return execute_run(prepared)
+    finally:
+        prepared.close()
+
+
 def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
     """What a backend calls for each spec; everything that episodes share is made once, here."""
     opener = Opener(run.plan.tasks, run.plugins, run.snapshot)

@@ -1,7 +1,5 @@
 """Parameters of placebo markets, apart from their maker so that listing providers loads nothing heavy."""
 
-# ruff: noqa: RUF009 - `option` makes a dataclass field, so its call is no shared default
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The config of a KTD-Fin task: what a variant in the task file may say, validated."""
 
-# ruff: noqa: RUF009 - `option` makes a dataclass field, so its call is no shared default
-
 from __future__ import annotations
 
 from collections.abc import Mapping

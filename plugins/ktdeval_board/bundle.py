@@ -1,0 +1,241 @@
+"""The records of one card as they go to a board: a copy of its run folder with nothing in it that is no record, and no secret.
+
+A secret that a transcript repeats is replaced wherever it stands. The replies say then what the prompts, the ledger and the card
+say, so the copy still verifies from the replies alone; where it does not, the bundle has problems and must not be submitted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktdeval.api import (
+    EpisodeSpec,
+    JsonValue,
+    KtdevalError,
+    Plugins,
+    RunFolder,
+    StoreError,
+    dumps_pretty,
+    file_sha256,
+    loads_strict,
+    pack_lines,
+    rescore,
+    validate_card,
+    verify_card,
+    write_atomic,
+)
+from ktdeval_board.rules import SnapshotRule
+from ktdeval_board.secrets import Found, Redactor
+
+LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
+MANIFEST, CANARY, CERTIFICATE = "manifest.json", "canary.json", "certificate.json"
+
+_ADVICE = "run again without it, or unset the variable where it is no secret"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a bundle is made from.
+
+    Attributes:
+        run: the run folder.
+        card_path: the card, in its folder `cards`.
+        card: its content, valid.
+        changes: `data` and `data_args` where the market is now (as `verify_card` takes them).
+        market: how the board names that market.
+    """
+
+    run: RunFolder
+    card_path: Path
+    card: Mapping[str, JsonValue]
+    changes: Mapping[str, Any]
+    market: SnapshotRule
+
+    @property
+    def specs(self) -> list[EpisodeSpec]:
+        """The episodes of the card."""
+        return [spec for spec in self.run.manifest.specs if spec.task == self.card["task"]["name"]]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A run folder of one card that may be published.
+
+    Attributes:
+        folder: where it lies.
+        card_path: the card, in its folder `cards`; that of the run, or made again where something was redacted.
+        redacted: what was replaced, by the file it stood in.
+        problems: why it must not be published, a line each; empty when it may.
+    """
+
+    folder: Path
+    card_path: Path
+    redacted: tuple[Found, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+    def files(self) -> list[dict[str, JsonValue]]:
+        """Path, SHA-256 and size in bytes of each record, in the order of the paths; the card is none."""
+        paths = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.parent.name != "cards")
+        return [
+            {"path": path.relative_to(self.folder).as_posix(), "sha256": file_sha256(path), "bytes": path.stat().st_size}
+            for path in paths
+        ]
+
+
+def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
+    """Copy the records of a card into a new folder, without what must not be published.
+
+    The manifest keeps the card's own episodes only, and names the market as the board does: paths of the submitter's machine do
+    not leave it. Where a transcript, the answers or the fixed questions hold a secret, it is replaced in all records, these get new
+    hashes, and the card is made from them again and verified.
+
+    Args:
+        source: a card that verifies against its run.
+        folder: does not exist yet.
+        redactor: what must not be published.
+        plugins: the loaded plugins.
+
+    Raises:
+        StoreError: a record can't be read or written.
+    """
+    try:
+        bundle = _copy(source, folder)
+        redacted = tuple(dict.fromkeys(_redact(bundle, source, redactor)))
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"{source.run.path}: its records can't be copied to {folder}: {error}") from error
+    problems = _remade_problems(bundle, source, redacted, redactor, plugins) if redacted else []
+    left = dict.fromkeys(_left(bundle, redactor))
+    problems += [f"{found.place}: holds {found.kind}, which can't be taken out; {_ADVICE}" for found in left]
+    return replace(bundle, redacted=redacted, problems=tuple(problems))
+
+
+def _copy(source: Source, folder: Path) -> Bundle:
+    for spec in source.specs:
+        (folder / "episodes" / spec.id).mkdir(parents=True)
+        for name in (LEDGER, ANSWERS, TRANSCRIPT, MARK):
+            if (path := source.run.episode_path(spec) / name).is_file():
+                shutil.copyfile(path, folder / "episodes" / spec.id / name)
+    for name in (CANARY, CERTIFICATE):
+        if (source.run.path / name).is_file():
+            shutil.copyfile(source.run.path / name, folder / name)
+    data = {"data": source.market.data, "data_args": dict(source.market.data_args)}
+    manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs))
+    write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
+    (folder / "cards").mkdir()
+    shutil.copyfile(source.card_path, folder / "cards" / source.card_path.name)
+    return Bundle(folder, folder / "cards" / source.card_path.name)
+
+
+# ---- replacing
+
+
+def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Found]:
+    """Replace what can be replaced; what was found, by file. A ledger follows its transcript, and a mark its files."""
+    run = RunFolder.load(bundle.folder)
+    for spec in source.specs:
+        found = list(_redact_episode(run, spec, redactor))
+        if found:
+            _renew_mark(run.episode_path(spec))
+        yield from found
+    if (path := bundle.folder / CANARY).is_file():
+        yield from _redact_json(path, redactor)
+
+
+def _redact_episode(run: RunFolder, spec: EpisodeSpec, redactor: Redactor) -> Iterator[Found]:
+    folder, base = run.episode_path(spec), f"episodes/{spec.id}"
+    kinds: list[str] = []
+    transcript = redactor.redact_value(run.load_transcript(spec), kinds.append)
+    if kinds:
+        write_atomic(folder / TRANSCRIPT, pack_lines(transcript))
+        yield from (Found(f"{base}/{TRANSCRIPT}", kind) for kind in dict.fromkeys(kinds))
+    kinds = []
+    if (folder / ANSWERS).is_file():
+        answers = redactor.redact_value(run.load_answers(spec), kinds.append)
+        if kinds:
+            write_atomic(folder / ANSWERS, pack_lines(answers))
+            yield from (Found(f"{base}/{ANSWERS}", kind) for kind in dict.fromkeys(kinds))
+    else:
+        yield from (Found(f"{base}/{LEDGER}", kind) for kind in _redact_ledger(folder / LEDGER, redactor))
+
+
+def _redact_ledger(path: Path, redactor: Redactor) -> Iterator[str]:
+    kinds: list[str] = []
+    table = pq.read_table(path, memory_map=False, partitioning=None)
+    rows = redactor.redact_value(table.to_pylist(), kinds.append)
+    if kinds:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), sink, compression="zstd")
+        write_atomic(path, sink.getvalue().to_pybytes())
+    yield from dict.fromkeys(kinds)
+
+
+def _redact_json(path: Path, redactor: Redactor) -> Iterator[Found]:
+    kinds: list[str] = []
+    value = redactor.redact_value(_read_json(path), kinds.append)
+    if kinds:
+        write_atomic(path, dumps_pretty(value))
+    yield from (Found(path.name, kind) for kind in dict.fromkeys(kinds))
+
+
+def _renew_mark(folder: Path) -> None:
+    """Let an episode's mark of completeness name the files as they are now."""
+    mark = _read_json(folder / MARK)
+    mark["sha256"] = {name: file_sha256(folder / name) for name in mark["sha256"]}
+    write_atomic(folder / MARK, dumps_pretty(mark))
+
+
+def _read_json(path: Path) -> JsonValue:
+    try:
+        return loads_strict(path.read_bytes())
+    except ValueError as error:
+        raise StoreError(f"{path}: is not readable: {error}") from error
+
+
+# ---- the card of redacted records
+
+
+def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], redactor: Redactor, plugins: Plugins) -> list[str]:
+    """Make the card from the redacted records, and say why it does not verify, if it does not."""
+    findings: Sequence[str]
+    try:
+        rescore(bundle.folder, plugins, source.changes)
+        card = _read_json(bundle.card_path)
+        # When and where the run was made, and what it paid, is as it was: the book of calls is no record that goes to a board.
+        card["provenance"] = redactor.redact_value(source.card["provenance"], list[str]().append)
+        validate_card(card, str(bundle.card_path))
+        write_atomic(bundle.card_path, dumps_pretty(card))
+        findings = verify_card(bundle.card_path, plugins, source.changes).findings
+    except KtdevalError as error:
+        findings = (str(error),)
+    kinds = ", ".join(sorted({found.kind for found in redacted}))
+    return [
+        f"transcripts hold {kinds}, which can't be replaced so that the records still agree ({redactor.redact(finding)[0]}); "
+        f"{_ADVICE}"
+        for finding in findings[:1]
+    ]
+
+
+# ---- what is left
+
+
+def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Found]:
+    """What still must not be published: in a field that hashes are made of, in a name, in the certificate."""
+    for path in sorted(bundle.folder.rglob("*")):
+        place = path.relative_to(bundle.folder).as_posix()
+        if path.suffix == ".json":
+            value = _read_json(path)
+            if place == MANIFEST:
+                del value["data"]  # these are the board's own words
+            yield from redactor.find(value, place)
+    run = RunFolder.load(bundle.folder)
+    for spec in run.manifest.specs:
+        records, transcript = run.load_recorded(spec)
+        yield from redactor.find(list(records), f"episodes/{spec.id}")
+        yield from redactor.find(transcript, f"episodes/{spec.id}/{TRANSCRIPT}")

@@ -1,0 +1,269 @@
+"""The check of a board: its files, what a pull request changes, its cards, and their records executed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.api import CardError, DataError, MarketSnapshot, Plugins, UsageError, dumps_canonical, near_matches
+from ktdeval_board.checking.candidate import Candidate
+from ktdeval_board.checking.content import ContentOptions, check_content
+from ktdeval_board.checking.findings import Finding
+from ktdeval_board.checking.history import check_changes
+from ktdeval_board.checking.opened import OpenedMarkets, missing_plugin
+from ktdeval_board.checking.records import Case, Evidence, check_records
+from ktdeval_board.checking.reruns import OwnRun, load_own_run, matching_run, rerun_baseline, with_rerun
+from ktdeval_board.checking.tree import check_tree
+from ktdeval_board.checking.verdicts import Verdict, is_whole, make_verdict, settle, write_findings, write_own
+from ktdeval_board.documents import load_own
+from ktdeval_board.entries import Tier
+from ktdeval_board.errata import load_errata
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.markets import make_market, market_path, windows_of
+from ktdeval_board.rules import RULES_FILE, Rules, SnapshotRule, load_rules
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What is to be checked, and how.
+
+    Attributes:
+        today: day of the check, YYYY-MM-DD.
+        since: revision to which the board's changes are proposed; None where they are not looked at.
+        every: whether cards that have a verdict are executed again.
+        record: whether verdicts and what is derived are written.
+        only: cards whose records are executed, verdict or not; empty for all that have none.
+        data: where one of the board's markets is on this machine; None where the rules say it.
+        rerun: a run folder of the maintainers, of the plan of submitted cards; None for none.
+        rerun_by: who ran it.
+        plugins: further plugins to load, as given with --plugin.
+    """
+
+    today: str
+    since: str | None = None
+    every: bool = False
+    record: bool = True
+    only: tuple[str, ...] = ()
+    data: str | None = None
+    rerun: Path | None = None
+    rerun_by: str = ""
+    plugins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A card that was found in order.
+
+    Attributes:
+        card_id: SHA-256 of its file.
+        where: its path relative to the board.
+        tier: how far its figures are confirmed.
+        notes: why not further, and what a reader should know.
+    """
+
+    card_id: str
+    where: str
+    tier: Tier
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        findings: what is refused, in the order of paths; empty when all is in order.
+        checked: cards whose records were looked at now.
+        skipped: how many cards have a verdict already.
+        notes: what maintainers should know of the board, such as a market that can't be opened here.
+    """
+
+    findings: tuple[Finding, ...]
+    checked: tuple[Checked, ...]
+    skipped: int
+    notes: tuple[str, ...] = ()
+
+
+Tell = Callable[[str], None]
+"""Told, in a few words, of each card before its records are looked at."""
+
+
+def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tell = lambda _: None) -> CheckReport:
+    """Check a board.
+
+    What a pull request changes comes first, for it may change the rules; then files, then the content of all cards; records only of
+    cards in which nothing was found so far. Nothing of a submission is executed, and nothing is written but verdicts and what is
+    derived from records.
+
+    Args:
+        folder: the board.
+        plugins: the loaded plugins.
+        options: what to check.
+        tell: told of the progress.
+
+    Returns:
+        Everything that is refused, and how far the cards in order are confirmed.
+
+    Raises:
+        ConfigError: there is no board here, or its own rules or errata are not valid.
+        DataError: `data` is no market of the board.
+        UsageError: `since` or a card of `only` is not there, or `rerun` fits no card.
+        VerificationError: the records of `rerun` do not give its card.
+        StoreError: a verdict can't be written.
+    """
+    changes = [] if options.since is None else check_changes(folder, options.since)
+    if changes:  # which may be of the rules by which the rest would be judged
+        return CheckReport(tuple(sorted(set(changes))), (), 0, ("the content was not looked at, because of what is changed",))
+    rules, errata = load_rules(folder), load_errata(folder)
+    findings = list(check_tree(folder, rules))
+    found, candidates = check_content(folder, rules, errata, ContentOptions(options.today, options.every))
+    findings += found
+    run = _Run(BoardFolder(folder), OpenedMarkets(rules, plugins, options.data), plugins, options, tell)
+    refused = [finding.path for finding in findings]
+    sound = [candidate for candidate in candidates if not any(candidate.card_id in path for path in refused)]
+    run.check(sound, [*refused, *(candidate.card_id for candidate in candidates)])
+    findings += [*run.findings, *run.write_markets()]
+    return CheckReport(tuple(sorted(set(findings))), tuple(run.checked), run.skipped, tuple(dict.fromkeys(run.notes)))
+
+
+class _Run:
+    """Looks at the records of sound cards.
+
+    Attributes:
+        findings, checked, skipped, notes: as in `CheckReport`, so far.
+    """
+
+    def __init__(self, folder: BoardFolder, markets: OpenedMarkets, plugins: Plugins, options: CheckOptions, tell: Tell) -> None:
+        self.findings: list[Finding] = []
+        self.checked: list[Checked] = []
+        self.skipped = 0
+        self.notes: list[str] = []
+        self._folder = folder
+        self._markets = markets
+        self._plugins = plugins
+        self._options = options
+        self._tell = tell
+
+    @property
+    def rules(self) -> Rules:
+        """The rules, with the markets where they are on this machine."""
+        return self._markets.rules
+
+    def check(self, candidates: Sequence[Candidate], known: Sequence[str]) -> None:
+        """Look at the records of the cards that are to be checked.
+
+        Args:
+            candidates: the sound cards.
+            known: ids of all cards, or paths that hold them: those that may be asked for by id.
+
+        Raises:
+            UsageError: a card that is asked for is not there, or the maintainers' run fits none.
+        """
+        options = self._options
+        for card_id in options.only:
+            if not any(card_id in name for name in known):
+                near = near_matches(card_id, [candidate.card_id for candidate in candidates])
+                raise UsageError(f"--card {card_id}: no such card on the board{near}")
+        own = [] if options.rerun is None else load_own_run(options.rerun, self.rules, self._plugins)
+        used = 0
+        for candidate in candidates:
+            case = Case(
+                self._folder, self.rules, candidate.division, candidate.files, candidate.card, candidate.records, options.plugins
+            )
+            again = matching_run(case, own) if not options.only or candidate.card_id in options.only else None
+            used += again is not None
+            if again is None and not self._is_due(candidate):
+                self.skipped += candidate.verdict is not None
+                continue
+            self._tell(f"{candidate.model} · {candidate.agent} · {candidate.division.id}")
+            self._judge(candidate, case, again)
+        if options.rerun is not None and not used:
+            raise UsageError(f"--rerun {options.rerun}: no sound card on the board is of its division, model and agent")
+
+    def _is_due(self, candidate: Candidate) -> bool:
+        """Whether a card's records are to be executed now."""
+        options, verdict = self._options, _standing(candidate)
+        if options.rerun is not None:
+            return False
+        if options.only:
+            return candidate.card_id in options.only
+        if candidate.is_withdrawn:  # maintainers have said all that there is to say
+            return False
+        if options.every or verdict is None or not is_whole(self._folder, candidate.card_id, verdict, str(candidate.card["kind"])):
+            return True
+        # What could not be executed then may be now: the market is here, or the task is installed.
+        return verdict["tier"] == "self-reported" and _has_evidence(candidate) and not isinstance(self._market(candidate), str)
+
+    def _judge(self, candidate: Candidate, case: Case, again: OwnRun | None) -> None:
+        evidence = self._evidence(candidate, case)
+        if evidence.findings:
+            self.findings += evidence.findings
+            return
+        if again is not None:
+            evidence = with_rerun(evidence, case, again, self._options.rerun_by, self._options.today)
+        new = make_verdict(candidate.card_id, candidate.division.id, evidence, self._options.today, self._plugins)
+        verdict = settle(_standing(candidate), new)
+        notes = tuple(dict.fromkeys([*verdict["notes"], *evidence.notes]))
+        self.checked.append(Checked(candidate.card_id, candidate.where, verdict["tier"], notes))
+        if self._options.record:
+            write_findings(self._folder, verdict, evidence)
+
+    def _evidence(self, candidate: Candidate, case: Case) -> Evidence:
+        """What the records show, or the board's own run of a baseline whose records are elsewhere."""
+        market = self._market(candidate)
+        if isinstance(market, str):
+            self.notes.append(market)
+            return Evidence(notes=(market,))
+        missing = missing_plugin(self._plugins, candidate.division, candidate.agent)
+        if missing is not None:
+            return Evidence(notes=(missing,))
+        if not _has_evidence(candidate):
+            return Evidence(notes=("its records are not in the repository, so that nothing could be executed again",))
+        if candidate.records["stored"] == "repository" or candidate.baseline is None:
+            return check_records(case)
+        return rerun_baseline(case, candidate.baseline, self._options.today, self._plugins)
+
+    def _market(self, candidate: Candidate) -> MarketSnapshot | str:
+        return self._markets.open(self.rules.snapshot_of(candidate.division))
+
+    def write_markets(self) -> Iterator[Finding]:
+        """Write the markets that are not there as the rules now have them; windows that a market does not cover are findings."""
+        for rule in self.rules.snapshots:
+            path = market_path(self._folder.path, rule.name)
+            if not self._options.record or _is_current(path, self.rules, rule):
+                continue
+            market = self._markets.open(rule)
+            if isinstance(market, str):
+                self.notes.append(market)
+                continue
+            try:
+                write_own(path, dumps_canonical(make_market(self.rules, rule, market)) + "\n")
+            except DataError as error:
+                yield Finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
+
+
+def _has_evidence(candidate: Candidate) -> bool:
+    """Whether there is anything to execute: records in the repository, or a baseline, which the board can run itself."""
+    return candidate.records["stored"] == "repository" or (candidate.baseline is not None and candidate.card["kind"] == "trading")
+
+
+def _standing(candidate: Candidate) -> Verdict | None:
+    """The verdict on a card as one of its division; one that was given when the board had other divisions counts no more."""
+    verdict = candidate.verdict
+    return verdict if verdict is not None and verdict["division"] == candidate.division.id else None
+
+
+def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
+    """Whether the market that is there is of the rules' snapshot and windows."""
+    if not path.is_file():
+        return False
+    try:
+        market = load_own(path)
+        windows = [(window["name"], window["first"], window["last"]) for window in market["windows"]]
+        named = (market["snapshot"]["name"], market["snapshot"]["id"])
+    except (CardError, KeyError, TypeError):
+        return False
+    return named == (rule.name, rule.id) and windows == [
+        (window.name, window.first, window.last) for window in windows_of(rules, rule)
+    ]

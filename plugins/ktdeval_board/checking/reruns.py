@@ -1,0 +1,216 @@
+"""Runs of the board's own: baselines, which give the same figures everywhere, and the maintainers' runs of a submitted plan."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.api import (
+    JsonValue,
+    KtdevalError,
+    Plugins,
+    RunFolder,
+    UsageError,
+    VerificationError,
+    dumps_canonical,
+    file_sha256,
+    load_card,
+    open_recorded_snapshot,
+    verify_card,
+)
+from ktdeval_board.baselines import run_baseline
+from ktdeval_board.checking.records import Case, Evidence
+from ktdeval_board.decisions import make_decisions
+from ktdeval_board.entries import Card, division_of
+from ktdeval_board.rules import Baseline, Rules
+from ktdeval_board.series import make_series
+
+BY_CHECK = "the board's check"
+_OF_MACHINE = ("provenance", "artefacts")
+"""Fields of a card that differ between two runs on two machines: packed files have other bytes under other library versions."""
+
+_SHOWN = 80
+_CLOSE, _CLOSE_TO_ZERO = 1e-9, 1e-12
+_TRANSPORT = ("timeout_s",)
+"""Parameters of calls that can't change what a model answers."""
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """A run of the maintainers.
+
+    Attributes:
+        card_id: SHA-256 of its card's file.
+        card: its card, which its records give.
+        division: id of the division that it belongs to.
+    """
+
+    card_id: str
+    card: Card
+    division: str
+
+
+def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) -> Evidence:
+    """Run a baseline again and hold its card against the submitted one.
+
+    Args:
+        case: the submitted card.
+        baseline: the baseline that it is of.
+        on: day of the check, YYYY-MM-DD.
+        plugins: the loaded plugins.
+
+    Returns:
+        `re-run` with series and decisions of the new run; refused where a figure differs; self-reported where the baseline can't be
+        run here.
+    """
+    with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
+        try:
+            path = run_baseline(case.rules, case.division, baseline, Path(private) / "run", plugins)
+        except KtdevalError as error:
+            return Evidence(notes=(f"it could not be run again here: {error}",))
+        again = load_card(path)
+        difference = first_difference(_comparable(case.card), _comparable(again), "card")
+        if difference is not None:
+            return Evidence((case.refuse_card(f"is not what the baseline gives when it is run again: {difference}"),))
+        run = RunFolder.load(path.parent.parent)
+        snapshot = open_recorded_snapshot(run, plugins, {})
+        return Evidence(
+            tier="re-run",
+            episodes=len(again["episodes"]),
+            steps=int(again["coverage"]["steps"]),
+            series=make_series(run, case.files.card_id, again, snapshot, plugins),
+            decisions=make_decisions(run, case.files.card_id, again),
+            # Two runs of a baseline are one card but for what depends on the machine, so it is named by the submitted one.
+            rerun=_rerun(BY_CHECK, on, case.files.card_id, case.card, again),
+        )
+
+
+def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
+    """The maintainers' run of plans of this board: its cards, each verified against its records on the board's market.
+
+    Args:
+        path: the run folder.
+        rules: the board's rules.
+        plugins: the loaded plugins.
+
+    Raises:
+        UsageError: it has no card of a division of this board.
+        VerificationError: its records do not give a card.
+        KtdevalError: it can't be read, or the market can't be opened.
+    """
+    found = []
+    for card_path in sorted((path / "cards").glob("*.json")):
+        card = load_card(card_path)
+        division = division_of(rules, card)
+        if division is None:
+            continue
+        market = rules.snapshot_of(division)
+        changes = {"data": market.data, "data_args": market.data_args} if market.data else {}
+        for problem in verify_card(card_path, plugins, changes).findings:
+            raise VerificationError(f"--rerun {path}: its records do not give its card: {problem}")
+        found.append(OwnRun(file_sha256(card_path), card, division.id))
+    if not found:
+        raise UsageError(
+            f"--rerun {path}: holds no card of a division of this board (task, version, market, windows and seeds equal)"
+        )
+    return found
+
+
+def matching_run(case: Case, runs: Sequence[OwnRun]) -> OwnRun | None:
+    """The maintainers' run of the plan of a submitted card; None where there is none.
+
+    Raises:
+        UsageError: one is of its division, model and agent, but of another plan, or is the submitted run itself.
+    """
+    for own in runs:
+        if own.division != case.division.id or any(
+            own.card[part]["name"] != case.card[part]["name"] for part in ("model", "agent")
+        ):
+            continue
+        if own.card_id == case.files.card_id:
+            raise UsageError(f"--rerun: card {own.card_id[:12]} is the submitted one itself; give a run of your own")
+        for difference in _plan_differences(case.card, own.card):
+            raise UsageError(f"--rerun: is no run of the plan of card {case.files.card_id[:12]}: {difference}")
+        return own
+    return None
+
+
+def with_rerun(evidence: Evidence, case: Case, own: OwnRun, by: str, on: str) -> Evidence:
+    """Evidence with the maintainers' own run beside it; it is `re-run` where the submitted records were executed again, too."""
+    executed = evidence.tier != "self-reported"
+    notes = list(evidence.notes)
+    if not executed:
+        notes.append("the maintainers ran the plan, but the submitted records could not be executed again")
+    if any(own.card[part] != case.card[part] for part in ("model", "sent_as")):
+        notes.append("the maintainers' run reached the model in another way (model parameters, or fields that its provider takes)")
+    return Evidence(
+        evidence.findings,
+        "re-run" if executed else evidence.tier,
+        tuple(notes),
+        evidence.episodes,
+        evidence.steps,
+        evidence.series,
+        evidence.decisions,
+        _rerun(by, on, own.card_id, case.card, own.card),
+    )
+
+
+def first_difference(submitted: JsonValue, found: JsonValue, path: str) -> str | None:
+    """The first value, in the order of keys, in which two JSON values differ; None where they are equal.
+
+    Numbers are equal when no reader could tell them apart: the last bits of a sum are another machine's affair.
+
+    Args:
+        submitted: one value.
+        found: the other.
+        path: what they are called in the message.
+    """
+    pairs: Iterable[tuple[str, JsonValue, JsonValue]]
+    if isinstance(submitted, Mapping) and isinstance(found, Mapping):
+        pairs = [(f"{path}.{key}", submitted.get(key), found.get(key)) for key in sorted({*submitted, *found})]
+    elif isinstance(submitted, list) and isinstance(found, list) and len(submitted) == len(found):
+        pairs = [(f"{path}[{place}]", left, right) for place, (left, right) in enumerate(zip(submitted, found, strict=True))]
+    else:
+        left, right = dumps_canonical(submitted), dumps_canonical(found)
+        is_equal = left == right or _is_close(submitted, found)
+        return None if is_equal else f"{path}: submitted {left[:_SHOWN]}, found {right[:_SHOWN]}"
+    differences = (first_difference(left, right, place) for place, left, right in pairs)
+    return next((difference for difference in differences if difference is not None), None)
+
+
+def _is_close(left: JsonValue, right: JsonValue) -> bool:
+    are_numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (left, right))
+    return are_numbers and math.isclose(left, right, rel_tol=_CLOSE, abs_tol=_CLOSE_TO_ZERO)
+
+
+def _comparable(card: Card) -> dict[str, JsonValue]:
+    kept = {name: value for name, value in card.items() if name not in _OF_MACHINE}
+    return {**kept, "artefacts": sorted(card["artefacts"])}
+
+
+def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
+    """What makes two cards of one division cards of two plans."""
+    if not own["rankable"]["value"]:
+        yield f"it is not complete: {'; '.join(own['rankable']['reasons'])}"
+    for name in ("agent", "mask_draw", "limit"):
+        if (difference := first_difference(submitted[name], own[name], name)) is not None:
+            yield difference
+    if (difference := first_difference(_call(submitted), _call(own), "call")) is not None:
+        yield difference
+
+
+def _call(card: Card) -> dict[str, JsonValue]:
+    return {name: value for name, value in card["call"].items() if name not in _TRANSPORT}
+
+
+def _rerun(by: str, on: str, card_id: str, submitted: Card, found: Card) -> dict[str, JsonValue]:
+    """The block of a verdict on the board's own run: headline figures of both, side by side."""
+    part = "metrics" if submitted["kind"] == "trading" else "scores"
+    names = [name for name, entry in submitted[part].items() if entry["headline"]]
+    figures = {
+        name: {"submitted": submitted[part][name]["value"], "rerun": found[part].get(name, {}).get("value")} for name in names
+    }
+    return {"by": by, "on": on, "card": card_id, "figures": figures}

@@ -1,0 +1,1 @@
+"""The commands of `ktdeval leaderboard`, one module each."""

@@ -1,0 +1,139 @@
+"""`ktdeval leaderboard baselines`: runs and submits the baselines that a board's divisions lack."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.api import ConfigError, Plugins, VerificationError, load_plugins
+from ktdeval_board.baselines import first_day, run_baseline
+from ktdeval_board.claims import NO_CUTOFF, Claims
+from ktdeval_board.entries import Board, load_board
+from ktdeval_board.options import PLUGIN, as_day, as_mapping, warn
+from ktdeval_board.rules import Baseline, Division, Rules
+from ktdeval_board.secrets import Redactor
+from ktdeval_board.submit import Request, Stored, submit_run
+
+_SUBMITTER = "the board"
+_STRATEGY = "baseline"
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What all baselines of one call share."""
+
+    board: Path
+    today: str
+    contact: str
+    stored: Stored
+    concurrency: int
+    changes: Mapping[str, Any]
+
+
+@click.command()
+@click.argument("board", default=".", type=click.Path(path_type=Path), metavar="[DIR]")
+@click.option("--division", "only", metavar="ID", help="of this division alone [default: of all that trade]")
+@click.option(
+    "--records", "stored", type=click.Choice(["elsewhere", "repository"]), default="elsewhere", show_default=True,
+    help="repository: store ledgers and transcripts; elsewhere: store none, the check runs the baseline again",
+)  # fmt: skip
+@click.option(
+    "--concurrency", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="episodes run at once"
+)
+@click.option("--contact", default="", help="e-mail address or https address in whose name they stand [default: the board's]")
+@click.option(
+    "--data", metavar="DATA", help="the market, where it is not where board.yaml says: a snapshot folder or data provider"
+)
+@click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
+@click.option("--on", "today", metavar="YYYY-MM-DD", help="day of the submission [default: today, UTC]")
+@PLUGIN
+def baselines(  # noqa: PLR0913 - a command takes one parameter for each option
+    board: Path,
+    only: str | None,
+    stored: Stored,
+    concurrency: int,
+    contact: str,
+    data: str | None,
+    data_args: tuple[str, ...],
+    today: str | None,
+    extra: tuple[str, ...],
+) -> None:
+    """Run the baselines that the board in DIR always shows, and submit their cards; those that are there are passed over.
+
+    They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them afterwards.
+    """
+    plugins = load_plugins(extra, warn)
+    loaded = load_board(board)
+    changes = {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
+    day = as_day(today, datetime.now(UTC))
+    settings = _Settings(board, day, _contact(loaded.rules, contact), stored, concurrency, changes)
+    divisions = [loaded.rules.division(only)] if only is not None else list(loaded.rules.divisions)
+    lacking = list(_lacking(loaded, divisions, plugins))
+    for number, (division, baseline) in enumerate(lacking, start=1):
+        click.echo(f"[{number}/{len(lacking)}] {division.id}: {baseline.model}", err=True)
+        click.echo(_submit(loaded, division, baseline, settings, plugins))
+    click.echo(
+        f"{len(lacking)} baselines submitted; next: ktdeval leaderboard check {board}" if lacking else "no baseline is missing"
+    )
+
+
+def _contact(rules: Rules, given: str) -> str:
+    contact = given or rules.contact or (rules.url if rules.url.startswith("https://") else "")
+    if not contact:
+        raise ConfigError("board.yaml: contact is empty; baselines are submitted in the board's name, so set it or say --contact")
+    return contact
+
+
+def _lacking(board: Board, divisions: list[Division], plugins: Plugins) -> Iterator[tuple[Division, Baseline]]:
+    """Baselines without a card, by division; scoring tasks have none."""
+    for division in divisions:
+        if hasattr(plugins.make_task(division.task), "exam"):
+            continue
+        there = {entry.model for entry in board.of_division(division)}
+        yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in there)
+
+
+def _submit(board: Board, division: Division, baseline: Baseline, settings: _Settings, plugins: Plugins) -> str:
+    """Run and submit one baseline; the path of its card.
+
+    Raises:
+        VerificationError: the board does not take it.
+    """
+    rules = _with_data(board.rules, division, settings.changes)
+    before = sum(entry.division == division and entry.model == baseline.model for entry in board.entries)
+    with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
+        run = Path(private) / "run"
+        run_baseline(rules, division, baseline, run, plugins, settings.concurrency)
+        request = Request(
+            run, settings.today, stored=settings.stored, changes=settings.changes, is_checked=settings.stored == "repository"
+        )
+        claims = _claims(division, baseline, settings.contact, before + 1)
+        # Nothing private goes into the run of a model that reads only the market.
+        outcome = submit_run(settings.board, request, claims, plugins, Redactor({}))
+    if outcome.missing:
+        raise VerificationError(f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}")
+    return outcome.submitted[0].paths[0]
+
+
+def _claims(division: Division, baseline: Baseline, contact: str, attempts: int) -> Claims:
+    cutoff, source = NO_CUTOFF, "a fixed rule, which no data were trained on"
+    if baseline.kind == "random":
+        source = "random trades, which no data were trained on"
+    if baseline.kind == "supervised":
+        cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
+        source = "trained on the snapshot's days before the division's first window"
+    return Claims(submitter=_SUBMITTER, contact=contact, cutoff=cutoff, cutoff_source=source, strategy=_STRATEGY, attempts=attempts)
+
+
+def _with_data(rules: Rules, division: Division, changes: Mapping[str, Any]) -> Rules:
+    """The rules with a division's market where it is on this machine."""
+    if not changes:
+        return rules
+    moved = replace(rules.snapshot_of(division), data=changes["data"], data_args=changes["data_args"])
+    return replace(rules, snapshots=tuple(moved if each.name == moved.name else each for each in rules.snapshots))

@@ -1,0 +1,92 @@
+"""`ktdeval leaderboard check`: a line for each thing that is refused, and how far the other cards are confirmed."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.api import JsonValue, UsageError, dumps_pretty, load_plugins
+from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
+
+
+@click.command()
+@click.argument("board", default=".", type=click.Path(path_type=Path), metavar="[DIR]")
+@click.option("--since", metavar="REV", help="what a pull request is proposed to, such as origin/main: it may only add submissions")
+@click.option("--all", "every", is_flag=True, help="execute the records of all cards again, also of those that have a verdict")
+@click.option("--card", "only", multiple=True, metavar="ID", help="execute the records of this card alone; may be repeated")
+@click.option("--no-record", "is_dry", is_flag=True, help="write no verdict, series, decisions or market")
+@click.option(
+    "--data", metavar="DATA", help="one of the board's markets, where it is not where board.yaml says: folder or provider"
+)
+@click.option("--rerun", type=click.Path(path_type=Path), metavar="RUN", help="your own run of the plan of a submitted card")
+@click.option("--by", "rerun_by", default="", metavar="NAME", help="who made the run of --rerun")
+@click.option("--on", "today", metavar="DAY", help="day of the check, YYYY-MM-DD [default: today, UTC]")
+@click.option(
+    "--plugin", "plugins", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
+)
+@click.option("--json", "as_json", is_flag=True, help="print the report as JSON")
+def check(board: Path, is_dry: bool, as_json: bool, today: str | None, **choices: Any) -> int:
+    """Check a board as its CI does, and record what was found.
+
+    Every file, submission and card is looked at; the records of cards without a verdict are executed again on the board's own
+    market. Nothing of a submission is run. Exit code 0: nothing is refused; 1: something is; 2: it can't be checked.
+    """
+    options = CheckOptions(today=_day(today), record=not is_dry, **choices)
+    if (options.rerun is None) != (not options.rerun_by):
+        raise UsageError("--rerun and --by go together: the run, and the name that readers are told")
+    report = check_board(board, load_plugins(options.plugins, _warn), options, _tell)
+    if as_json:
+        click.echo(dumps_pretty(_to_json(report)), nl=False)
+    else:
+        _print(report)
+    return 1 if report.findings else 0
+
+
+def _day(text: str | None) -> str:
+    """The day of the check.
+
+    Raises:
+        UsageError: it is no day.
+    """
+    if text is None:
+        return datetime.datetime.now(datetime.UTC).date().isoformat()
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise UsageError(f"--on {text!r}: expected a day as YYYY-MM-DD") from error
+
+
+def _print(report: CheckReport) -> None:
+    for note in report.notes:
+        _warn(note)
+    for card in report.checked:
+        click.echo(f"{card.tier:<13} {card.where}")
+        for note in card.notes:
+            click.echo(f"              {note}")
+    for finding in report.findings:
+        click.echo(str(finding))
+    refused = len(report.findings)
+    counts = (f"checked {len(report.checked)}", f"with a verdict before {report.skipped}", f"findings {refused}")
+    click.echo(", ".join(counts) + ("" if refused else ": nothing is refused"))
+
+
+def _to_json(report: CheckReport) -> JsonValue:
+    return {
+        "findings": [{"path": finding.path, "rule": finding.rule, "message": finding.message} for finding in report.findings],
+        "checked": [
+            {"card": card.card_id, "path": card.where, "tier": card.tier, "notes": list(card.notes)} for card in report.checked
+        ],
+        "skipped": report.skipped,
+        "notes": list(report.notes),
+    }
+
+
+def _tell(words: str) -> None:
+    click.echo(f"        {words}", err=True)
+
+
+def _warn(message: str) -> None:
+    click.echo(f"ktdeval: warning: {message}", err=True)

@@ -1,0 +1,140 @@
+"""`ktdeval leaderboard submit`: a run in, a submission or everything that is missing out."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.api import JsonValue, dumps_pretty, load_plugins
+from ktdeval_board.claims import Claims
+from ktdeval_board.options import PLUGIN, as_day, as_mapping, warn
+from ktdeval_board.secrets import Redactor
+from ktdeval_board.submit import Outcome, Request, Stored, Submitted, submit_run
+
+_CLAIMS = {field.name for field in dataclasses.fields(Claims)}
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.option("--board", default=".", show_default=True, type=click.Path(path_type=Path), metavar="DIR", help="clone of the board")
+@click.option("--card", metavar="TASK", help="the card of this task alone [default: of all tasks that the board has]")
+@click.option("--submitter", default="", metavar="NAME", help="who submits: a person or a team")
+@click.option("--contact", default="", help="e-mail address or https address at which questions are answered")
+@click.option("--organisation", default="", metavar="NAME", help="of the submitter")
+@click.option("--url", default="", help="of the submitter, https://…")
+@click.option("--cutoff", default="", metavar="YYYY-MM-DD", help="last day of the model's training data, or none")
+@click.option("--cutoff-source", default="", metavar="TEXT", help="where that date is from, or why there is none")
+@click.option("--released-on", default="", metavar="YYYY-MM-DD", help="day on which the model was released")
+@click.option("--open-weights/--closed-weights", default=None, help="whether the model's weights can be had")
+@click.option("--model-url", default="", metavar="URL", help="page of the model, https://…")
+@click.option("--strategy", default="", metavar="WORD", help="what the agent is told to do; the site filters by it")
+@click.option("--agent-url", default="", metavar="URL", help="page of the agent, https://…")
+@click.option(
+    "--attempts", type=click.IntRange(1, 1_000_000), metavar="N",
+    help="runs made of this model and agent on the task's windows: this one, limited and aborted ones included",
+)  # fmt: skip
+@click.option("--attempts-note", default="", metavar="TEXT", help="what the other runs were")
+@click.option("--note", default="", metavar="TEXT", help="a line for readers")
+@click.option(
+    "--records", "stored", type=click.Choice(["repository", "elsewhere"]), default="repository", show_default=True,
+    help="where ledgers and transcripts are kept",
+)  # fmt: skip
+@click.option("--records-url", default="", metavar="URL", help="where records that are kept elsewhere can be had, https://…")
+@click.option("--records-out", type=click.Path(path_type=Path), metavar="DIR", help="folder to write these to, without secrets")
+@click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
+@click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
+@click.option("--dry-run", "is_dry", is_flag=True, help="only say what is missing, or what would be written")
+@click.option("--on", "today", metavar="YYYY-MM-DD", help="day of the submission [default: today, UTC]")
+@click.option("--json", "as_json", is_flag=True, help="print the outcome as JSON")
+@PLUGIN
+@click.pass_context
+def submit(  # noqa: PLR0913 - a command takes one parameter for each option
+    context: click.Context,
+    /,
+    run: Path,
+    board: Path,
+    card: str | None,
+    stored: Stored,
+    records_url: str,
+    records_out: Path | None,
+    data: str | None,
+    data_args: tuple[str, ...],
+    is_dry: bool,
+    today: str | None,
+    as_json: bool,
+    extra: tuple[str, ...],
+    **said: Any,
+) -> None:
+    """Check the run folder RUN against a board's rules and write its submission into a clone of the board.
+
+    Everything that is missing is said at once. Secrets are taken out of transcripts. By submitting you state that the records are
+    those of one run as it was made, which you chose before its result was known. Exit code 1: something is missing, nothing was
+    written.
+    """
+    changes = {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
+    day = as_day(today, datetime.now(UTC))
+    request = Request(run, day, card, stored, records_url, records_out, changes, extra, is_dry)
+    redactor = Redactor(os.environ, str(Path.home()))
+    outcome = submit_run(board, request, Claims(**{name: said[name] for name in _CLAIMS}), load_plugins(extra, warn), redactor)
+    if as_json:
+        click.echo(dumps_pretty(_to_json(outcome, request)), nl=False)
+    else:
+        for note in outcome.notes:
+            click.echo(f"note: {note}", err=True)
+        for line in outcome.missing:
+            click.echo(line)
+        for line in _told(outcome, request):
+            click.echo(line)
+    if not outcome.submitted:
+        if not as_json:
+            click.echo(
+                f"nothing was written: {len(outcome.missing)} thing{'' if len(outcome.missing) == 1 else 's'} to mend", err=True
+            )
+        context.exit(1)
+
+
+def _told(outcome: Outcome, request: Request) -> Iterator[str]:
+    """What was written, and how it becomes a pull request."""
+    verb = "would write" if request.is_dry else "wrote"
+    for submitted in outcome.submitted:
+        size = f"{submitted.record_bytes / 1e6:.1f} MB of records"
+        yield f"{submitted.model} in division {submitted.division}: {submitted.episodes} episodes, {size}"
+        yield from (f"  {verb} {path}" for path in submitted.paths)
+        yield from (f"  redacted {found.kind} in {found.place}" for found in submitted.redacted)
+    if outcome.submitted and not request.is_dry:
+        yield from _git_words(outcome.submitted)
+
+
+def _git_words(cards: tuple[Submitted, ...]) -> Iterator[str]:
+    folders = " ".join(sorted({path.partition("/")[0] for card in cards for path in card.paths}))
+    yield "next, in the board's repository:"
+    yield f"  git switch -c submit-{cards[0].card_id[:12]}"
+    yield f"  git add {folders}"
+    yield f"  git commit -m 'Submit {', '.join(card.card_id[:12] for card in cards)}'"
+    yield "  git push -u origin HEAD    # then open a pull request"
+
+
+def _to_json(outcome: Outcome, request: Request) -> JsonValue:
+    return {
+        "dry_run": request.is_dry,
+        "missing": list(outcome.missing),
+        "notes": list(outcome.notes),
+        "submitted": [
+            {
+                "card": card.card_id,
+                "division": card.division,
+                "model": card.model,
+                "paths": list(card.paths),
+                "episodes": card.episodes,
+                "record_bytes": card.record_bytes,
+                "redacted": [{"place": found.place, "kind": found.kind} for found in card.redacted],
+            }
+            for card in outcome.submitted
+        ],
+    }

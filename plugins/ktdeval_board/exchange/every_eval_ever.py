@@ -1,0 +1,236 @@
+"""Records of the shared schema every_eval_ever (evaleval), version 0.3.0: one file for each card.
+
+Facts are from that project's `eval.schema.json` and its datastore's rules: a record lies at
+`data/<collection>/<developer>/<model>/<uuid>.json`, further facts stand under `additional_details` as texts only, and a continuous
+score has a range, which has to hold it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ktdeval.api import JsonValue, dumps_canonical, dumps_pretty
+from ktdeval_board.entries import Card, Entry
+from ktdeval_board.exchange.board_data import BoardData
+from ktdeval_board.exchange.output import Exported, write_text
+from ktdeval_board.exchange.standing import IS_BASELINE, NO_DIVISION
+from ktdeval_board.layout import path_segment
+from ktdeval_board.ranking.order import reasoning_of
+from ktdeval_board.rules import Division
+
+SCHEMA_VERSION = "0.3.0"
+LIBRARY = "ktdeval"
+
+_RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
+_UNBOUNDED = ("-Infinity", "Infinity")
+
+
+def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) -> Exported:
+    """Write one record for each card of an entrant, ranked or not; what a reader must know of it is among its details.
+
+    Baselines are left out, for they are no language models.
+
+    Args:
+        data: the board.
+        folder: an empty folder.
+        retrieved_on: day on which the records are made; its first second (UTC) is their `retrieved_timestamp`.
+    """
+    exported = Exported(unit="figures")
+    retrieved = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
+    for entry in data.entries:
+        if entry.division is None or entry.baseline is not None:
+            exported.leave_out(NO_DIVISION if entry.division is None else IS_BASELINE)
+            continue
+        record = make_record(data, entry, entry.division, str(int(retrieved.timestamp())))
+        if not record["evaluation_results"]:
+            exported.leave_out("none of its figures is defined")
+            continue
+        name = record_path(data.board.rules.name, entry)
+        write_text(folder, name, dumps_pretty(record))
+        exported.files[name] = len(record["evaluation_results"])
+    return exported
+
+
+def record_path(board: str, entry: Entry) -> str:
+    """Where a card's record belongs in the datastore; the UUID (of version 4 in form) follows from the card's id."""
+    developer, _, model = entry.model.rpartition("/")
+    parts = (f"ktdeval-{board}", developer or "unknown", model)
+    identifier = uuid.UUID(bytes=hashlib.sha256(entry.card_id.encode()).digest()[:16], version=4)
+    return "/".join(["data", *map(_component, parts), f"{identifier}.json"])
+
+
+def make_record(data: BoardData, entry: Entry, division: Division, retrieved: str) -> dict[str, JsonValue]:
+    """The record of one card.
+
+    Args:
+        data: the board.
+        entry: the card.
+        division: its division.
+        retrieved: when the record is made, Unix seconds as text.
+    """
+    card, name = entry.card, f"{data.board.rules.name}.{division.id}"
+    evaluated = _epoch(card["provenance"]["created_at"])
+    shared = {"evaluation_name": name, "source_data": _source_data(data, entry, division), "generation_config": _generation(card)}
+    results = [
+        {**shared, "evaluation_result_id": f"{entry.card_id}/{metric}", **_score(metric, figure)}
+        for metric, figure in card["metrics" if card["kind"] == "trading" else "scores"].items()
+        if figure["value"] is not None
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        # One card is one evaluation, whenever it is exported: the id holds the card's, not the time of the export.
+        "evaluation_id": f"{name}/{entry.model}/{entry.card_id}",
+        "retrieved_timestamp": retrieved,
+        **({} if evaluated is None else {"evaluation_timestamp": evaluated}),
+        "source_metadata": _source_metadata(data, entry),
+        "eval_library": {"name": LIBRARY, "version": card["provenance"]["suite_version"]},
+        "model_info": _model_info(entry),
+        "evaluation_results": results,
+    }
+
+
+def _component(name: str) -> str:
+    """A part of a path in the datastore: no name that Windows reserves, and not `data`."""
+    safe = path_segment(name)
+    return f"x{safe}" if _RESERVED.fullmatch(safe) else safe
+
+
+def _epoch(created_at: str) -> str | None:
+    try:
+        moment = dt.datetime.fromisoformat(created_at)
+    except ValueError:  # cards are held to the beginning of it only
+        return None
+    return str(int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()))
+
+
+def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
+    rules, standing = data.board.rules, data.standings[entry.card_id]
+    executed = entry.tier in ("re-executed", "re-run")
+    undefined = {
+        name: figure["reason"]
+        for name, figure in entry.card["metrics" if entry.card["kind"] == "trading" else "scores"].items()
+        if figure["value"] is None
+    }
+    details = {
+        "card": entry.card_id,
+        "tier": entry.tier,
+        "ranked": dumps_canonical(standing.ranked),
+        "why_not_ranked": dumps_canonical(list(standing.why)),
+        "labels": dumps_canonical(entry.card["labels"]),
+        "errata": dumps_canonical([f"{erratum.date} {erratum.effect}: {erratum.what}" for erratum in entry.errata]),
+        "submitter": entry.submission["submitter"]["name"],
+        "submitted_on": entry.submission["submitted_on"],
+        "attempts": dumps_canonical(entry.submission["attempts"]["runs"]),
+        "undefined_metrics": dumps_canonical(undefined),
+    }
+    made: dict[str, JsonValue] = {
+        "source_name": rules.title,
+        # What the board has executed again, it has the records of; of the rest it only has what the submitter says.
+        "source_type": "evaluation_run" if executed else "documentation",
+        "source_organization_name": rules.title,
+        "evaluator_relationship": "other",
+        "additional_details": details,
+    }
+    return made | ({"source_organization_url": rules.url} if rules.url else {})
+
+
+def _model_info(entry: Entry) -> dict[str, JsonValue]:
+    declared, card = entry.submission["model"], entry.card
+    is_open = declared.get("open_weights")
+    availability = "unknown" if is_open is None else "open_weights" if is_open else "closed_weights"
+    here = card["sent_as"] is None  # a model of the machine that ran it
+    deployment = "self_deployed" if here else "externally_managed" if availability == "closed_weights" else "unknown"
+    developer = entry.model.rpartition("/")[0]
+    details = {
+        "deployment_type": deployment,
+        "model_availability": availability,
+        "model_args": dumps_canonical(card["model"]["args"]),
+        "cutoff_date": declared["cutoff_date"] or "unknown",
+        "cutoff_source": declared["cutoff_source"],
+    }
+    made: dict[str, JsonValue] = {"name": entry.model, "id": entry.model, "additional_details": details}
+    return made | ({"developer": developer} if developer else {})
+
+
+def _source_data(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
+    card, rules = entry.card, data.board.rules
+    details = {
+        "snapshot": card["snapshot"]["id"],
+        "synthetic": dumps_canonical(card["snapshot"]["synthetic"]),
+        "windows": dumps_canonical([[window.name, window.first, window.last] for window in division.windows]),
+    }
+    source = {"source_type": "url", "url": [rules.url]} if rules.url else {"source_type": "other"}
+    return {"dataset_name": card["snapshot"]["name"], **source, "additional_details": details}
+
+
+def _generation(card: Card) -> dict[str, JsonValue]:
+    call, reasoning, tools = card["call"], reasoning_of(card), card["task"]["config"].get("tools")
+    arguments: dict[str, JsonValue] = {}
+    if isinstance(call.get("temperature"), int | float):
+        arguments["temperature"] = call["temperature"]
+    if isinstance(call.get("max_output_tokens"), int) and call["max_output_tokens"] >= 1:
+        arguments["max_tokens"] = call["max_output_tokens"]
+    if reasoning:
+        arguments["reasoning"] = True
+    if isinstance(tools, list) and tools:
+        arguments["agentic_eval_config"] = {"available_tools": [{"name": str(tool)} for tool in tools]}
+    details = {
+        "agent": card["agent"]["name"],
+        "agent_args": dumps_canonical(card["agent"]["args"]),
+        "call": dumps_canonical(call),
+        "task": f"{card['task']['name']} {card['task']['version']}",
+        "task_hash": card["task"]["hash"],
+        "mask": card["task"]["mask"],
+        "mode": card["task"]["mode"],
+        "seeds": dumps_canonical(card["seeds"]),
+    }
+    return {"generation_args": arguments, "additional_details": details}
+
+
+def _score(name: str, figure: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    config: dict[str, JsonValue] = {
+        "metric_id": f"{LIBRARY}.{name}",
+        "metric_name": name,
+        "metric_unit": figure["unit"],
+        "evaluation_description": figure["formula"],
+        "lower_is_better": figure["better"] == "lower",
+        "additional_details": {"better": figure["better"], "source": figure["source"]},
+    }
+    lowest, highest = figure["range"]
+    if (lowest is None or lowest <= figure["value"]) and (highest is None or figure["value"] <= highest):
+        bounds = [end if bound is None else bound for bound, end in zip((lowest, highest), _UNBOUNDED, strict=True)]
+        config |= {"score_type": "continuous", "min_score": bounds[0], "max_score": bounds[1]}
+    details = dict(_details(figure))
+    return {
+        "metric_config": config,
+        "score_details": {"score": figure["value"], "uncertainty": _uncertainty(figure), "details": details},
+    }
+
+
+def _details(figure: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    interval = figure.get("interval") or {}
+    if interval.get("low") is not None and "level" not in interval:  # the spread over episodes is no confidence interval
+        yield "interval", interval["kind"]
+        yield "low", dumps_canonical(interval["low"])
+        yield "high", dumps_canonical(interval["high"])
+    if figure.get("baseline") is not None:
+        yield "baseline", dumps_canonical(figure["baseline"])
+    yield "undefined", dumps_canonical(figure.get("undefined", {}))
+
+
+def _uncertainty(figure: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    interval = figure.get("interval") or {}
+    made: dict[str, JsonValue] = {"num_samples": figure["n"]}
+    if interval.get("low") is not None and "level" in interval:
+        made["confidence_interval"] = {
+            "lower": interval["low"],
+            "upper": interval["high"],
+            "confidence_level": interval["level"],
+            "method": interval["kind"],
+        }
+    return made

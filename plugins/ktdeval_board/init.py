@@ -1,0 +1,356 @@
+"""A new board: its rules from a snapshot and installed tasks, and the files around them from the template."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.metadata
+import importlib.resources
+import json
+import re
+import shutil
+import string
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ktdeval.api import (
+    ConfigError,
+    JsonValue,
+    MarketSnapshot,
+    Plugins,
+    StoreError,
+    UsageError,
+    Window,
+    content_hash,
+    describe_any,
+    near_matches,
+    open_snapshot,
+    window_rows,
+    write_atomic,
+)
+from ktdeval_board.layout import ERRATA_FILE, SCHEMAS
+from ktdeval_board.placement import Placement
+from ktdeval_board.rules import RULES_FILE, Baseline, BaselineKind, Division, Market, Rules, SnapshotRule, WindowRule, load_rules
+from ktdeval_board.supervised import train_coefficients
+
+DEFAULT_BASELINES = (
+    "builtin/equal_weight",
+    "builtin/momentum",
+    "builtin/reversal",
+    "builtin/low_volatility",
+    "builtin/linear_factor",
+    "builtin/random",
+)
+"""Baselines of a board that names none."""
+RANDOM_SEEDS = tuple(range(10))
+"""Seeds of a random baseline: enough for a band of random traders."""
+
+_KINDS: Mapping[str, BaselineKind] = {"builtin/random": "random", "builtin/linear_factor": "supervised"}
+"""Models that are no fixed rule."""
+_TEMPLATE: Mapping[str, str] = {
+    "board.yaml": RULES_FILE,
+    "errata.yaml": ERRATA_FILE,
+    "README.md": "README.md",
+    "workflow.yml": ".github/workflows/board.yml",
+    "gitattributes": ".gitattributes",
+    "gitignore": ".gitignore",
+}
+"""Where the files of the template go."""
+_CARD_SCHEMAS = ("result-card-v1.json", "scoring-card-v1.json", "certificate-v1.json")
+_DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
+
+
+@dataclass(frozen=True)
+class NewBoard:
+    """What a board is to be.
+
+    Attributes:
+        name: lower-case letters, digits and dashes.
+        title: heading of the site.
+        tasks: names, groups or globs of installed tasks; each becomes a division.
+        opened_on: its first day, YYYY-MM-DD.
+        data: data provider or snapshot folder.
+        data_args: arguments of the provider.
+        windows: names, globs or FIRST:LAST days; the tasks' own by default.
+        seeds: seeds of every division; they follow each other, as those of a run do.
+        market: real or synthetic; None takes what the snapshot is.
+        certificate: whether cards of trading tasks need a certificate of their mask.
+        baselines: models; `DEFAULT_BASELINES` by default. For trading tasks only.
+        contact: e-mail or https address.
+        url: address of the site.
+        summary: a paragraph for the front page.
+    """
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    opened_on: str
+    data: str = "synthetic"
+    data_args: Mapping[str, JsonValue] = field(default_factory=dict)
+    windows: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    market: Market | None = None
+    certificate: Literal["required", "optional"] = "optional"
+    baselines: tuple[str, ...] = ()
+    contact: str = ""
+    url: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A board that was begun: its rules, and what its maintainers should know."""
+
+    rules: Rules
+    notes: tuple[str, ...]
+
+
+def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
+    """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is written.
+
+    Args:
+        folder: the board's repository.
+        new: what it is to be.
+        plugins: the loaded plugins: the tasks and models must be installed.
+
+    Raises:
+        UsageError: the folder holds something; an unknown task, window or model; seeds that do not follow each other; or
+            `market` is not what the snapshot is.
+        DataError: the snapshot can't be opened, or does not cover a window.
+        ConfigError: a name or address is not usable.
+        StoreError: the folder can't be written.
+    """
+    _check_folder(folder)
+    _check_texts(new)
+    snapshot = open_snapshot(plugins, new.data, new.data_args)
+    market: Market = "synthetic" if snapshot.meta.synthetic else "real"
+    if new.market not in (None, market):
+        raise UsageError(f"--market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never mixes the two")
+    divisions = tuple(_division(name, new, snapshot, plugins) for name in plugins.resolve_tasks(new.tasks))
+    trading = [division for division in divisions if not _is_scoring(plugins, division.task)]
+    baselines, notes = _baselines(new, trading, snapshot, plugins)
+    rules = Rules(
+        new.name, new.title, market, (SnapshotRule(snapshot.meta.name, snapshot.id, new.data, dict(new.data_args)),), divisions,
+        summary=new.summary, contact=new.contact, url=new.url, opened_on=new.opened_on, baselines=baselines,
+    )  # fmt: skip
+    if _is_folder(new.data):
+        notes.append(
+            f"{RULES_FILE}: snapshots: data names a folder of this machine; where the check can't open it, cards stay self-reported"
+        )
+    return Begun(_write(folder, rules), tuple(notes))
+
+
+def _is_folder(data: str) -> bool:
+    """Whether a market is a folder of this machine, and not a provider's."""
+    return (Path(data).expanduser() / "manifest.json").is_file()
+
+
+# ---- what it is to be
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        held = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git") if folder.exists() else []
+    except OSError as error:
+        raise StoreError(f"{folder}: can't be read as a folder: {error.strerror or error}") from error
+    if held:
+        raise UsageError(f"{folder}: holds {held[0]} already; a board begins in a folder that is new or empty")
+
+
+def _check_texts(new: NewBoard) -> None:
+    for name in ("title", "summary", "contact", "url"):
+        if not str(getattr(new, name)).isprintable():
+            raise ConfigError(f"--{name}: expected one line of printable text")
+    if not new.seeds or list(new.seeds) != list(range(new.seeds[0], new.seeds[0] + len(new.seeds))) or new.seeds[0] < 0:
+        given = ", ".join(map(str, new.seeds)) or "none"
+        raise UsageError(f"--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2; were {given}")
+
+
+def _is_scoring(plugins: Plugins, task: str) -> bool:
+    return hasattr(plugins.make_task(task), "exam")  # a trading task has a scene in its place
+
+
+def _division(name: str, new: NewBoard, snapshot: MarketSnapshot, plugins: Plugins) -> Division:
+    task: Any = plugins.make_task(name)
+    windows = tuple(_windows(task, new.windows))
+    for window in windows:
+        window_rows(snapshot.days, window.first, window.last)
+    scoring = _is_scoring(plugins, name)
+    return Division(
+        id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:63],
+        task=name,
+        version=task.version,
+        hash=content_hash(describe_any(task, plugins)),
+        snapshot=snapshot.meta.name,
+        windows=tuple(WindowRule(window.name, window.first, window.last) for window in windows),
+        seeds=new.seeds,
+        rank_by=_first_score(task) if scoring else "total_return",
+        certificate="optional" if scoring else new.certificate,
+        summary=plugins.spec("tasks", name).summary,
+    )
+
+
+def _first_score(task: Any) -> str:
+    headlines = [name for name, definition in task.scores.items() if definition.headline]
+    return str([*headlines, *task.scores][0])
+
+
+def _windows(task: Any, wanted: Sequence[str]) -> Iterator[Window]:
+    """The windows that names, globs and ranges of days stand for, each once; dates are those of the task."""
+    known: Mapping[str, Window] = task.windows
+    seen: set[str] = set()
+    for text in wanted or task.default_windows:
+        if match := _DATE_RANGE.fullmatch(text):
+            found = [Window(text, match[1], match[2])]
+        else:
+            found = [known[name] for name in known if fnmatch.fnmatchcase(name, text)]
+        if not found:
+            raise UsageError(
+                f"--windows: task {task.name} has no window {text!r}{near_matches(text, known)} (it has {', '.join(known)})"
+            )
+        yield from (window for window in found if window.name not in seen)
+        seen |= {window.name for window in found}
+
+
+def _baselines(
+    new: NewBoard, divisions: Sequence[Division], snapshot: MarketSnapshot, plugins: Plugins
+) -> tuple[tuple[Baseline, ...], list[str]]:
+    """The baselines, and a note where one of the default ones can't be had."""
+    if not divisions:
+        if new.baselines:
+            raise UsageError("--baseline: baselines are for trading tasks, and this board has none")
+        return (), []
+    found, notes = [], list[str]()
+    for model in dict.fromkeys(new.baselines or DEFAULT_BASELINES):
+        kind = _KINDS.get(model, "rule")
+        try:
+            args = {}
+            if kind == "supervised":
+                first = min(window.first for division in divisions for window in division.windows)
+                args = {"coefficients": train_coefficients(snapshot, first)}
+            plugins.make_model(model, args)
+        except ConfigError as error:
+            if new.baselines:
+                raise
+            notes.append(str(error))
+            continue
+        found.append(Baseline(model, kind, RANDOM_SEEDS if kind == "random" else ()))
+    return tuple(found), notes
+
+
+# ---- what is written
+
+
+class _Text(string.Template):
+    """A file of the template; `@@name` stands for a value, so that dollars and braces keep their meaning."""
+
+    delimiter = "@@"
+
+
+def _write(folder: Path, rules: Rules) -> Rules:
+    """Write the files of a board beside the folder, hold its rules against themselves, and move all into their places."""
+    placement = Placement()
+    above = next(parent for parent in folder.absolute().parents if parent.is_dir())
+    try:
+        staging = Path(tempfile.mkdtemp(prefix=".board-", dir=above))
+    except OSError as error:
+        raise StoreError(f"{folder}: can't be made: {error.strerror or error}") from error
+    try:
+        for name, text in _files(rules):
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(staging / name, text)
+        written = load_rules(staging)
+        for entry in sorted(staging.iterdir()):
+            placement.put(entry, folder / entry.name)
+    except ConfigError as error:  # nothing was moved yet
+        raise ConfigError(str(error).replace(str(staging), str(folder))) from error
+    except BaseException:
+        placement.undo()
+        raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return written
+
+
+def _files(rules: Rules) -> Iterator[tuple[str, str]]:
+    """Path and text of each file of a board."""
+    values = _values(rules)
+    template = importlib.resources.files("ktdeval_board").joinpath("template")
+    for name, path in _TEMPLATE.items():
+        yield path, _Text(template.joinpath(name).read_text(encoding="utf-8")).substitute(values)
+    own = importlib.resources.files("ktdeval_board").joinpath("schema")
+    for schema in sorted((entry for entry in own.iterdir() if entry.name.endswith(".json")), key=lambda entry: entry.name):
+        yield f"{SCHEMAS}/{schema.name}", schema.read_text(encoding="utf-8")
+    cards = importlib.resources.files("ktdeval").joinpath("cards", "schema")
+    for name in _CARD_SCHEMAS:
+        yield f"{SCHEMAS}/{name}", cards.joinpath(name).read_text(encoding="utf-8")
+
+
+def _values(rules: Rules) -> dict[str, str]:
+    """What stands for the names in the template. JSON scalars are YAML scalars."""
+    division = rules.divisions[0]
+    synthetic = rules.market == "synthetic"
+    scalars = ("name", "title", "summary", "contact", "url", "opened_on", "market")
+    return {
+        **{name: _scalar(getattr(rules, name)) for name in scalars},
+        "heading": rules.title,
+        "version": importlib.metadata.version("ktdeval"),
+        "snapshots": "\n".join(_snapshot_lines(rules)),
+        "divisions": "\n".join(line for each in rules.divisions for line in _division_lines(each)),
+        "baselines": "".join(f"\n{line}" for line in _baseline_lines(rules)) or " []",
+        "division_id": division.id,
+        "run_command": _run_command(rules, division),
+        "market_words": "a synthetic market" if synthetic else "real markets",
+        "market_rule": "This board is of synthetic markets; real ones have boards of their own."
+        if synthetic
+        else "No synthetic ones.",
+        "contact_words": f" ({rules.contact})" if rules.contact else "",
+    }
+
+
+def _run_command(rules: Rules, division: Division) -> str:
+    snapshot = rules.snapshot_of(division)
+    words = ["ktdeval", "--model PROVIDER/MODEL", f"--tasks {division.task}", f"--windows {','.join(division.window_names())}"]
+    if len(division.seeds) > 1 or division.seeds[0]:
+        words.append(f"--seeds {len(division.seeds)}" + (f" --seed {division.seeds[0]}" if division.seeds[0] else ""))
+    if snapshot.data != "synthetic" or snapshot.data_args:
+        given = ",".join(f"{name}={_argument(value)}" for name, value in snapshot.data_args.items())
+        words.append(
+            f"--data {'SNAPSHOT' if _is_folder(snapshot.data) else snapshot.data}" + (f" --data-args {given}" if given else "")
+        )
+    return " ".join([*words, "--out run"])
+
+
+def _argument(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _scalar(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _snapshot_lines(rules: Rules) -> Iterator[str]:
+    for snapshot in rules.snapshots:
+        yield f"  - name: {_scalar(snapshot.name)}"
+        yield f"    id: {_scalar(snapshot.id)}"
+        yield f"    data: {_scalar(snapshot.data)}"
+        yield f"    data_args: {_scalar(dict(snapshot.data_args))}"
+
+
+def _division_lines(division: Division) -> Iterator[str]:
+    for name in ("id", "summary", "task", "version", "hash", "snapshot"):
+        yield f"  {'- ' if name == 'id' else '  '}{name}: {_scalar(getattr(division, name))}"
+    yield "    windows:"
+    for window in division.windows:
+        yield f"      - {{name: {_scalar(window.name)}, first: {_scalar(window.first)}, last: {_scalar(window.last)}}}"
+    yield f"    seeds: {_scalar(list(division.seeds))}"
+    for name in ("rules", "rank_by", "certificate"):
+        yield f"    {name}: {_scalar(getattr(division, name))}"
+
+
+def _baseline_lines(rules: Rules) -> Iterator[str]:
+    for baseline in rules.baselines:
+        seeds = f", seeds: {_scalar(list(baseline.seeds))}" if baseline.seeds else ""
+        yield f"  - {{model: {_scalar(baseline.model)}, kind: {baseline.kind}{seeds}}}"

@@ -1,0 +1,97 @@
+"""Where things lie in a board's repository.
+
+board.yaml                                      the rules
+errata.yaml                                     withdrawn and corrected cards
+cards/<task>/<model>/<agent>/<card id>.json     a card; its id is the SHA-256 of the file
+cards/…/<card id>.submission.json               who submitted it
+cards/…/<card id>.records.json                  its records: path, SHA-256 and size of each file
+records/<card id>/…                             the records themselves, laid out as a run folder
+verdicts/<card id>.json                         what the board's check found; written by the board, never by a submitter
+series/<card id>.json, decisions/<card id>.json what the check derived from the records: for the site and the ranking
+imported/<name>.json                            results of other harnesses
+schemas/…                                       JSON Schemas of all of them
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.api import JsonValue
+
+CARDS, RECORDS, VERDICTS, SERIES, DECISIONS, IMPORTED, SCHEMAS = (
+    "cards", "records", "verdicts", "series", "decisions", "imported", "schemas"
+)  # fmt: skip
+ERRATA_FILE = "errata.yaml"
+
+CARD_ID = re.compile(r"[0-9a-f]{64}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_SEGMENT = 100
+
+
+def path_segment(name: str) -> str:
+    """A task's, model's or agent's name as one folder name: `openai/gpt-4.1` is `openai--gpt-4.1`.
+
+    Whatever is not a letter, a digit, `.`, `_` or `-` becomes a dash; a name can't become `.`, `..`, hidden or empty.
+    """
+    safe = _UNSAFE.sub("-", name.replace("/", "--"))[:_LONGEST_SEGMENT].rstrip(".")
+    return f"x{safe}" if not safe or safe.startswith((".", "-")) else safe
+
+
+@dataclass(frozen=True)
+class CardFiles:
+    """The files of one submitted card.
+
+    Attributes:
+        card_id: SHA-256 that the file's name says.
+        card: the card.
+    """
+
+    card_id: str
+    card: Path
+
+    @property
+    def submission(self) -> Path:
+        """Who submitted it."""
+        return self.card.with_name(f"{self.card_id}.submission.json")
+
+    @property
+    def records(self) -> Path:
+        """The list of its records."""
+        return self.card.with_name(f"{self.card_id}.records.json")
+
+
+@dataclass(frozen=True)
+class BoardFolder:
+    """Paths of one board's repository. Nothing is read or made by asking for a path."""
+
+    path: Path
+
+    def card_files(self, card: Mapping[str, JsonValue], card_id: str) -> CardFiles:
+        """Where the card and what goes with it belong."""
+        parts = (path_segment(str(card[part]["name"])) for part in ("task", "model", "agent"))
+        return CardFiles(card_id, self.path.joinpath(CARDS, *parts, f"{card_id}.json"))
+
+    def records(self, card_id: str) -> Path:
+        """The folder of a card's records, laid out as a run folder."""
+        return self.path / RECORDS / card_id
+
+    def verdict(self, card_id: str) -> Path:
+        """What the check found."""
+        return self.path / VERDICTS / f"{card_id}.json"
+
+    def series(self, card_id: str) -> Path:
+        """Daily series derived from the records."""
+        return self.path / SERIES / f"{card_id}.json"
+
+    def decisions(self, card_id: str) -> Path:
+        """Orders and holdings by day, derived from the records."""
+        return self.path / DECISIONS / f"{card_id}.json"
+
+    def submitted(self) -> Iterator[CardFiles]:
+        """The files of each card, in the order of their paths; what is no card's name is passed over (`check` finds it)."""
+        for path in sorted((self.path / CARDS).glob("*/*/*/*.json")):
+            if CARD_ID.fullmatch(path.stem):
+                yield CardFiles(path.stem, path)

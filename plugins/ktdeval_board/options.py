@@ -1,0 +1,109 @@
+"""Options that several commands on leaderboards share, from what was typed to values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Any
+
+import click
+
+from ktdeval.api import JsonValue, UsageError
+
+_SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
+_MOST_SEEDS = 10_000
+
+PLUGIN = click.option(
+    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
+)
+
+
+def warn(message: str) -> None:
+    """Print a warning, such as that a plugin is skipped."""
+    click.echo(f"ktdeval: warning: {message}", err=True)
+
+
+def as_day(text: str | None, now: datetime) -> str:
+    """A day as YYYY-MM-DD; that of `now` where none is given.
+
+    Raises:
+        UsageError: the text is no day.
+    """
+    if text is None:
+        return now.date().isoformat()
+    try:
+        if date.fromisoformat(text).isoformat() == text:
+            return text
+    except ValueError:
+        pass
+    raise UsageError(f"--on: expected a day as YYYY-MM-DD, was {text!r}")
+
+
+def as_items(text: str) -> tuple[str, ...]:
+    """`"a, b"` as `("a", "b")`; empty pieces vanish."""
+    return tuple(piece.strip() for piece in text.split(",") if piece.strip())
+
+
+def as_seeds(text: str) -> tuple[int, ...]:
+    """`"0,1,2"` or `"0-2"` as `(0, 1, 2)`, ascending.
+
+    Raises:
+        UsageError: a piece is no number.
+    """
+    seeds: set[int] = set()
+    for piece in as_items(text):
+        if match := _SEED_RANGE.fullmatch(piece):
+            first, last = int(match[1]), int(match[2])
+            if last - first >= _MOST_SEEDS:
+                raise UsageError(f"--seeds: {piece} are more than {_MOST_SEEDS:,}")
+            seeds |= set(range(first, last + 1))
+        elif piece.isascii() and piece.isdigit() and len(piece) < 10:
+            seeds.add(int(piece))
+        else:
+            raise UsageError(f"--seeds: expected numbers such as 0,1,2 or 0-2, was {piece!r}")
+    return tuple(sorted(seeds))
+
+
+def as_mapping(texts: Iterable[str], option: str) -> dict[str, JsonValue]:
+    """`("a=1,b=x",)` as `{"a": 1, "b": "x"}`; a text that begins with `{` is read as a JSON object.
+
+    Raises:
+        UsageError: a piece is no assignment, or a name is given twice.
+    """
+    found: dict[str, JsonValue] = {}
+    for text in texts:
+        for name, value in _pairs(text, option):
+            if name in found:
+                raise UsageError(f"{option}: {name!r} is given twice")
+            found[name] = value
+    return found
+
+
+def _pairs(text: str, option: str) -> list[tuple[str, JsonValue]]:
+    if text.lstrip().startswith("{"):
+        value = _json(text)
+        if not isinstance(value, dict):
+            raise UsageError(f"{option}: is no JSON object")
+        return list(value.items())
+    pairs: list[tuple[str, JsonValue]] = []
+    for piece in text.split(","):
+        name, equals, value = piece.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{option}: expected NAME=VALUE,NAME=VALUE, was {text!r}")
+        scalar = _json(value.strip())
+        pairs.append((name.strip(), value.strip() if scalar is None or isinstance(scalar, (dict, list)) else scalar))
+    return pairs
+
+
+def _json(text: str) -> Any:
+    """The JSON value that a text is; None where it is none."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(token: str) -> None:
+    raise ValueError(f"{token} is no JSON number")

@@ -1,0 +1,258 @@
+"""The tables of a division: every card with its figures, ranks and tie groups, beside benchmark, baselines and random traders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ktdeval.api import CardError, ConfigError, JsonValue, near_matches
+from ktdeval_board.entries import Board, Entry
+from ktdeval_board.ranking.describe import ALPHA, direction, division_columns, division_kind, division_scopes
+from ktdeval_board.ranking.figures import Figures, Samples, benchmark_of, collect, score_figures, six_digits
+from ktdeval_board.ranking.order import competition_ranks, settings_of, system_labels, undefined_reason, why_unranked
+from ktdeval_board.ranking.references import reference_rows
+from ktdeval_board.ranking.series_facts import LoadSeries, SeriesFacts, Vector, read_series
+from ktdeval_board.ranking.standing import Standing, TieTest, stand
+from ktdeval_board.rules import Division
+
+Row = dict[str, JsonValue]
+
+
+def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, JsonValue]:
+    """The tables of a division.
+
+    Args:
+        board: the board.
+        division: one of its divisions.
+        load_series: card id -> its daily series, None where there is none; called once for each card.
+
+    Returns:
+        Scope (`all`, and each window of a trading task) -> table: columns, rows in the order in which they stand, ties, notes.
+
+    Raises:
+        ConfigError: the board ranks by something that its cards don't have, or of which neither direction is better.
+        CardError: a series document is not in the form that the board's check writes.
+    """
+    work = _Work(board, division)
+    if not work.entries:
+        return {scope: _empty(work, scope) for scope in division_scopes(board, division)}
+    work.check_rank_by()
+    facts = {entry.card_id: _facts(load_series(entry.card_id), entry.card_id) for entry in work.entries}
+    if work.kind == "scoring":
+        return {"all": _table(work, "all", score_figures(work.entries, work.columns), [], facts)}
+    samples = collect(work.entries, work.columns, work.benchmark, facts.get)
+    work.entries = [entry for group in samples for entry in group.entries]
+    return {scope: _table(work, scope, _over(samples, work.windows_of(scope)), samples, facts) for scope in work.scopes}
+
+
+def missing_baselines(board: Board, division: Division) -> list[str]:
+    """Baselines of the board's rules that have no card in a division of a trading task; none where nobody was submitted."""
+    entries = board.of_division(division)
+    if division_kind(board, division) == "scoring" or all(entry.baseline for entry in entries):
+        return []
+    there = {entry.model for entry in entries}
+    return [baseline.model for baseline in board.rules.baselines if baseline.model not in there]
+
+
+def require_baselines(board: Board) -> None:
+    """Refuse to publish a board that does not show its baselines.
+
+    Raises:
+        CardError: names the division, the baselines and the command that adds them.
+    """
+    for division in board.rules.divisions:
+        if missing := missing_baselines(board, division):
+            raise CardError(f"{board.folder.path}: division {division.id}: {_missing_note(missing, division)}")
+
+
+def _missing_note(missing: Sequence[str], division: Division) -> str:
+    return (
+        f"baselines are missing ({', '.join(missing)}); a board always shows them: "
+        f"run `ktdeval leaderboard baselines . --division {division.id}`"
+    )
+
+
+def _facts(document: JsonValue | None, card_id: str) -> SeriesFacts | None:
+    return None if document is None else read_series(document, card_id)
+
+
+@dataclass
+class _Work:
+    """What all tables of a division share."""
+
+    board: Board
+    division: Division
+    entries: list[Entry] = field(init=False)
+    columns: list[str] = field(init=False)
+    kind: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.entries = self.board.of_division(self.division)
+        self.columns = division_columns(self.board, self.division)
+        self.kind = division_kind(self.board, self.division)
+        self.scopes = division_scopes(self.board, self.division)
+        self.better = direction(self.board, self.division, self.division.rank_by)
+        self.benchmark = {} if self.kind == "scoring" else benchmark_of(self.entries)
+        labels = system_labels(self.board)
+        self.why = {entry.card_id: why_unranked(entry, self.board.rules, self.division) for entry in self.entries}
+        self.fixed = {entry.card_id: _fixed(entry, labels[entry.card_id]) for entry in self.entries}
+        self.missing = missing_baselines(self.board, self.division)
+
+    def windows_of(self, scope: str) -> list[str]:
+        """Names of the windows of a scope."""
+        return self.division.window_names() if scope == "all" else [scope]
+
+    def check_rank_by(self) -> None:
+        """Whether a rank can go by what the rules say."""
+        name = self.division.rank_by
+        where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
+        if name not in self.columns:
+            raise ConfigError(f"{where}: {name!r} is no figure of its cards{near_matches(name, self.columns)}")
+        if self.better == "neither":
+            raise ConfigError(f"{where}: of {name} neither more nor less is better; name another figure")
+
+
+def _fixed(entry: Entry, label: str) -> Row:
+    """What a row says in every scope."""
+    card, submission = entry.card, entry.submission
+    return {
+        "card": entry.card_id,
+        "model": entry.model,
+        "agent": entry.agent,
+        "label": label,
+        "strategy": submission["agent"].get("strategy", ""),
+        "baseline": entry.baseline.kind if entry.baseline else None,
+        "tier": entry.tier,
+        "labels": list(card["labels"]),
+        "attempts": submission["attempts"]["runs"],
+        "cutoff": submission["model"]["cutoff_date"],
+        "submitter": submission["submitter"]["name"],
+        "submitted_on": submission["submitted_on"],
+        "settings": settings_of(card),
+    }
+
+
+def _over(samples: Sequence[Samples], windows: Sequence[str]) -> Figures:
+    """Figures of all groups over some windows, one below the other."""
+    parts = [group.over(windows) for group in samples]
+    return Figures(
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+        [kind for part in parts for kind in part.kind],
+        np.concatenate([part.n for part in parts]),
+        np.concatenate([part.planned for part in parts]),
+        [reason for part in parts for reason in part.reasons],
+    )
+
+
+def _table(
+    work: _Work, scope: str, figures: Figures, samples: Sequence[Samples], facts: Mapping[str, SeriesFacts | None]
+) -> JsonValue:
+    """One table."""
+    why = [_why(work, figures, row) for row in range(len(work.entries))]
+    standing = _stand(work, scope, figures, why, facts)
+    rows = _rows(work, figures, why, standing)
+    rows += reference_rows(work.columns, work.windows_of(scope), work.benchmark, work.entries, samples)
+    place = work.columns.index(work.division.rank_by)
+    sign = -1.0 if work.better == "higher" else 1.0
+    exact = dict(zip((entry.card_id for entry in work.entries), figures.value[:, place].tolist(), strict=True))
+
+    def order(row: Row) -> tuple[bool, float, str, str]:
+        value = exact.get(row["card"] or "", row["values"][place])
+        undefined = value is None or math.isnan(value)
+        stands = not undefined and (row["ranked"] or (row["baseline"] is not None and not row["why"]))
+        return not stands, math.inf if undefined else sign * value, row["label"], row["card"] or ""
+
+    rows.sort(key=order)
+    return {
+        **_frame(work, scope),
+        "rows": rows,
+        "notes": [*standing.notes, *_notes(work, why)],
+        "ties": {"return": standing.ties, "alpha": standing.alpha_ties},
+    }
+
+
+def _frame(work: _Work, scope: str) -> Row:
+    return {
+        "division": work.division.id,
+        "scope": scope,
+        "rank_by": work.division.rank_by,
+        "columns": work.columns,
+        "missing_baselines": work.missing,
+    }
+
+
+def _empty(work: _Work, scope: str) -> JsonValue:
+    """The table of a division without cards."""
+    none = {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": "nobody was submitted"}
+    return {**_frame(work, scope), "rows": [], "notes": [], "ties": {"return": none, "alpha": dict(none)}}
+
+
+def _why(work: _Work, figures: Figures, row: int) -> list[str]:
+    """Why an entry has no rank in this scope."""
+    name = work.division.rank_by
+    place = work.columns.index(name)
+    n = int(figures.planned[row]) if name == "decided" else int(figures.n[row, place])  # counts steps, not episodes
+    found = undefined_reason(name, n, int(figures.planned[row]), figures.reasons[row].get(name))
+    why = work.why[work.entries[row].card_id]
+    return why if found is None else [*why, found]
+
+
+def _stand(
+    work: _Work, scope: str, figures: Figures, why: Sequence[Sequence[str]], facts: Mapping[str, SeriesFacts | None]
+) -> Standing:
+    """Ranks and tie groups."""
+    ranked = np.array([not reasons and entry.baseline is None for reasons, entry in zip(why, work.entries, strict=True)])
+    place = work.columns.index(work.division.rank_by)
+    ranks = competition_ranks(figures.value[:, place], work.better, ranked)
+    alpha_ranks: list[int | None] = [None] * len(work.entries)
+    if work.kind == "trading" and ALPHA in work.columns:
+        alpha = work.columns.index(ALPHA)
+        has_alpha = ranked & (figures.n[:, alpha] >= figures.planned)
+        alpha_ranks = competition_ranks(figures.value[:, alpha], "higher", has_alpha)
+    cells = [(window, seed) for window in work.windows_of(scope) for seed in work.division.seeds]
+    test = TieTest(work.entries, cells, facts, work.board.rules.tie_level)
+    return stand(work.division, work.kind, (ranks, alpha_ranks), test)
+
+
+def _rows(work: _Work, figures: Figures, why: Sequence[list[str]], standing: Standing) -> list[Row]:
+    value, low, high = (_nullable(part) for part in (figures.value, figures.low, figures.high))
+    n = figures.n.tolist()
+    return [
+        {
+            **work.fixed[entry.card_id],
+            "ranked": standing.ranks[row] is not None,
+            "why": why[row],
+            "rank": standing.ranks[row],
+            "alpha_rank": standing.alpha_ranks[row],
+            "tie": standing.groups.get(entry.card_id),
+            "alpha_tie": standing.alpha_groups.get(entry.card_id),
+            "values": value[row],
+            "low": low[row],
+            "high": high[row],
+            "interval": figures.kind[row],
+            "n": n[row],
+            "reasons": figures.reasons[row],
+        }
+        for row, entry in enumerate(work.entries)
+    ]
+
+
+def _nullable(values: Vector) -> list[list[float | None]]:
+    """Six digits, None for NaN."""
+    shown = six_digits(values).astype(object)
+    shown[np.isnan(values)] = None
+    rows: list[list[float | None]] = shown.tolist()
+    return rows
+
+
+def _notes(work: _Work, why: Sequence[Sequence[str]]) -> Iterator[str]:
+    if work.missing:
+        yield _missing_note(work.missing, work.division)
+    entrants = [bool(reasons) for reasons, entry in zip(why, work.entries, strict=True) if entry.baseline is None]
+    if any(entrants):
+        yield f"{sum(entrants)} of {len(entrants)} entrants are not ranked; their rows say why"

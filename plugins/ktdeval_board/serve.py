@@ -1,0 +1,198 @@
+"""The site of a board on this machine: built into a private folder, built again when the board's files have changed."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit
+
+from ktdeval.api import KtdevalError, UsageError
+from ktdeval_board.layout import CARDS, DECISIONS, ERRATA_FILE, IMPORTED, SERIES, VERDICTS
+from ktdeval_board.markets import MARKETS
+from ktdeval_board.rules import RULES_FILE
+from ktdeval_board.site.build import BuildReport, Progress, build_site
+from ktdeval_board.site.files import RESPONSE_HEADERS
+
+_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".md": "text/plain",
+}
+"""Types of the files of a site, all of them text; what this machine's own table says is no matter."""
+
+_LEAST_PACKED = 1000
+"""Bytes from which packing is worth its header."""
+
+_PROBLEM = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>The site can't be built</title></head>
+<body><h1>The site can't be built</h1><p>{message}</p><p>Mend it and load this page again.</p></body>
+</html>
+"""
+
+Fingerprint = tuple[tuple[str, int, int], ...]
+"""Path, size and time of change of each file that a site is made of."""
+
+
+class LiveSite:
+    """A built site that follows its board."""
+
+    def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
+        """Nothing is built yet.
+
+        Args:
+            board: the board's repository.
+            folder: a folder that is there, private to this site.
+            progress: is told what is done.
+        """
+        self.board = board
+        self.site = folder / "site"
+        self.problem: str | None = None
+        self._progress = progress
+        self._built: Fingerprint | None = None
+        self._lock = threading.Lock()
+
+    def build(self, workers: int | None = None) -> BuildReport:
+        """Build the site as the board is now.
+
+        Raises:
+            KtdevalError: it can't be built.
+        """
+        seen = fingerprint(self.board)
+        report = build_site(self.board, self.site, self._progress, workers)
+        self._built, self.problem = seen, None
+        return report
+
+    def refresh(self) -> None:
+        """Build again if the board has changed; one request does it, others wait. A failure is kept as `problem`.
+
+        One process does all: to start others is not safe while requests are answered by threads.
+        """
+        with self._lock:
+            seen = fingerprint(self.board)
+            if seen == self._built:
+                return
+            try:
+                self.build(workers=1)
+            except KtdevalError as error:
+                self._built, self.problem = seen, str(error)
+
+
+def fingerprint(board: Path) -> Fingerprint:
+    """What tells one state of a board from another without reading its files."""
+    return tuple(sorted(_states(board)))
+
+
+def _states(board: Path) -> Iterator[tuple[str, int, int]]:
+    for name in (RULES_FILE, ERRATA_FILE, CARDS, VERDICTS, SERIES, DECISIONS, IMPORTED, MARKETS):
+        root = board / name
+        for path in [root, *root.rglob("*")] if root.is_dir() else [root]:
+            try:
+                state = path.lstat()
+            except OSError:  # gone meanwhile, which the next look finds as well
+                continue
+            yield path.relative_to(board).as_posix(), state.st_size, state.st_mtime_ns
+
+
+class SiteServer(ThreadingHTTPServer):
+    """Answers requests for the pages of a live site."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], live: LiveSite, log: Callable[[str], None] | None = None) -> None:
+        """Listen.
+
+        Args:
+            address: host and port; port 0 is any that is free.
+            live: the site.
+            log: is told each request.
+
+        Raises:
+            UsageError: the port is in use, or the host is none of this machine.
+        """
+        self.live = live
+        self.log = log
+        try:
+            super().__init__(address, partial(_Handler, directory=str(live.site)))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"can't listen on {address[0]} port {address[1]}: {reason}; choose another --port") from error
+
+    @property
+    def address(self) -> str:
+        """Where the site is."""
+        host, port = self.server_address[:2]
+        name = host.decode() if isinstance(host, (bytes, bytearray)) else str(host)
+        return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Files of the site, packed where the browser takes that."""
+
+    server: SiteServer
+    server_version = "ktdeval"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+
+    def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
+        """The answer but for its body; the body is what is returned."""
+        path = unquote(urlsplit(self.path).path)
+        live = self.server.live
+        if path.endswith(("/", ".html")):
+            live.refresh()
+        if live.problem is not None:
+            page = _PROBLEM.format(message=html.escape(live.problem)).encode()
+            return self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, page, "text/html; charset=utf-8")
+        file = self._file(path)
+        if file is None:
+            missing = live.site / "404.html"
+            return self._answer(HTTPStatus.NOT_FOUND, missing.read_bytes(), "text/html; charset=utf-8")
+        kind = _TYPES.get(file.suffix)
+        return self._answer(HTTPStatus.OK, file.read_bytes(), f"{kind}; charset=utf-8" if kind else "application/octet-stream")
+
+    def _file(self, path: str) -> Path | None:
+        """The file of an address; None where there is none, or where it would lie outside or be hidden."""
+        site = self.server.live.site.resolve()
+        parts = [part for part in path.split("/") if part]
+        if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts):
+            return None
+        file = site.joinpath(*parts)
+        if file.is_dir():
+            file = file / "index.html"
+        resolved = file.resolve()
+        return resolved if resolved.is_relative_to(site) and resolved.is_file() else None
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> BytesIO:
+        takes_gzip = "gzip" in self.headers.get("Accept-Encoding", "")
+        is_packed = takes_gzip and "charset" in kind and len(body) >= _LEAST_PACKED
+        if is_packed:
+            body = gzip.compress(body, compresslevel=5, mtime=0)
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Vary", "Accept-Encoding")
+        if is_packed:
+            self.send_header("Content-Encoding", "gzip")
+        for name, value in RESPONSE_HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Cache-Control", "no-cache")
+        self.end_headers()
+        return BytesIO(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say a request, where somebody wants to know."""
+        if self.server.log is not None:
+            self.server.log(f"{self.address_string()} {format % args}")

@@ -1,0 +1,235 @@
+// What the board compares, by which rules, and how anybody can check it.
+"use strict";
+
+(() => {
+  const {el, replace, format, plural, section} = kt;
+  const prose = (...children) => el("div.prose", {}, children);
+  const items = (list) =>
+    el(
+      "ul",
+      {},
+      list.map((item) => el("li", {}, item)),
+    );
+  const code = (text) => el("code", {}, text);
+
+  function compared(board) {
+    const rows = board.divisions.map((one) => [
+      el("a", {href: kt.address.task(one.id)}, kt.words(one.task)),
+      one.version,
+      one.mask ? kt.words(one.mask) : "",
+      one.mode ? kt.words(one.mode) : "",
+      el("a", {href: kt.address.market(one.snapshot)}, one.snapshot),
+      String(one.windows.length),
+      format.list(one.seeds),
+      kt.words(one.rank_by),
+      `${format.count(one.ranked)} of ${format.count(one.entrants)}`,
+    ]);
+    return section(
+      "What is compared",
+      prose(
+        el(
+          "p",
+          {},
+          "Each row of a table is one result card: one model in one agent scaffold, over all windows and seeds of a division. ",
+          "Only cards of the same task version, config, mask, market, windows and seeds stand in one table. ",
+          board.market === "synthetic"
+            ? "Markets of this board are synthetic; no card of a real market is taken."
+            : "Markets of this board are recorded; no card of a synthetic market is taken.",
+        ),
+      ),
+      kt.table.plain({
+        caption: "Divisions",
+        head: [
+          "Task",
+          "Version",
+          "Mask",
+          "Mode",
+          "Market",
+          {text: "Windows", n: true},
+          "Seeds",
+          "Ranked by",
+          {text: "Ranked", n: true},
+        ],
+        rows,
+      }),
+    );
+  }
+
+  const tiers = () =>
+    section(
+      "Tiers",
+      el(
+        "dl.terms",
+        {},
+        Object.entries(kt.TIERS).map(([name, [, words]]) => el("div", {}, el("dt", {}, kt.tierChip(name)), el("dd", {}, words))),
+      ),
+      prose(
+        el(
+          "p",
+          {},
+          "Executing a card again proves that its figures follow from the recorded replies. It does not prove who gave these replies: only a run of the maintainers' own does.",
+        ),
+      ),
+    );
+
+  function ranks(board) {
+    const level = format.percent(board.tie_level, 0);
+    return section(
+      "Ranks",
+      prose(
+        items([
+          "A figure is the median over the episodes in view (windows × seeds), with the quartiles as its interval; for one episode it is that episode's own bootstrap interval.",
+          [
+            "Ranked is who has a verdict of the check, all planned episodes, at least 95 % of the steps decided by the model, and no erratum against it. Everybody else is listed with the reason.",
+          ],
+          `Letters are tie groups: model confidence sets at ${level} of daily returns. Within a group the data can't say who is better, whatever the ranks.`,
+          [
+            "The α-rank goes by selection alpha: the part of the return that neither the market nor style factors explain. An agent far better by return than by selection rode factors.",
+          ],
+          "The benchmark, the rule baselines, random traders and supervised models are always shown, whatever is filtered, and can't be taken out.",
+          "Return before fees adds the fees back day by day; ranks are always by the return after fees.",
+        ]),
+      ),
+    );
+  }
+
+  const refused = () =>
+    section(
+      "What is refused",
+      prose(
+        items([
+          "One attempt: a second card of the same model, reasoning settings and agent in one division, unless the first was withdrawn.",
+          "Runs cut short, with windows or seeds missing or added, on another market or task version, of a placebo market, or under other aliases of the mask.",
+          "Cards whose ledger, transcripts or figures do not follow from the recorded replies, or whose hashes do not agree.",
+          "Markup, links and control characters in any field, paths out of the repository, files that are not listed.",
+        ]),
+        el("p", {}, "Submitters declare how many runs were made; the number stands in the column of declared attempts."),
+      ),
+    );
+
+  function errata(board) {
+    return section(
+      "Errata",
+      prose(
+        el(
+          "p",
+          {},
+          board.errata.length ? `${plural(board.errata.length, "entry", "entries")} so far, ` : "None so far; they will be ",
+          el("a", {href: "history.html"}, "on the history page"),
+          ". Maintainers don't delete cards: they write down what is wrong, and a card is noted, unranked or withdrawn.",
+        ),
+      ),
+    );
+  }
+
+  const verify = (board) =>
+    section(
+      "How to check it yourself",
+      prose(
+        el(
+          "p",
+          {},
+          "A clone of the board's repository holds the cards and the records that its figures are made of. The same command that its CI runs executes them again:",
+        ),
+      ),
+      kt.command([
+        "pip install ktdeval",
+        board.url ? `# the repository: see ${board.url}` : "# in a clone of the board's repository:",
+        "ktdeval leaderboard check . --all",
+        "ktdeval leaderboard build . && ktdeval leaderboard serve .",
+      ]),
+      prose(el("p", {}, "Each card's page has the commands for that card alone.")),
+    );
+
+  const submit = (board) =>
+    section(
+      "How to submit",
+      prose(
+        items([
+          [
+            "Run a task as its page says: ",
+            ...board.divisions.flatMap((one, place) => [
+              place ? ", " : "",
+              el("a", {href: kt.address.task(one.id)}, kt.words(one.task)),
+            ]),
+            ".",
+          ],
+          [
+            "Write the submission with ",
+            code("ktdeval leaderboard submit RUN --board ."),
+            "; it says everything that is missing at once.",
+          ],
+          [
+            "Commit the new files and open a pull request. The check runs on it, with no access to any secret, and executes nothing of what was submitted.",
+          ],
+        ]),
+      ),
+    );
+
+  const DATA = [
+    ["data/board.json", "divisions, metrics, models, errata"],
+    ["data/cards-index.json", "all cards, one row each"],
+    ["data/division/<division>/<window>.json", "a table, as on the board; all.json for all windows"],
+    ["data/history.json", "events, and who was ahead"],
+    ["data/imported.json", "results of other harnesses"],
+    ["cards/<card>.json", "result cards as submitted"],
+  ];
+
+  function data() {
+    const rows = DATA.map(([path, what]) => [path.includes("<") ? code(path) : el("a", {href: path}, path), what]);
+    return section(
+      "Data",
+      prose(
+        el(
+          "p",
+          {},
+          "Everything shown is plain JSON beside these pages; fractions are fractions (0.1 is 10 %). As data frames, Parquet or a data set: ",
+          code("ktdeval leaderboard export"),
+          ".",
+        ),
+      ),
+      kt.table.plain({caption: "Data files", head: ["File", "What it holds"], rows}),
+    );
+  }
+
+  const licences = () =>
+    section(
+      "Licences",
+      prose(
+        el(
+          "p",
+          {},
+          "Charts are drawn by Vega and Vega-Lite (BSD 3-clause), which lie beside these pages: ",
+          el("a", {href: "assets/vendor/THIRD-PARTY.txt"}, "their notices"),
+          ". Nothing is loaded from elsewhere, nothing is sent, no cookie is set; your choice of colours is kept in this browser.",
+        ),
+      ),
+    );
+
+  kt.page(async (main) => {
+    const board = await kt.load("board");
+    replace(kt.byId("title"), `About ${board.title}`);
+    replace(
+      main,
+      board.summary ? el("p.lead", {}, board.summary) : null,
+      kt.facts([
+        ["Open since", board.opened_on],
+        ["Cards", format.count(board.counts.cards)],
+        ["Models", format.count(board.counts.models)],
+        ["Submitters", format.count(board.counts.submitters)],
+        ["Market", board.market],
+        ["Checked with", board.suite_version ? `ktdeval ${board.suite_version}` : ""],
+        ["Contact", board.contact],
+      ]),
+      compared(board),
+      tiers(),
+      ranks(board),
+      refused(),
+      errata(board),
+      verify(board),
+      submit(board),
+      data(),
+      licences(),
+    );
+  });
+})();

@@ -1,0 +1,217 @@
+// What happened on the board: submissions, checks, errata, and who was ahead when.
+"use strict";
+
+(() => {
+  const {el, replace, state, format, plural, section} = kt;
+  const STEP = 60; // days shown at once
+  const KINDS = {
+    submitted: ["submitted", ""],
+    checked: ["checked", "good"],
+    rerun: ["run again", "good"],
+    erratum: ["erratum", "warn"],
+  };
+
+  function errata(board, titles) {
+    if (!board.errata.length) return section("Errata", el("p", {}, "None so far."));
+    const known = new Set(board.models.flatMap((model) => model.cards));
+    const rows = [...board.errata]
+      .sort((one, other) => (one.date < other.date ? 1 : -1))
+      .map((one) => [
+        one.date,
+        kt.chip(one.effect, one.effect === "note" ? "" : "warn"),
+        one.what,
+        known.has(one.card) ? kt.cardLink(one.card, titles.get(one.card)) : el("code", {}, format.short(one.card)),
+        one.by,
+      ]);
+    return section(
+      "Errata",
+      el(
+        "p.quiet",
+        {},
+        "Cards are never deleted: a withdrawn one leaves the tables and stays here, an unranked one keeps its row.",
+      ),
+      kt.table.plain({caption: "Errata", head: ["Date", "Effect", "What", "Card", "By"], rows}),
+    );
+  }
+
+  function bestChart(board, history) {
+    const withBest = board.divisions.filter(({id}) => history.best.some((one) => one.division === id));
+    if (!withBest.length) return null;
+    const division = withBest.find(({id}) => id === state.get("division")) || withBest[0];
+    const points = history.best.filter((one) => one.division === division.id);
+    const {title, unit} = Object.hasOwn(board.metrics, division.rank_by)
+      ? board.metrics[division.rank_by]
+      : {title: kt.words(division.rank_by), unit: ""};
+    const choice = kt.controls.choice({
+      label: "Task",
+      options: withBest.map(({id, task, version}) => [id, `${kt.words(task)} · version ${version}`]),
+      onChange: (id) => state.set({division: id}),
+    });
+    choice.set(division.id);
+    const chart = el("div", {});
+    const last = history.events.length ? history.events[history.events.length - 1].date : points[points.length - 1].date;
+    const apart = (Date.parse(last) - Date.parse(points[0].date)) * 0.08; // closer names would lie over each other
+    const named = points.filter(
+      (one, place) => place === points.length - 1 || Date.parse(points[place + 1].date) - Date.parse(one.date) > apart,
+    );
+    const steps = [
+      ...points.map(({date, value, label}) => ({day: date, value, label})),
+      {day: last, value: points[points.length - 1].value, label: ""},
+    ];
+    const axis = format.unit(unit) === "%" ? "+.1%" : ".3~g";
+    kt.charts.draw(
+      chart,
+      ({colors, ink, width}) => {
+        const data = (values) => ({values: values.map((one) => ({...one, day: Date.parse(one.day)}))});
+        const x = {
+          field: "day",
+          type: "temporal",
+          scale: {type: "utc"},
+          axis: {title: null, format: "%-d %b %Y", tickCount: Math.max(2, Math.floor(width / 130))},
+        };
+        const y = {
+          field: "value",
+          type: "quantitative",
+          scale: {zero: false, nice: true, padding: 14},
+          axis: {title: null, format: axis},
+        };
+        return {
+          height: 220,
+          layer: [
+            {data: data(steps), mark: {type: "line", interpolate: "step-after", color: colors[0]}, encoding: {x, y}},
+            {
+              data: data(steps.slice(0, -1)),
+              mark: {type: "point", filled: true, size: 55, color: colors[0], opacity: 1},
+              encoding: {x, y},
+            },
+            {
+              data: data(named.map(({date, value, label}) => ({day: date, value, label}))),
+              mark: {type: "text", align: "left", dx: 6, dy: -8, fontSize: 11, color: ink, limit: Math.min(220, width / 3)},
+              encoding: {x, y, text: {field: "label", type: "nominal"}},
+            },
+          ],
+        };
+      },
+      {
+        title: `Best ${title.toLowerCase()} over time`,
+        description: "By the day of submission and today's ranks.",
+        height: 280,
+        columns: [
+          ["Day", ""],
+          ["Entrant", ""],
+          [title, unit],
+        ],
+        rows: points.map(({date, label, value}) => [date, label, value]),
+      },
+    );
+    return section("Who was ahead", el("div.pickers", {}, choice.element), chart);
+  }
+
+  function dayItem([date, events], titles) {
+    return el(
+      "li",
+      {},
+      el("time", {datetime: date}, date),
+      el(
+        "ul",
+        {},
+        events.map((event) => {
+          const kind = Object.hasOwn(KINDS, event.kind) ? KINDS[event.kind] : [event.kind, ""];
+          const division = event.division ? titles.get(event.division) : "";
+          return el(
+            "li",
+            {},
+            kt.chip(...kind),
+            " ",
+            event.text,
+            division ? el("span.quiet", {}, ` · ${division}`) : null,
+            event.model ? [" ", kt.cardLink(event.card, "card")] : null,
+          );
+        }),
+      ),
+    );
+  }
+
+  function timeline(board, history) {
+    const titles = new Map(board.divisions.map(({id, task}) => [id, kt.words(task)]));
+    const list = el("ol.days", {});
+    const more = el("p.more", {});
+    const said = el("p.count", {role: "status"});
+    let shown = STEP;
+
+    function draw() {
+      const wanted = new Set(state.list("kind"));
+      const events = history.events.filter((event) => !wanted.size || wanted.has(event.kind));
+      const days = new Map();
+      for (const event of [...events].reverse()) days.set(event.date, [...(days.get(event.date) || []), event]);
+      replace(said, `${plural(events.length, "event")} on ${plural(days.size, "day")}`);
+      replace(
+        list,
+        [...days].slice(0, shown).map((day) => dayItem(day, titles)),
+      );
+      replace(
+        more,
+        days.size > shown
+          ? kt.button(
+              "Show more",
+              () => {
+                shown += STEP;
+                draw();
+                list.children[shown - STEP]?.querySelector("a")?.focus();
+              },
+              {class: "small"},
+            )
+          : null,
+      );
+    }
+
+    const present = Object.keys(KINDS).filter((kind) => history.events.some((event) => event.kind === kind));
+    const filter = kt.controls.many({
+      label: "Events",
+      options: present.map((kind) => [kind, KINDS[kind][0]]),
+      onChange: (kinds) => state.set({kind: kinds}),
+    });
+    const update = () => {
+      filter.set(state.list("kind"));
+      draw();
+    };
+    update();
+    return {element: section("Timeline", el("div.filters", {}, filter.element), said, list, more), update};
+  }
+
+  kt.page(async (main) => {
+    const [board, history, index] = await Promise.all([kt.load("board"), kt.load("history"), kt.load("cards-index")]);
+    const [card, label] = [index.columns.indexOf("card"), index.columns.indexOf("label")];
+    const titles = new Map([
+      ...history.events.filter(({model}) => model).map((event) => [event.card, event.model]),
+      ...index.rows.map((row) => [row[card], row[label]]),
+    ]);
+    const ahead = el("div", {});
+    const events = timeline(board, history);
+    replace(
+      main,
+      el(
+        "p.lead",
+        {},
+        board.opened_on ? `Open since ${board.opened_on}. ` : "",
+        `${plural(board.counts.cards, "card")} of ${plural(board.counts.models, "model")} by ${plural(board.counts.submitters, "submitter")}.`,
+      ),
+      ahead,
+      errata(board, titles),
+      events.element,
+    );
+    const show = () => {
+      replace(ahead, bestChart(board, history));
+      events.update();
+    };
+    let drawn = null;
+    const onChange = () => {
+      if (drawn !== state.get("division")) {
+        drawn = state.get("division");
+        show();
+      } else events.update();
+    };
+    onChange();
+    state.onChange(onChange);
+  });
+})();

@@ -1,0 +1,268 @@
+// A task of the board: what is asked on which windows and market, who is on it, and how to run it.
+"use strict";
+
+(() => {
+  const {el, replace, state, format, plural, section} = kt;
+  const TOP = 10;
+
+  const metric = (board, name) => (Object.hasOwn(board.metrics, name) ? board.metrics[name] : {title: kt.words(name), unit: ""});
+  const isConfirmed = (row) => row.card && (row.tier === "re-executed" || row.tier === "re-run");
+
+  // -- how to run it
+
+  function seedsOptions(seeds) {
+    const first = Math.min(...seeds);
+    return [`--seeds ${seeds.length}`, first ? `--seed ${first}` : ""].filter(Boolean).join(" ");
+  }
+
+  function dataOptions(snapshot) {
+    if (!snapshot.data) return snapshot.synthetic ? "" : "--data YOUR_COPY_OF_THE_MARKET";
+    const args = Object.entries(snapshot.data_args || {})
+      .map(([name, value]) => `${name}=${value}`)
+      .join(",");
+    return [`--data ${snapshot.data}`, args ? `--data-args ${args}` : ""].filter(Boolean).join(" ");
+  }
+
+  function run(division, snapshot) {
+    const lines = [
+      `ktdeval --model PROVIDER/MODEL --tasks ${division.task}`,
+      `  --windows ${division.windows.map(({name}) => name).join(",")}`,
+      `  ${[seedsOptions(division.seeds), dataOptions(snapshot), division.rules === "paper" ? "--rules paper" : ""].filter(Boolean).join(" ")}`,
+      "  --out runs/MY_RUN",
+    ];
+    return section(
+      "How to run and submit it",
+      el(
+        "p",
+        {},
+        `Run ${plural(division.windows.length, "window")} and ${plural(division.seeds.length, "seed")}, no more and no less, on the market with the id `,
+        el("code", {}, snapshot.id.slice(0, 12)),
+        "…; then write the submission into a clone of the board's repository and open a pull request.",
+      ),
+      kt.command(lines.map((line, place) => (place < lines.length - 1 ? `${line} \\` : line))),
+      division.certificate === "required"
+        ? el(
+            "p",
+            {},
+            "This task asks for a certificate of its mask: make one with ",
+            el("code", {}, "ktdeval certify"),
+            " and score the run with it.",
+          )
+        : null,
+      kt.command([
+        "ktdeval leaderboard submit runs/MY_RUN --board . \\",
+        '  --submitter "Your name" --contact you@example.org \\',
+        "  --cutoff YYYY-MM-DD --cutoff-source https://… --attempts 1",
+      ]),
+      el(
+        "p",
+        {},
+        el("a", {href: "about.html"}, "The board's rules"),
+        " say what is ranked, what is refused and what the tiers mean.",
+      ),
+    );
+  }
+
+  // -- what it is
+
+  function about(division, snapshot) {
+    const by = division.rank_by;
+    return kt.facts([
+      ["Task", division.task],
+      ["Version", division.version],
+      ["Mask", kt.words(division.mask || "")],
+      ["Mode", kt.words(division.mode || "")],
+      ["Kind", division.kind],
+      ["Market", el("a", {href: kt.address.market(snapshot.name)}, snapshot.name, snapshot.synthetic ? " (synthetic)" : "")],
+      ["Seeds", format.list(division.seeds)],
+      ["Ranked by", kt.words(by)],
+      ["Metric rules", division.kind === "trading" ? division.rules : ""],
+      ["Certificate of the mask", division.certificate],
+      [
+        "Entrants",
+        division.entrants ? `${format.count(division.entrants)}, ${format.count(division.ranked)} of them ranked` : "none yet",
+      ],
+      ["Config", el("code", {}, `${division.hash.slice(0, 12)}…`)],
+    ]);
+  }
+
+  function windows(division, market) {
+    const regimes = (division.task_config && division.task_config.windows) || {};
+    const figures = new Map((market ? market.windows : []).map((one) => [`${one.first}${one.last}`, one]));
+    const found = (one) => figures.get(one.first + one.last);
+    const benchmark = (name, signed) => (one) =>
+      found(one) ? format.cell(found(one)[name], "fraction", "not known", {signed}) : "";
+    const columns = [
+      [
+        "Window",
+        (one, place) => el("a", {href: kt.address.board({division: division.id, scope: division.scopes[place + 1]})}, one.name),
+      ],
+      ["First day", (one) => one.first],
+      ["Last day", (one) => one.last],
+      [{text: "Trading days", n: true}, (one) => (one.days === null ? "" : String(one.days))],
+      ["Regime, as the task says", (one) => (Object.hasOwn(regimes, one.name) ? regimes[one.name].regime : "")],
+      [{text: "Benchmark return", n: true}, benchmark("total_return", true)],
+      [{text: "Its volatility", n: true, title: "a year"}, benchmark("volatility")],
+      [{text: "Its maximum drawdown", n: true}, benchmark("max_drawdown")],
+    ].filter(([, of]) => division.windows.some(of)); // what is not known before the first card has no column
+    return section(
+      "Windows",
+      kt.table.plain({
+        caption: "Windows of this task",
+        head: columns.map(([head]) => head),
+        rows: division.windows.map((one, place) => columns.map(([, of]) => of(one, place))),
+      }),
+    );
+  }
+
+  function best(board, division, table) {
+    const place = table.columns.indexOf(division.rank_by);
+    const {title, unit} = metric(board, division.rank_by);
+    const rows = table.rows
+      .filter((row) => row.rank !== null)
+      .slice(0, TOP)
+      .map((row) => [
+        String(row.rank),
+        kt.modelLink(row.model, row.label, {division: division.id}),
+        row.agent,
+        kt.tierChip(row.tier),
+        format.cell(row.values[place], unit, row.reasons[division.rank_by]),
+        format.range(row.low[place], row.high[place], unit, {bare: true}),
+        kt.cardLink(row.card),
+      ]);
+    const link = el(
+      "p",
+      {},
+      el(
+        "a",
+        {href: kt.address.board({division: division.id})},
+        division.entrants > TOP
+          ? `All ${plural(division.entrants, "entrant")} and the baselines on the board`
+          : "With the baselines on the board",
+      ),
+    );
+    if (!rows.length) return section("Who is on it", el("p", {}, "Nobody is ranked yet."), link);
+    return section(
+      "Who is on it",
+      kt.table.plain({
+        caption: `The best by ${title}`,
+        head: [{text: "#", n: true}, "Model", "Agent", "Tier", {text: title, n: true}, {text: "Interval", n: true}, "Card"],
+        rows,
+      }),
+      link,
+    );
+  }
+
+  function config(division) {
+    const whole = division.task_config;
+    if (!whole)
+      return section(
+        "Rules of the task",
+        el(
+          "p",
+          {},
+          "Shown as soon as a card of this task is on the board: ",
+          el("code", {}, `ktdeval tasks show ${division.task}`),
+        ),
+      );
+    const long = (value) => {
+      const list = kt.tree(value);
+      if (list instanceof Element) list.classList.add("long");
+      return list;
+    };
+    const {data_card: data, trading, harness, tools, sources, ...others} = whole;
+    return [
+      data ? section("Data card", long(data)) : null,
+      section(
+        "Rules of the task",
+        trading ? [el("h3", {}, "Trading"), kt.tree(trading)] : null,
+        harness ? [el("h3", {}, "Agent's desk"), kt.tree(harness)] : null,
+        tools && tools.length
+          ? el(
+              "p",
+              {},
+              "Tools: ",
+              tools.flatMap((name, place) => [place ? ", " : "", el("code", {}, String(name))]),
+            )
+          : null,
+        sources ? [el("h3", {}, "Sources"), kt.tree(sources)] : null,
+        kt.details("Everything else in the task's config", long(others)),
+      ),
+    ];
+  }
+
+  function imported(results) {
+    if (!results.length) return null;
+    const rows = results.flatMap((one) =>
+      one.results.map((each) => [
+        one.model.name,
+        each.task,
+        each.metric,
+        format.cell(each.value, "", each.reason, {digits: 4}),
+        format.cell(each.stderr, "", "not in the file", {digits: 4}),
+        each.n === null ? "" : format.count(each.n),
+        `${one.harness.name} ${one.harness.version || ""}`,
+        one.date || "",
+      ]),
+    );
+    return section(
+      "Imported results",
+      el(
+        "p",
+        {},
+        "Made with other harnesses and never ranked: the board has neither the records nor the questions behind these figures.",
+      ),
+      kt.table.plain({
+        caption: "Imported results",
+        head: [
+          "Model",
+          "Task",
+          "Metric",
+          {text: "Value", n: true},
+          {text: "Standard error", n: true},
+          {text: "Samples", n: true},
+          "Harness",
+          "Date",
+        ],
+        rows,
+      }),
+    );
+  }
+
+  async function show(board, main) {
+    const division = board.divisions.find(({id}) => id === state.get("division")) || board.divisions[0];
+    const snapshot = board.snapshots.find(({name}) => name === division.snapshot);
+    const table = await kt.load(`division/${division.id}/${division.scopes[0]}`);
+    // The check writes a market's figures when it executes the first card again.
+    const market =
+      division.kind === "trading" && (snapshot.has_market ?? table.rows.some(isConfirmed))
+        ? await kt.load(`market/${snapshot.name}`)
+        : null;
+    const others = await kt.load("imported");
+    const choice = kt.controls.choice({
+      label: "Task",
+      options: board.divisions.map(({id, task, version}) => [id, `${kt.words(task)} · version ${version}`]),
+      onChange: (id) => state.set({division: id}),
+    });
+    choice.set(division.id);
+    replace(kt.byId("title"), kt.words(division.task));
+    replace(
+      main,
+      el("div.pickers", {}, choice.element),
+      division.summary ? el("p.lead", {}, division.summary) : null,
+      about(division, snapshot),
+      best(board, division, table),
+      windows(division, market),
+      run(division, snapshot),
+      config(division),
+      imported(others.results),
+    );
+  }
+
+  kt.page(async (main) => {
+    const board = await kt.load("board");
+    if (!board.divisions.length) throw new Error("This board has no division yet.");
+    state.onChange(() => show(board, main).catch(kt.fail));
+    await show(board, main);
+  });
+})();

@@ -1,0 +1,263 @@
+"""The values of the site's data files, made of a board and of its ranked tables. Nothing here reads or writes files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ktdeval.api import ConfigError, JsonValue
+from ktdeval_board.entries import Board, Card, Entry, mismatches
+from ktdeval_board.layout import path_segment
+from ktdeval_board.ranking.describe import (
+    by_trust,
+    default_columns,
+    describe_metrics,
+    division_columns,
+    division_kind,
+    division_scopes,
+)
+from ktdeval_board.ranking.order import system_labels
+from ktdeval_board.rules import Division, Rules, SnapshotRule
+
+SITE_VERSION = 1
+"""Version of the formats of the data files."""
+
+Table = Mapping[str, JsonValue]
+"""A ranked table of one division and scope, as `division/<id>/<scope>` holds it."""
+
+Tables = Mapping[str, Mapping[str, Table]]
+"""Division id -> scope -> table."""
+
+_RULES = ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
+_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate", "summary")
+_SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
+_CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
+
+
+def check_addresses(rules: Rules) -> None:
+    """Refuse names of markets and windows that can't be told apart in the addresses of data files.
+
+    Raises:
+        ConfigError: names them.
+    """
+    for snapshot in rules.snapshots:
+        if path_segment(snapshot.name) != snapshot.name:
+            raise ConfigError(
+                f"board.yaml: snapshots: {snapshot.name!r} can't be part of an address; use letters, digits, `.`, `_` and `-`"
+            )
+    _check_distinct("snapshots", [snapshot.name for snapshot in rules.snapshots])
+    for division in rules.divisions:
+        _check_distinct(f"divisions: {division.id}: windows", ["all", *division.window_names()])
+
+
+def _check_distinct(where: str, names: Iterable[str]) -> None:
+    """Compared without case, for sites are also kept on disks that do not tell it apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(scope_key(name).lower(), name)
+        if other != name:
+            raise ConfigError(f"board.yaml: {where}: {other!r} and {name!r} would have one address; rename one of them")
+
+
+def scope_key(scope: str) -> str:
+    """How a scope (`all`, or a window) is called in addresses."""
+    return path_segment(scope)
+
+
+def board_data(board: Board, tables: Tables, markets: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The value of `board`: everything that pages need before any row.
+
+    Args:
+        board: the board.
+        tables: at least the scope `all` of each division.
+        markets: snapshot name -> its market document, where there is one.
+    """
+    rules = board.rules
+    shown = [entry for entry in board.entries if not entry.is_withdrawn]
+    return {
+        "site_version": SITE_VERSION,
+        **{
+            name: getattr(rules, name)
+            for name in ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
+        },
+        "suite_version": _suite_version(board),
+        "snapshots": [_snapshot(board, snapshot, markets.get(snapshot.name)) for snapshot in rules.snapshots],
+        "divisions": [
+            _division(board, division, tables[division.id]["all"], markets.get(division.snapshot)) for division in rules.divisions
+        ],
+        "metrics": describe_metrics(board),
+        "models": models_data(board),
+        "errata": [
+            {"card": each.card, "date": each.date, "effect": each.effect, "what": each.what, "by": each.by} for each in board.errata
+        ],
+        "counts": {
+            "cards": len(shown),
+            "models": len({entry.model for entry in shown}),
+            "submitters": len({entry.submission["submitter"]["name"] for entry in shown}),
+        },
+    }
+
+
+def _suite_version(board: Board) -> str | None:
+    """The version that made the latest check; None where nothing was checked."""
+    verdicts = [entry.verdict for entry in board.entries if entry.verdict is not None]
+    latest = max(verdicts, key=lambda verdict: (verdict["checked_on"], verdict["card"]), default=None)
+    return None if latest is None else str(latest["suite_version"])
+
+
+def _snapshot(board: Board, rule: SnapshotRule, market: JsonValue) -> dict[str, JsonValue]:
+    """Facts of a market: the board's own, else those of the card that is confirmed best; null where there is neither."""
+    facts: Mapping[str, JsonValue] = {} if market is None else market["snapshot"]
+    cards = by_trust(entry for entry in board.entries if entry.card["snapshot"]["id"] == rule.id)
+    if not facts and cards:
+        facts = cards[0].card["snapshot"]
+    return {
+        "name": rule.name,
+        "id": rule.id,
+        "synthetic": board.rules.market == "synthetic",
+        "data": rule.data,
+        "data_args": rule.data_args,
+        "has_market": market is not None,
+        **{name: facts.get(name) for name in _SNAPSHOT_FACTS},
+    }
+
+
+def _division(board: Board, division: Division, table: Table, market: JsonValue) -> dict[str, JsonValue]:
+    entries = board.of_division(division)
+    task: Card = by_trust(entries)[0].card["task"] if entries else {}
+    columns = division_columns(board, division)
+    rows = table["rows"]
+    return {
+        **{
+            name: getattr(division, name)
+            for name in ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate")
+        },
+        "mask": task.get("mask"),
+        "mode": task.get("mode"),
+        "kind": division_kind(board, division),
+        "windows": _windows(division, entries, market),
+        "seeds": list(division.seeds),
+        "scopes": [scope_key(scope) for scope in division_scopes(board, division)],
+        "entrants": sum(entry.baseline is None for entry in entries),
+        "ranked": sum(row["ranked"] for row in rows),
+        "baselines": sum(entry.baseline is not None for entry in entries),
+        "columns": columns,
+        "default_columns": default_columns(columns, division.rank_by),
+        "notes": list(table["notes"]),
+        "task_config": task.get("config"),
+    }
+
+
+def _windows(division: Division, entries: Iterable[Entry], market: JsonValue) -> list[JsonValue]:
+    """The windows with their trading days, as cards say, or the market's document; null where neither does."""
+    days = {} if market is None else {(each["first"], each["last"]): each["days"] for each in market["windows"]}
+    for entry in by_trust(entries)[:1]:
+        days |= {(each["first"], each["last"]): each["days"] for each in entry.card["windows"]}
+    return [
+        {"name": each.name, "first": each.first, "last": each.last, "days": days.get((each.first, each.last))}
+        for each in division.windows
+    ]
+
+
+def models_data(board: Board) -> list[JsonValue]:
+    """Facts of each model by name, withdrawn cards included; who and when as its latest submission says."""
+    found: dict[str, list[Entry]] = {}
+    for entry in board.entries:
+        found.setdefault(entry.model, []).append(entry)
+    return [_model(board, name, entries) for name, entries in sorted(found.items())]
+
+
+def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue]:
+    latest = max(entries, key=lambda entry: (entry.submission["submitted_on"], entry.card_id)).submission
+    order = [division.id for division in board.rules.divisions]
+    own = {entry.division.id for entry in entries if entry.division is not None}
+    return {
+        "name": name,
+        "agents": sorted({entry.agent for entry in entries}),
+        "divisions": [division for division in order if division in own],
+        "cards": [entry.card_id for entry in entries],
+        "cutoff_date": latest["model"]["cutoff_date"],
+        "submitter": latest["submitter"]["name"],
+        "open_weights": latest["model"].get("open_weights"),
+    }
+
+
+def cards_index(board: Board) -> dict[str, JsonValue]:
+    """The value of `cards-index`: one short row for each card that was not withdrawn, so that any page can name it."""
+    labels = system_labels(board)
+    rows = [
+        [
+            entry.card_id,
+            entry.model,
+            entry.agent,
+            None if entry.division is None else entry.division.id,
+            entry.tier,
+            None if entry.baseline is None else entry.baseline.kind,
+            entry.submission["submitted_on"],
+            labels[entry.card_id],
+        ]
+        for entry in board.entries
+        if not entry.is_withdrawn
+    ]
+    return {"columns": list(_CARD_COLUMNS), "rows": rows}
+
+
+def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
+    """Card id -> scope -> rank, α-rank, tie group and out of how many, for each ranked card."""
+    found: dict[str, dict[str, JsonValue]] = {}
+    for scopes in tables.values():
+        for scope, table in scopes.items():
+            ranked = sum(row["ranked"] for row in table["rows"])
+            for row in table["rows"]:
+                if row["card"] is not None and row["ranked"]:
+                    place = {name: row[name] for name in ("rank", "alpha_rank", "tie")}
+                    found.setdefault(row["card"], {})[scope_key(scope)] = {**place, "of": ranked}
+    return found
+
+
+def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
+    """Card id -> whether it is ranked, and why not; baselines are not, without a reason."""
+    found: dict[str, tuple[bool, list[str]]] = {}
+    for scopes in tables.values():
+        for row in scopes["all"]["rows"]:
+            if row["card"] is not None:
+                found[row["card"]] = (row["ranked"], list(row["why"]))
+    for entry in board.entries:
+        if entry.card_id not in found:
+            found[entry.card_id] = (False, _absence(board.rules, entry))
+    return found
+
+
+def _absence(rules: Rules, entry: Entry) -> list[str]:
+    """Why a card stands in no table."""
+    withdrawn = [f"withdrawn on {each.date}: {each.what}" for each in entry.errata if each.effect == "withdrawn"]
+    if withdrawn or entry.division is not None:
+        return withdrawn
+    same_task = [division for division in rules.divisions if division.task == entry.card["task"]["name"]]
+    return [
+        "belongs to no division of the board",
+        *(reason for each in same_task[:1] for reason in mismatches(rules, each, entry.card)),
+    ]
+
+
+def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The value of `card/<id>`, but for the card itself.
+
+    Args:
+        board: the board.
+        entry: the card.
+        standing: whether it is ranked, and why not.
+        ranks: its ranks by scope.
+    """
+    return {
+        "id": entry.card_id,
+        "path": entry.files.card.relative_to(board.folder.path).as_posix(),
+        "submission": entry.submission,
+        "verdict": entry.verdict,
+        "errata": [{"date": each.date, "effect": each.effect, "what": each.what, "by": each.by} for each in entry.errata],
+        "division": None if entry.division is None else entry.division.id,
+        "ranked": standing[0],
+        "why": standing[1],
+        "ranks": ranks,
+        "has_series": board.folder.series(entry.card_id).is_file(),
+        "has_decisions": board.folder.decisions(entry.card_id).is_file(),
+    }

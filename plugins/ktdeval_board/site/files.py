@@ -1,0 +1,202 @@
+"""The files of a site: written into a folder beside it, which takes its place when all of them are there."""
+
+from __future__ import annotations
+
+import base64
+import importlib.resources
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from ktdeval.api import JsonValue, StoreError, UsageError, dumps_canonical, loads_strict
+from ktdeval_board.rules import Rules
+from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY
+
+MARKER = ".ktdeval-site"
+"""File that marks a folder as a built site, which a build may replace."""
+
+PACKED_FROM = 50_000
+"""Characters from which on a value is packed."""
+
+_QUICK, _SMALL = 1, 9
+"""Levels of zlib: for values of single cards, of which there are thousands, and for tables, which readers wait for."""
+
+_FOLDER_MODE = 0o755
+
+RESPONSE_HEADERS = {
+    "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""Headers that a server should send with each file of a site; the pages say most of it themselves."""
+
+_NOT_FOUND = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none'">
+<title>Not found · {title}</title>
+</head>
+<body>
+<h1>There is no such page</h1>
+<p>{title} has no page at this address.{home}</p>
+</body>
+</html>
+"""
+
+
+def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool = False) -> bytes:
+    """The content of `data/<name>.js`: a call that hands a JSON value to the page, for pages of a file can't fetch one.
+
+    Long values come packed (zlib, in base64), so that they are small on hosts that pack nothing, too. What is packed can't be
+    anything but a value: the page unpacks it and reads it as JSON.
+
+    Args:
+        name: of the data file, without its ending.
+        value: strict JSON, which is also an expression of the script.
+        is_plain: whether it is there as plain JSON, too, and so one of a few.
+        is_packed: whether it is packed however short it is.
+    """
+    quoted = dumps_canonical(name).encode()
+    value = value.strip()
+    if is_packed or len(value) > PACKED_FROM:
+        packed = base64.b64encode(zlib.compress(value, _SMALL if is_plain else _QUICK))
+        return b'ktdevalReceivePacked(%s,\n"%s"\n);\n' % (quoted, packed)
+    return b"ktdevalReceive(%s,\n%s\n);\n" % (quoted, value)
+
+
+def read_data_file(content: bytes) -> JsonValue:
+    """The value that the content of a data file hands over.
+
+    Raises:
+        ValueError: it is no content of a data file.
+    """
+    head, _, rest = content.partition(b"\n")
+    if not rest.endswith(b"\n);\n") or not head.startswith((b"ktdevalReceive(", b"ktdevalReceivePacked(")):
+        raise ValueError("is no data file of a site")
+    found = loads_strict(rest.removesuffix(b"\n);\n"))
+    if head.startswith(b"ktdevalReceivePacked("):
+        return loads_strict(zlib.decompress(base64.b64decode(found)))
+    return found
+
+
+class SiteWriter:
+    """Writes the files of one site. Equal calls give equal bytes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write under a folder, which is there."""
+        self.folder = folder
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """A file, by its path under the site.
+
+        Raises:
+            StoreError: the disk is full or the folder read-only.
+        """
+        path = self.folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        except OSError as error:
+            raise StoreError(f"{path}: can't write: {error.strerror or error}; free space or choose another --out") from error
+
+    def put(self, name: str, value: JsonValue, is_plain: bool = False) -> None:
+        """A data file.
+
+        Args:
+            name: such as `division/blinded/all`.
+            value: JSON.
+            is_plain: whether it is there as plain JSON, too.
+        """
+        self.put_json(name, dumps_canonical(value).encode(), is_plain)
+
+    def put_json(self, name: str, value: bytes, is_plain: bool = False, is_packed: bool = False) -> None:
+        """A data file whose JSON is written already; arguments as of `data_file`."""
+        self.write(f"data/{name}.js", data_file(name, value, is_plain, is_packed))
+        if is_plain:
+            self.write(f"data/{name}.json", value.strip() + b"\n")
+
+    def add_static(self, rules: Rules) -> None:
+        """Scripts, styles and what hosts look for."""
+        for name, content in _assets(importlib.resources.files("ktdeval_board.site").joinpath("assets"), "assets"):
+            self.write(name, content)
+        home = f' Begin at <a href="{escape(rules.url)}">{escape(rules.url)}</a>.' if rules.url else ""
+        self.write("404.html", _NOT_FOUND.format(title=escape(rules.title), home=home))
+        self.write("robots.txt", "User-agent: *\nAllow: /\n")
+        self.write(".nojekyll", "")
+        lines = (f"  {name}: {value}\n" for name, value in RESPONSE_HEADERS.items())
+        self.write("_headers", f"/*\n{''.join(lines)}")  # Netlify, Cloudflare Pages and others read it
+        self.write(MARKER, "A site built by `ktdeval leaderboard build`, which replaces this folder as a whole.\n")
+
+    def count(self) -> tuple[int, int]:
+        """Files, and bytes of them."""
+        sizes = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
+        return len(sizes), sum(sizes)
+
+
+def _assets(folder: Traversable, where: str) -> Iterator[tuple[str, str]]:
+    for item in sorted(folder.iterdir(), key=lambda item: item.name):
+        name = f"{where}/{item.name}"
+        if item.is_dir():
+            yield from _assets(item, name)
+        elif not item.name.startswith(".") and not item.name.endswith((".py", ".pyc")):
+            yield name, item.read_text(encoding="utf-8")
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """A new folder that takes the place of `out` when the block ends well, and is gone when it does not.
+
+    Raises:
+        UsageError: `out` is there and is neither empty nor a site that was built.
+        StoreError: it can't be written.
+    """
+    _check_replaceable(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        fresh.chmod(_FOLDER_MODE)  # temporary folders are private; a site is for others to read
+    except OSError as error:
+        raise StoreError(f"{out}: can't write: {error.strerror or error}; choose another --out") from error
+    try:
+        yield fresh
+        _swap(fresh, out)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _check_replaceable(out: Path) -> None:
+    if not out.exists() and not out.is_symlink():
+        return
+    if out.is_symlink() or not out.is_dir():
+        raise UsageError(f"{out}: is no folder; choose another --out")
+    if any(out.iterdir()) and not (out / MARKER).is_file():
+        raise UsageError(f"{out}: holds something that is no built site ({MARKER} is missing); choose another --out")
+
+
+def _swap(fresh: Path, out: Path) -> None:
+    """Put the new folder in the place of the old, which is gone only after that."""
+    old = fresh.with_name(f"{fresh.name}.old")
+    try:
+        if out.exists():
+            out.rename(old)
+        try:
+            fresh.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
+    except OSError as error:
+        raise StoreError(f"{out}: can't put the site in its place: {error.strerror or error}; choose another --out") from error
+    finally:
+        if out.exists():
+            shutil.rmtree(old, ignore_errors=True)

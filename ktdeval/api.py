@@ -183,7 +183,12 @@ if TYPE_CHECKING:
     from ktdeval.stats.ledoit_wolf import SharpeDifference as SharpeDifference, sharpe_difference as sharpe_difference
     from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
     from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, Range as Range, RuleSet as RuleSet
-    from ktdeval.stats.model_confidence_set import ConfidenceSet as ConfidenceSet, model_confidence_set as model_confidence_set
+    from ktdeval.stats.model_confidence_set import (
+        ConfidenceSet as ConfidenceSet,
+        Ties as Ties,
+        model_confidence_set as model_confidence_set,
+        tie_groups as tie_groups,
+    )
     from ktdeval.stats.multiple import benjamini_hochberg as benjamini_hochberg, holm as holm
     from ktdeval.stats.overlap import (
         blocks_of as blocks_of,
@@ -339,7 +344,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ktdeval.stats.ledoit_wolf": ("SharpeDifference", "sharpe_difference"),
     "ktdeval.stats.luck": ("deflated_sharpe_ratio",),
     "ktdeval.stats.metric": ("Metric", "MetricValue", "Range", "RuleSet"),
-    "ktdeval.stats.model_confidence_set": ("ConfidenceSet", "model_confidence_set"),
+    "ktdeval.stats.model_confidence_set": ("ConfidenceSet", "Ties", "model_confidence_set", "tie_groups"),
     "ktdeval.stats.multiple": ("benjamini_hochberg", "holm"),
     "ktdeval.stats.overlap": ("blocks_of", "effective_count", "mean_with_interval", "overlap_correlation"),
     "ktdeval.stats.paired": (

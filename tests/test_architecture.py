@@ -46,7 +46,7 @@ Observation Order Outcome PANEL_FAMILIES Payload PluginError Plugins Position Pr
 RankNull RationaleLinter RawMarket RemoteModel Reply Resampling RuleSet RunConfig RunFolder RunResult Runner Sample
 SampleFinished Scene Score ScoreDefinition ScoringTask SectorRef Shares SharpeDifference Shift Side SignFlip
 SignedRank SimilarityLinter SnapshotMeta Spec Spread StepFinished StepRecord StoreError Subject Submission Tape Task
-Tool ToolCall ToolProtocol ToolResult ToolSpec TradingConfig TradingDay Trials Usage UsageError Verification
+Ties Tool ToolCall ToolProtocol ToolResult ToolSpec TradingConfig TradingDay Trials Usage UsageError Verification
 VerificationError Window assemble attribute attribution_problem benchmark_levels benjamini_hochberg blocks_of
 board_of brier_terms build call clopper_pearson_upper cohort_exposures compare_ranks content_hash correlated_null
 count_trials deflated_sharpe_ratio derive_seed derived_fields describe_any dumps_canonical dumps_pretty
@@ -55,8 +55,8 @@ fit_factors hodges_lehmann holm hookimpl judged_orders load_card load_ledger loa
 loads_strict mask_contrasts mean_with_interval model_confidence_set near_matches newey_west_mean normal_effect
 open_recorded_snapshot open_snapshot option order_averaged overlap_correlation pack_lines pairs_needed panel_metric
 parse_card parse_code poisson_binomial random_envelope redact_secrets reliability_points render_json rescore
-save_snapshot sessions sha256_hex sharpe_difference sign_flip signed_rank smallest_p standardise
-t_of_mean task_specs to_mapping tool validate_card variance_components verify_card wilcoxon_effect wilcoxon_power
+save_snapshot sessions sha256_hex sharpe_difference sign_flip signed_rank smallest_p standardise t_of_mean
+task_specs tie_groups to_mapping tool validate_card variance_components verify_card wilcoxon_effect wilcoxon_power
 wilson window_rows window_sd_of windows_needed with_id write_atomic
 """
 

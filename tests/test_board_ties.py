@@ -11,7 +11,8 @@ from board_ranks import daily, make_board, make_entry, make_series, ranked_table
 from compare_cards import make_card, save_run
 from hypothesis import given, settings, strategies as st
 
-from ktdeval_board.ranking.ties import MOST_TESTED, _Contest, mean_by_day, same_days, tie_groups
+from ktdeval.stats.model_confidence_set import _Contest, tie_groups
+from ktdeval_board.ranking.ties import MOST_TESTED, mean_by_day, same_days
 from ktdeval_compare.daily import daily_table
 from ktdeval_compare.entrants import load_entrants
 
@@ -165,7 +166,7 @@ def test_agents_with_equal_returns_are_one() -> None:
 @pytest.mark.parametrize(
     ("returns", "reason"),
     [
-        (np.zeros((0, 0)), "no ranked entrant has daily returns"),
+        (np.zeros((0, 0)), "no agent has daily returns"),
         (noise(0, 43, 1), "one agent is no comparison"),
         (noise(0, 29, 3), "fewer than 30 days"),
         (noise(0, 43, 1) + np.array([0.0, 0.001]), "two agents differ by the same amount every day"),

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.api import JsonValue
+from ktdeval.api import JsonValue, Ties, tie_groups
 from ktdeval_board.entries import Entry
 from ktdeval_board.ranking.describe import ALPHA
 from ktdeval_board.ranking.series_facts import Cell, Daily, SeriesFacts
-from ktdeval_board.ranking.ties import MOST_TESTED, Ties, episodes_in, mean_by_day, same_days, tie_groups
+from ktdeval_board.ranking.ties import MOST_TESTED, episodes_in, mean_by_day, same_days
 from ktdeval_board.rules import Division
 
 Ranks = Sequence[int | None]

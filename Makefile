@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 	$(BIN)/ktdeval --model builtin/momentum --tasks blinded_open_research
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -531,6 +531,17 @@ def test_a_forged_baseline_is_refused(home: Path, market: Path, tmp_path: Path) 
     assert "is not what the baseline gives when it is run again: card.episodes[0].metrics.hhi.value: submitted" in message
 
 
+def test_a_baseline_of_other_arguments_is_refused_although_its_records_are_in_order(
+    home: Path, market: Path, tmp_path: Path
+) -> None:
+    run = make_run(home / "other-baseline", market, "builtin/equal_weight", model_args={"positions": 3})
+    board = make_board(tmp_path / "board", market, run)
+    submit(board, run)
+    _, rule, message = only_finding(check(board))
+    assert rule == "ledger"
+    assert "is not what the baseline gives when it is run again: card" in message
+
+
 def test_a_baseline_that_can_not_be_run_is_self_reported(home: Path, market: Path, tmp_path: Path) -> None:
     run = make_run(home / "unlike", market, "builtin/equal_weight")
     # it takes no coefficients, which a supervised baseline is given

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval_board.checking.findings import RULES
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.site.files import read_data_file
@@ -64,3 +65,9 @@ def test_the_schemas_on_the_practice_board_are_those_of_this_version() -> None:
     for package, folder in (("ktdeval_board", "schema"), ("ktdeval", "cards/schema")):
         for schema in importlib.resources.files(package).joinpath(folder).iterdir():
             assert (PRACTICE / SCHEMAS / schema.name).read_text(encoding="utf-8") == schema.read_text(encoding="utf-8"), schema.name
+
+
+def test_every_rule_of_the_check_stands_in_the_docs_with_its_sentence() -> None:
+    text = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+    for rule, sentence in RULES.items():
+        assert f"| `{rule}` | {sentence} |" in text

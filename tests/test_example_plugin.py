@@ -114,9 +114,12 @@ def test_built_in_plugins_keep_the_contract(module: str) -> None:
     check_plugin(module)
 
 
+NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_60:-0.1"}}
+
+
 @pytest.mark.parametrize("name", [name for name in load_plugins().specs("models") if "/" in name])
 def test_built_in_models_keep_the_contract(name: str) -> None:
-    check_model(load_plugins().make_model(name))
+    check_model(load_plugins().make_model(name, NEEDED_ARGUMENTS.get(name, {})))
 
 
 @pytest.mark.parametrize("name", list(load_plugins().specs("metrics")))

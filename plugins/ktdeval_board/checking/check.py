@@ -210,7 +210,7 @@ class _Run:
             write_findings(self._folder, verdict, evidence)
 
     def _evidence(self, candidate: Candidate, case: Case) -> Evidence:
-        """What the records show, or the board's own run of a baseline whose records are elsewhere."""
+        """What the records show and, of a baseline, the board's own run of it: a name alone makes no baseline."""
         market = self._market(candidate)
         if isinstance(market, str):
             self.notes.append(market)
@@ -220,8 +220,9 @@ class _Run:
             return Evidence(notes=(missing,))
         if not _has_evidence(candidate):
             return Evidence(notes=("its records are not in the repository, so that nothing could be executed again",))
-        if candidate.records["stored"] == "repository" or candidate.baseline is None:
-            return check_records(case)
+        of_records = check_records(case) if candidate.records["stored"] == "repository" else None
+        if candidate.baseline is None or candidate.card["kind"] != "trading" or (of_records and of_records.findings):
+            return of_records or Evidence()
         return rerun_baseline(case, candidate.baseline, self._options.today, self._plugins)
 
     def _market(self, candidate: Candidate) -> MarketSnapshot | str:

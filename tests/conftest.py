@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -30,6 +31,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
         del os.environ["KTDEVAL_CACHE_DIR"]
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -30,10 +30,10 @@ def serve(folder: Path, port: int, host: str, is_opened: bool, verbose: bool) ->
         live = LiveSite(folder, Path(private), tell)
         with SiteServer((host, port), live, _say if verbose else None) as server:
             show_report(live.build())
-            click.echo(f"serving {server.address} (Ctrl-C ends it)")
-            if is_opened and not webbrowser.open(server.address):
-                click.echo(f"ktdeval: warning: no browser could be started; open {server.address}", err=True)
             try:
+                click.echo(f"serving {server.address} (Ctrl-C ends it)")
+                if is_opened and not webbrowser.open(server.address):
+                    click.echo(f"ktdeval: warning: no browser could be started; open {server.address}", err=True)
                 server.serve_forever()
             except KeyboardInterrupt:
                 click.echo("")

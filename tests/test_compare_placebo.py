@@ -39,9 +39,7 @@ def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says
         ]
     )
     assert returns.shape == (10, COMPARISONS)
-    differences = returns - np.roll(
-        returns, 1, axis=1
-    )  # each trader against the one before
+    differences = returns - np.roll(returns, 1, axis=1)  # each trader against the one before
     by_rank = np.mean([(signed_rank(column).p or 1.0) <= LEVEL for column in differences.T])
     by_flip = np.mean([(sign_flip(column).p or 1.0) <= LEVEL for column in differences.T])
     print(json.dumps({"wilcoxon": by_rank, "sign flip": by_flip}))

@@ -217,6 +217,7 @@ def test_a_full_disk_fails_every_waiting_thread_and_what_was_told_before_is_ther
             print(bool(problem), word)
         problems = [problem for problem in outcomes.values() if problem]
         assert len(problems) == 8 and all("free space" in problem and "\\n" not in problem for problem in problems), problems
+        print(end="", flush=True)  # what is still in the buffer would be cut off in the middle of a line
         os._exit(0)
         """,
     )

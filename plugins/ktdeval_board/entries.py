@@ -25,8 +25,35 @@ Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
 """
 
 
+class SubmittedCard:
+    """What a card that lies on a board says of itself, however far it has been looked at.
+
+    Attributes:
+        card: its content.
+        errata: what maintainers said of it since, oldest first.
+    """
+
+    card: Card
+    errata: tuple[Erratum, ...]
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether maintainers took it out of the tables."""
+        return any(erratum.effect == "withdrawn" for erratum in self.errata)
+
+    @property
+    def model(self) -> str:
+        """Full name of the model."""
+        return str(self.card["model"]["name"])
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent scaffold."""
+        return str(self.card["agent"]["name"])
+
+
 @dataclass(frozen=True)
-class Entry:
+class Entry(SubmittedCard):
     """One submitted card.
 
     Attributes:
@@ -53,21 +80,6 @@ class Entry:
     def tier(self) -> Tier:
         """How far its figures have been confirmed."""
         return "unchecked" if self.verdict is None else self.verdict["tier"]
-
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether maintainers took it out of the tables."""
-        return any(erratum.effect == "withdrawn" for erratum in self.errata)
-
-    @property
-    def model(self) -> str:
-        """Full name of the model."""
-        return str(self.card["model"]["name"])
-
-    @property
-    def agent(self) -> str:
-        """Name of the agent scaffold."""
-        return str(self.card["agent"]["name"])
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktdeval.api import JsonValue
-from ktdeval_board.entries import Card
+from ktdeval_board.entries import Card, SubmittedCard
 from ktdeval_board.errata import Erratum
 from ktdeval_board.layout import CardFiles
 from ktdeval_board.rules import Baseline, Division
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(SubmittedCard):
     """One card whose file, texts, schema and content were found in order.
 
     Attributes:
@@ -44,18 +44,3 @@ class Candidate:
     def submission_where(self) -> str:
         """Path of the submission relative to the board."""
         return f"{self.where.removesuffix('.json')}.submission.json"
-
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether maintainers took it out of the tables."""
-        return any(erratum.effect == "withdrawn" for erratum in self.errata)
-
-    @property
-    def model(self) -> str:
-        """Full name of the model."""
-        return str(self.card["model"]["name"])
-
-    @property
-    def agent(self) -> str:
-        """Name of the agent scaffold."""
-        return str(self.card["agent"]["name"])

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.api import JsonValue
-from ktdeval_board.documents import check_document
 from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.exchange.columns import Frame, columns_of, metric_columns
 from ktdeval_board.exchange.standing import Standing, extra_definition, standings
@@ -60,9 +59,6 @@ def read_board(path: Path | str, division: str | None = None) -> BoardData:
     board = load_board(Path(path))
     wanted = None if division is None else board.rules.division(division)
     entries = tuple(entry for entry in board.entries if not entry.is_withdrawn and (wanted is None or entry.division == wanted))
-    for entry in entries:
-        if entry.verdict is None:  # of the others the board's check has said that their submission is valid
-            check_document(entry.submission, "submission", str(entry.files.submission))
     places = standings(board)
     definitions = _definitions(entries, places)
     return BoardData(board, entries, places, _metric_columns(definitions), definitions)

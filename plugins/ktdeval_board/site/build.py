@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ktdeval.api import CardError, JsonValue, dumps_canonical, sha256_hex
-from ktdeval_board.documents import check_document, load_own, parse_own, read_bytes, read_document
+from ktdeval_board.documents import load_own, parse_own, read_bytes, read_document
 from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.layout import IMPORTED
 from ktdeval_board.markets import market_path
@@ -73,7 +73,6 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
         board = load_board(board_path)
         check_addresses(board.rules)
         require_baselines(board)
-        _check_submissions(board)
         site = SiteWriter(folder)
         processes = usable_workers() if workers is None else workers
         tell(f"ranking {len(board.entries):,} cards in {len(board.rules.divisions)} divisions")
@@ -90,13 +89,6 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
 
 def _be_quiet(_: str) -> None:
     """Nobody asked."""
-
-
-def _check_submissions(board: Board) -> None:
-    """What no check of the board has seen yet is not taken on trust."""
-    for entry in board.entries:
-        if entry.verdict is None:
-            check_document(entry.submission, "submission", str(entry.files.submission))
 
 
 def _write_parts(board: Board, site: SiteWriter, workers: int) -> Tables:

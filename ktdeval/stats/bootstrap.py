@@ -16,11 +16,11 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from arch.bootstrap import optimal_block_length
 
 from ktdeval.jsonio import content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.seeds import derive_seed
+from ktdeval.stats.block_length import stationary_block_length
 from ktdeval.stats.coverage import MEASURED_LEVEL, Kind, measured_coverage
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.panel import benchmark_levels
@@ -61,8 +61,7 @@ Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
 
 def block_days(series: Series) -> float:
     """Mean block length in days that suits a series of at least `MIN_DAYS` days: automatic, from 1 to a third of the days."""
-    length = float(optimal_block_length(series)["stationary"].iloc[0])
-    return min(max(length, 1.0), len(series) / 3) if math.isfinite(length) else 1.0
+    return min(max(stationary_block_length(series), 1.0), len(series) / 3)
 
 
 def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDArray[np.int32]:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from ktdeval.stats.series import TRADING_DAYS
 
@@ -82,8 +82,8 @@ def sharpe_difference(
         p = (1.0 + float((sample >= ratio).sum())) / (draws + 1.0)
         reach = float(np.quantile(sample, confidence)) * error
     else:
-        p = float(2.0 * norm.sf(ratio))
-        reach = float(norm.isf((1 - confidence) / 2)) * error
+        p = float(2.0 * ndtr(-ratio))
+        reach = -float(ndtri((1 - confidence) / 2)) * error
     year = math.sqrt(TRADING_DAYS)
     value = year * difference + 0.0
     return SharpeDifference(value, value - year * reach, value + year * reach, year * error, p, n, method)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import defined, undefined
@@ -85,9 +85,9 @@ def mean_with_interval(
         return MetricValue(mean + 0.0, n, detail=detail)
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) / share
     error = math.sqrt(variance * total) / n
-    half = float(student.isf((1 - confidence) / 2, n - 1)) * error
+    half = abs(float(stdtrit(n - 1, (1 - confidence) / 2))) * error
     if error > 0:
-        t_p = float(2.0 * student.sf(abs(mean) / error, n - 1))
+        t_p = float(2.0 * stdtr(n - 1, -abs(mean) / error))
     else:
         t_p = 1.0 if mean == 0 else 0.0
     result = defined(mean, n)

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm, rankdata
+from scipy.special import ndtr, ndtri
 
 Vector = npt.NDArray[np.float64]
 Zeros = Literal["wilcoxon", "pratt"]
@@ -162,7 +162,7 @@ def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull |
     if n_nonzero == 0:
         return SignedRank(n, 0, 0.0, 0.0, None, 1.0, 1.0, "exact")
     ranked = differences if zeros == "pratt" else differences[nonzero]
-    ranks = rankdata(np.abs(ranked))
+    ranks = _mean_ranks(np.abs(ranked))
     positive = math.fsum(ranks[ranked > 0])
     negative = math.fsum(ranks[ranked < 0])
     ranks = ranks[ranked != 0]
@@ -176,10 +176,17 @@ def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull |
     return SignedRank(n, n_nonzero, positive, negative, effect, p, smallest, method)  # type: ignore[arg-type]
 
 
+def _mean_ranks(sizes: Vector) -> Vector:
+    """[n] ranks from 1, the smallest first; equal sizes share the mean of their ranks."""
+    _, places, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    ranks: Vector = (np.cumsum(counts) - (counts - 1) / 2.0)[places]
+    return ranks
+
+
 def _normal_p(ranks: Vector, positive: float) -> float:
     # Given the ranks each sign is a fair coin: this is the variance with ties and zeros already accounted for.
     deviation = math.sqrt(float(ranks @ ranks) / 4.0)
-    return float(2.0 * norm.sf(abs(positive - float(ranks.sum()) / 2.0) / deviation))
+    return float(2.0 * ndtr(-abs(positive - float(ranks.sum()) / 2.0) / deviation))
 
 
 def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull | None = None) -> Shift:
@@ -200,7 +207,7 @@ def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull
         null = rank_null(np.arange(1.0, n + 1.0))
     if null is None:
         spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
-        cut = max(0, math.floor(len(walsh) / 2.0 - float(norm.isf((1 - confidence) / 2)) * spread))
+        cut = max(0, math.floor(len(walsh) / 2.0 + float(ndtri((1 - confidence) / 2)) * spread))
         return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, confidence)
     tail = null.at_or_below
     cut = int(np.searchsorted(tail, (1 - confidence) / 2 + 1e-12, side="right")) - 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv, ndtri
 
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.stats.intervals import Interval, no_interval
@@ -29,7 +29,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     _check(successes, n, level)
     if n == 0:
         return no_interval("no trials", 0, level)
-    z = float(stats.norm.ppf((1.0 + level) / 2.0))
+    z = float(ndtri((1.0 + level) / 2.0))
     share = successes / n
     centre = share + z * z / (2.0 * n)
     reach = z * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
@@ -55,7 +55,7 @@ def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
         ValueError: `successes` is not within 0 … n, or `level` not between 0 and 1.
     """
     _check(successes, n, level)
-    return 1.0 if successes == n else float(stats.beta.ppf(level, successes + 1, n - successes))
+    return 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, level))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

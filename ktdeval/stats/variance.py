@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import fdtrc
 
 from ktdeval.jsonio import JsonValue
 
@@ -154,7 +154,7 @@ def crossed_components(table: npt.ArrayLike) -> CrossedComponents:
     ms_window = float(columns * ((by_row - mean) ** 2).sum() / (rows - 1))
     ms_seed = float(rows * ((by_column - mean) ** 2).sum() / (columns - 1))
     window, seed = (ms_window - residual) / columns, (ms_seed - residual) / rows
-    p = float(stats.f.sf(ms_seed / residual, columns - 1, degrees)) if residual > 0 else None
+    p = float(fdtrc(columns - 1, degrees, ms_seed / residual)) if residual > 0 else None
     return CrossedComponents(
         Component(max(window, 0.0), window, rows - 1),
         Component(max(seed, 0.0), seed, columns - 1),

@@ -35,27 +35,27 @@ MAX_PARAMETERS = 6
 BROAD_EXCEPT_ALLOWED = {"ktdeval/plugin_import.py", "ktdeval/runner/execute.py"}
 
 API = """
-Account Action Agent AnswerRecord AssetArg AssetName AssetRef Attribution Board BoolArray Bootstrap Bounds
+Account Action Agent AnswerRecord AssetArg AssetName AssetRef Attribution Bench Board BoolArray Bootstrap Bounds
 CallDelayed CallParams CardError Components ConfidenceSet ConfigError DAILY_LIMIT_PCT DIAGNOSTICS DataError DayArg
 DayArray DayRef Decision Desk Encoder Envelope EnvelopeSettings EpisodeFailed EpisodeFailure EpisodeFinished
-EpisodeOutcome EpisodeSpec EpisodeStarted Event Exam FACTORS FactorDefinition FactorTable Finding FinishReason Fit
-FloatArray Forecast HarnessConfig IndexLevel Interval InvariantError JsonValue KtdevalError LEAKS_REMOVED_BY
+EpisodeOutcome EpisodeSpec EpisodeStarted Event Exact Exam FACTORS FactorDefinition FactorTable Finding FinishReason
+Fit FloatArray Forecast HarnessConfig IndexLevel Interval InvariantError JsonValue KtdevalError LEAKS_REMOVED_BY
 LEAK_CATEGORIES LeakError Ledger Length Lens LookAheadError MASK_FACTORS MASK_KINDS MODE_PIECES MODE_PRECEDENCE
 MarketSnapshot MarketView MaskConfig Mention Message Metric MetricValue Model ModelError ModelRequest NgramEncoder
 Observation Order Outcome PANEL_FAMILIES Payload PluginError Plugins Position Price Provenance ProviderError Range
-RankNull RationaleLinter RawMarket RemoteModel Reply Resampling RuleSet RunConfig RunFolder RunResult Runner Sample
-SampleFinished Scene Score ScoreDefinition ScoringTask SectorRef Shares SharpeDifference Shift Side SignFlip
+RankNull RationaleLinter RawMarket Refusal RemoteModel Reply Resampling RuleSet RunConfig RunFolder RunResult Runner
+Sample SampleFinished Scene Score ScoreDefinition ScoringTask SectorRef Shares SharpeDifference Shift Side SignFlip
 SignedRank SimilarityLinter SnapshotMeta Spec Spread StepFinished StepRecord StoreError Subject Submission Tape Task
 Ties Tool ToolCall ToolProtocol ToolResult ToolSpec TradingConfig TradingDay Trials Usage UsageError Verification
 VerificationError Window assemble attribute attribution_problem benchmark_levels benjamini_hochberg blocks_of
 board_of brier_terms build call clopper_pearson_upper cohort_exposures compare_ranks content_hash correlated_null
 count_trials deflated_sharpe_ratio derive_seed derived_fields describe_any dumps_canonical dumps_pretty
 effective_count episode_intervals episode_resampling estimate_spread evaluate execute factor_values file_sha256
-fit_factors hodges_lehmann holm hookimpl judged_orders load_card load_ledger load_plugins load_snapshot load_yaml
-loads_strict mask_contrasts mean_with_interval model_confidence_set near_matches newey_west_mean normal_effect
-open_recorded_snapshot open_snapshot option order_averaged overlap_correlation pack_lines pairs_needed panel_metric
-parse_card parse_code poisson_binomial random_envelope redact_secrets reliability_points render_json rescore
-save_snapshot sessions sha256_hex sharpe_difference sign_flip signed_rank smallest_p standardise t_of_mean
+fit_factors hodges_lehmann holm hookimpl json_tool judged_orders load_card load_ledger load_plugins load_snapshot
+load_yaml loads_strict mask_contrasts mean_with_interval model_confidence_set near_matches newey_west_mean
+normal_effect open_recorded_snapshot open_snapshot option order_averaged overlap_correlation pack_lines pairs_needed
+panel_metric parse_card parse_code poisson_binomial random_envelope redact_secrets reliability_points render_json
+rescore save_snapshot sessions sha256_hex sharpe_difference sign_flip signed_rank smallest_p standardise t_of_mean
 task_specs tie_groups to_mapping tool validate_card variance_components verify_card wilcoxon_effect wilcoxon_power
 wilson window_rows window_sd_of windows_needed with_id write_atomic
 """

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from masking_market import BASE_ROW, CODES, MARKET, lens_of
 
 from ktdeval.errors import PluginError
-from ktdeval.harness.tools import AssetArg, Bounds, DayArg, Length, Tool, ToolArgumentError, call, tool
+from ktdeval.harness.tools import AssetArg, Bounds, DayArg, Length, Refusal, Tool, ToolArgumentError, call, json_tool, tool
 from ktdeval.masking.payload import AssetRef, DayRef
 
 if TYPE_CHECKING:
@@ -317,3 +317,41 @@ def _hidden_type(context, price: "Decimal"):
 def test_a_function_that_makes_no_tool_is_refused_by_name(function, message):
     with pytest.raises(PluginError, match=f"tool {function.__name__}: .*{message}"):
         tool(function)
+
+
+# ---- tools with a schema of their own
+
+SCHEMA = {"type": "object", "properties": {"order": {"type": "object"}}, "additionalProperties": False}
+
+
+def test_a_json_tool_gets_the_object_as_the_model_wrote_it():
+    place = json_tool("place_order", "Place an order.", SCHEMA, lambda context, arguments: [context, arguments])
+    outcome = call(place, "here", '{"order": {"qty": 2}}', BRIGHT)
+    assert (outcome.payload, outcome.failure) == (["here", {"order": {"qty": 2}}], None)
+    assert place.spec.parameters == SCHEMA
+    assert call(place, "here", "", BRIGHT).payload == ["here", {}]
+
+
+@pytest.mark.parametrize("text", ["[1]", "no json", '{"a": NaN}'])
+def test_a_json_tool_is_never_given_what_is_no_object(text):
+    def refuse(context, arguments):
+        raise AssertionError
+
+    assert call(json_tool("place_order", "Place an order.", SCHEMA, refuse), None, text, BRIGHT).failure in (
+        "bad_json",
+        "bad_arguments",
+    )
+
+
+def test_a_refusal_in_the_tools_own_words_is_counted_under_its_kind():
+    refuse = json_tool("place_order", "Place an order.", SCHEMA, lambda *_: Refusal({"error": "no such session"}, "bad_arguments"))
+    outcome = call(refuse, None, "{}", BRIGHT)
+    assert (outcome.payload, outcome.failure) == ({"error": "no such session"}, "bad_arguments")
+
+
+@pytest.mark.parametrize(
+    ("name", "description"), [("PMB.order.place", "Place."), ("", "Place."), ("a" * 65, "Place."), ("place", "")]
+)
+def test_a_json_tool_that_no_provider_would_take_is_refused(name, description):
+    with pytest.raises(PluginError):
+        json_tool(name, description, SCHEMA, lambda *_: None)

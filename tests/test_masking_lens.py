@@ -12,7 +12,7 @@ from ktdeval.errors import DataError, PluginError
 from ktdeval.market.codes import Board
 from ktdeval.market.snapshot import BAR_FIELDS
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Price, SectorRef, Shares
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, IndexLevel, Price, SectorRef, Shares
 
 masks = pytest.mark.parametrize("kind", MASK_KINDS)
 STOCK_BLIND = ("stock_blind", "blinded")
@@ -255,3 +255,20 @@ def test_every_name_of_the_market_is_a_hidden_identity_unless_it_means_unknown()
     lens = lens_of("stock_blind")
     assert all(lens.is_hidden_identity(text) for names in NAMES.values() for text in names if text != "unknown")
     assert not lens.is_hidden_identity("unknown")
+
+
+def test_an_exact_payload_keeps_every_digit_where_nothing_is_hidden():
+    answer = {"volume": 4_123_456, "cash": 100_123.4567, "day": "2025-01-06", "none": None}
+    assert json.loads(lens_of("bright").render_text(Exact(answer))) == answer
+    assert list(json.loads(lens_of("bright").render_text(Exact(answer)))) == list(answer)
+
+
+@pytest.mark.parametrize("kind", ["stock_blind", "date_blind", "blinded"])
+def test_an_exact_payload_is_refused_by_a_mask_that_hides(kind):
+    with pytest.raises(PluginError, match="can't be masked"):
+        lens_of(kind).render_text(Exact({"day": "2025-01-06"}))
+
+
+def test_an_exact_payload_is_a_whole_payload():
+    with pytest.raises(PluginError, match="Exact"):
+        lens_of("bright").render_text({"inside": Exact(1)})

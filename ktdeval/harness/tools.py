@@ -34,7 +34,19 @@ from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
 
-__all__ = ["AssetArg", "Bounds", "DayArg", "Length", "Tool", "ToolArgumentError", "ToolOutcome", "call", "tool"]
+__all__ = [
+    "AssetArg",
+    "Bounds",
+    "DayArg",
+    "Length",
+    "Refusal",
+    "Tool",
+    "ToolArgumentError",
+    "ToolOutcome",
+    "call",
+    "json_tool",
+    "tool",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +66,34 @@ class Tool:
         name: the function's name.
         description: the docstring without its `Args:` section.
         parameters: JSON Schema of the arguments.
-        function: called as `function(context, **arguments)`; returns a payload.
-        arguments: the compiled arguments.
+        function: called as `function(context, **arguments)`, that of a `json_tool` as `function(context, arguments)`; returns a
+            payload, or a Refusal.
+        arguments: the compiled arguments; None where the function reads the JSON object itself.
     """
 
     name: str
     description: str
     parameters: Mapping[str, JsonValue]
     function: Callable[..., Payload]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Argument, ...] | None
 
     @property
     def spec(self) -> ToolSpec:
         """The tool as offered to a model."""
         return ToolSpec(self.name, self.description, self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a tool's function returns for a call that it refuses in words of its own.
+
+    Attributes:
+        payload: the feedback.
+        failure: the kind that is counted, such as `bad_arguments`.
+    """
+
+    payload: Payload
+    failure: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +145,26 @@ def tool(function: Callable[..., Payload]) -> Tool:
     return Tool(name, description, schema, function, tuple(arguments))
 
 
+def json_tool(name: str, description: str, parameters: Mapping[str, JsonValue], function: Callable[..., Payload]) -> Tool:
+    """A tool with a JSON Schema of its own, for what no signature says: the call of a service.
+
+    Args:
+        name: what a model calls it: letters, digits, `_` and `-`.
+        description: what the model is told.
+        parameters: JSON Schema of the arguments.
+        function: called as `function(context, arguments)` with the JSON object as the model wrote it, which it must check; returns
+            a payload or a Refusal.
+
+    Raises:
+        PluginError: a name that providers refuse, or no description.
+    """
+    if not _PLAIN_NAME.fullmatch(name):
+        raise PluginError(f"tool {name[:64]!r}: a name has up to 64 letters, digits, _ and -")
+    if not description:
+        raise PluginError(f"tool {name}: a description is missing; its text is what the model is told")
+    return Tool(name, description, parameters, function, None)
+
+
 def _parameters(function: Callable[..., Payload]) -> list[tuple[inspect.Parameter, Any]]:
     """The parameters after the context, with their resolved annotations."""
     name = function.__name__
@@ -156,10 +202,14 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
         return ToolOutcome(_feedback("bad_arguments", "arguments", "one JSON object"), "bad_arguments")
     attempts = sum(lens.is_hidden_identity(text) for text in _texts(given))
     try:
-        arguments = _convert_all(tool, given, lens)
-        payload = tool.function(context, **arguments)
+        if tool.arguments is None:
+            payload = tool.function(context, given)
+        else:
+            payload = tool.function(context, **_convert_all(tool.arguments, given, lens))
     except ToolArgumentError as error:
         return ToolOutcome(_feedback(error.kind, error.argument, error.expected), error.kind, attempts)
+    if isinstance(payload, Refusal):
+        return ToolOutcome(payload.payload, payload.failure, attempts)
     return ToolOutcome(payload, None, attempts)
 
 
@@ -167,14 +217,14 @@ def _feedback(kind: str, argument: str, expected: str) -> Payload:
     return {"error": {"kind": kind, "argument": argument, "expected": expected}}
 
 
-def _convert_all(tool: Tool, given: Mapping[str, JsonValue], lens: Lens) -> dict[str, Any]:
-    known = {argument.name: argument for argument in tool.arguments}
+def _convert_all(wanted: tuple[Argument, ...], given: Mapping[str, JsonValue], lens: Lens) -> dict[str, Any]:
+    known = {argument.name: argument for argument in wanted}
     for name in given:
         if name not in known:
             names = ", ".join(known) or "none"
             raise ToolArgumentError("(unknown)", f"only these arguments: {names}{near_matches(name[:100], known)}")
     arguments: dict[str, Any] = {}
-    for argument in tool.arguments:
+    for argument in wanted:
         if argument.name in given:
             arguments[argument.name] = argument.convert(given[argument.name], lens, argument.name)
         elif argument.required:
@@ -196,6 +246,7 @@ def _texts(value: JsonValue) -> Iterator[str]:
             stack.extend(item)
 
 
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ARGUMENT_LINE = re.compile(r"(\w+):\s*(.+)")
 
 

@@ -24,7 +24,7 @@ from ktdeval.masking.alias import AliasMap
 from ktdeval.masking.coarsen import FIGURE_DIGITS, Noise, round_significant
 from ktdeval.masking.fold import fold
 from ktdeval.masking.identities import IdentityIndex
-from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Figure, IndexLevel, Payload, Price, SectorRef, Shares
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, Figure, IndexLevel, Payload, Price, SectorRef, Shares
 from ktdeval.masking.render import render_json
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
@@ -135,8 +135,17 @@ class Lens:
             ) from None
 
     def render_text(self, payload: Payload) -> str:
-        """`render` as compact JSON text with numbers as in `ktdeval.masking.render`."""
-        return render_json(self.render(payload))
+        """`render` as compact JSON text with numbers as in `ktdeval.masking.render`; an `Exact` payload as it is.
+
+        Raises:
+            PluginError: as `render`; or an `Exact` payload under a mask that hides something.
+            DataError: as `render`.
+        """
+        if not isinstance(payload, Exact):
+            return render_json(self.render(payload))
+        if self.hides_assets or self.hides_dates:
+            raise PluginError("an Exact payload can't be masked, and this mask hides identities; build it from payload field types")
+        return payload.text()
 
     def asset_handle(self, asset: int) -> str:
         """`asset_0042` where assets are hidden, else the code.

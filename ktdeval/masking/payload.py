@@ -6,11 +6,26 @@ market; only `Lens.render` turns it into what a model may see.
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
+from ktdeval.jsonio import JsonValue
 from ktdeval.masking.coarsen import Part
 
 Payload = Any  # str | int | float | bool | None | field type | list[Payload] | tuple[Payload, ...] | dict[str, Payload]
+
+
+class Exact(NamedTuple):
+    """A whole payload of plain JSON that is shown as it is, numbers to their last digit: what a service answered.
+
+    For masks that hide nothing; others refuse it, for they can't tell what is in it.
+    """
+
+    value: JsonValue
+
+    def text(self) -> str:
+        """Compact JSON, keys in the order given."""
+        return json.dumps(self.value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class Figure(NamedTuple):

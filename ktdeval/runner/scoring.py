@@ -48,6 +48,20 @@ class Subject:
     tools: tuple[Tool, ...]
 
 
+class Bench(Protocol):
+    """What a sample lets an agent do before it answers. Made anew with each sample, for it remembers what was done.
+
+    Attributes:
+        tools: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the bench as their context.
+    """
+
+    tools: tuple[Tool, ...]
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """The answer that is recorded and scored: what was submitted, together with what was done."""
+        ...
+
+
 @dataclass(frozen=True)
 class Sample:
     """One question.
@@ -59,6 +73,7 @@ class Sample:
         user: the question.
         form: the tool that it is answered with: name, description and the JSON Schema of an answer.
         facts: gold answer and strata, in true identities. They are recorded, and never shown.
+        bench: what can be done before answering; None where there is only the form.
     """
 
     id: str
@@ -67,6 +82,7 @@ class Sample:
     user: str
     form: ToolSpec
     facts: Mapping[str, JsonValue]
+    bench: Bench | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +130,9 @@ class Exam(Protocol):
         ...
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """The scores of an answer, which follows the form's schema: numbers, booleans or null by name."""
+        """The scores of an answer, which follows the form's schema (or is what the bench made of it): numbers, booleans or null by
+        name.
+        """
         ...
 
 
@@ -122,8 +140,8 @@ class ScoringTask(Protocol):
     """A scoring task variant.
 
     Attributes:
-        name, version, mask, mode, tools, harness, windows, default_windows: as of a trading `Task`; of `harness`, only
-            `schema_retries` counts. `tools` is empty: a sample shows what tools would.
+        name, version, mask, mode, tools, harness, windows, default_windows: as of a trading `Task`; of `harness`,
+            `schema_retries` counts, and `max_tool_calls` where samples have a bench. `tools` is empty: samples bring their own.
         subject: name of the trading task whose scene and tools it shows; None where it has none.
         scores: definition of each figure that `summarise` gives, in the order shown.
     """

@@ -79,10 +79,10 @@ class Sitting:
     def run_step(self, step: int) -> tuple[AnswerRecord, JsonValue]:
         """Ask one sample; returns its record and its transcript."""
         sample = self._exam.sample(step)
-        desk = StepDesk(self._desk_parts(sample), step, None)
+        desk = StepDesk(self._desk_parts(sample), step, sample.bench)
         decision = self._decide(Observation(step, sample.system, sample.user), desk)
         text = desk.accepted_text(decision)
-        answer: Mapping[str, JsonValue] | None = None if text is None else loads_strict(text)
+        answer = None if text is None else _answer(sample, loads_strict(text))
         record = {
             "step": step,
             "sample": sample.id,
@@ -108,7 +108,7 @@ class Sitting:
             model=self._parts.model,
             lens=sample.lens,
             guard=LeakGuard(sample.lens, self._parts.snapshot),
-            tools=(),
+            tools=() if sample.bench is None else sample.bench.tools,
             form=AnswerForm(sample.form),
             harness=self._parts.task.harness,
             params=CallParams(**self._spec.call),
@@ -121,6 +121,10 @@ class Sitting:
             return self._parts.agent.decide(observation, desk, None)
         except ModelError:  # counted by the desk under its kind
             return Decision((), "error")
+
+
+def _answer(sample: Sample, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    return submitted if sample.bench is None else sample.bench.completed(submitted)
 
 
 def samples_of(spec: EpisodeSpec, exam: Exam) -> int:

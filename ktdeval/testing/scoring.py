@@ -53,6 +53,10 @@ def check_scoring_task(task: ScoringTask, subject: Subject | None = None, snapsh
         guard = LeakGuard(sample.lens, market)
         for text in _texts(sample):
             guard.check(text)
+        expect(
+            sample.bench is None or first.sample(number).bench is not sample.bench,
+            f"{where}: its bench is that of another sample; make one for each, for it remembers what was done",
+        )
         _plain(dict(sample.facts), f"{where}: facts")
         try:
             Draft202012Validator.check_schema(dict(sample.form.parameters))
@@ -60,10 +64,11 @@ def check_scoring_task(task: ScoringTask, subject: Subject | None = None, snapsh
             raise ConformanceError(f"{where}: its form is no JSON Schema: {error.message}") from error
 
 
-def _texts(sample: Sample) -> tuple[str, str, str]:
+def _texts(sample: Sample) -> tuple[str, ...]:
     """All of a sample that leaves for a model."""
-    form = sample.form
-    return sample.system, sample.user, dumps_canonical([form.name, form.description, form.parameters])
+    tools = () if sample.bench is None else tuple(tool.spec for tool in sample.bench.tools)
+    described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in (sample.form, *tools))
+    return sample.system, sample.user, *described
 
 
 def _plain(value: JsonValue, where: str) -> None:

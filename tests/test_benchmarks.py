@@ -39,6 +39,12 @@ def test_the_attribution_benchmark_prints_ratios_to_statsmodels(tmp_path: Path) 
     assert re.search(r"^  statsmodels loop, one trajectory .*\n(  ktdeval, .* x\n)+", printed, re.MULTILINE)
 
 
+def test_the_broker_benchmark_prints_ticks_per_second_and_that_the_logs_are_identical(tmp_path: Path) -> None:
+    printed = run("bench_qfinzero_broker.py", "--symbols", "3", "--days", "2", "--orders", "20", cwd=tmp_path)
+    assert re.search(r"first run, invariants at each tick .* ticks/s", printed)
+    assert "logs identical: True; folded book identical: True" in printed
+
+
 def test_the_coverage_table_has_a_line_for_each_kind_of_interval(tmp_path: Path) -> None:
     printed = run("coverage_intervals.py", "--samples", "2", "--days", "20", cwd=tmp_path)
     assert [line.split()[0] for line in printed.splitlines()[1:4]] == ["mean", "ratio", "drawdown"]

@@ -130,7 +130,8 @@ def test_tasks_are_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
         for mode in ("memory_only", "fixed_candidate", "open_research")
     ]
     probes = ["deanon_probe", *(f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind"))]
-    assert [line.split()[0] for line in lines[1:]] == sorted([*trading, *probes])
+    tool_use = [f"qfinzero_{suite}{way}" for suite in ("calling", "planning") for way in ("", "_text", "_live")]
+    assert [line.split()[0] for line in lines[1:]] == sorted([*trading, *probes, *tool_use])
 
 
 @pytest.mark.parametrize("kind", ["tasks", "models", "agents", "metrics", "data", "plugins"])

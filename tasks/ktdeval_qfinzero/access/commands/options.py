@@ -1,0 +1,72 @@
+"""Options that several commands have: the data, and where the clock starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.api import UsageError
+from ktdeval_qfinzero.access.workspaces import Limits, first_moment
+from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
+from ktdeval_qfinzero.errors import ServiceError
+
+Decorated = Callable[..., Any]
+
+
+def source_options(function: Decorated) -> Decorated:
+    """`--data` and `--seed`."""
+    seed = click.option(
+        "--seed", type=click.IntRange(0), default=0, show_default=True, help="seed of the embedded synthetic market"
+    )
+    folder = click.option(
+        "--data",
+        "folder",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="a dataset's folder; the embedded synthetic market when not given",
+    )
+    return folder(seed(function))
+
+
+def data_options(function: Decorated) -> Decorated:
+    """`--data`, `--seed` and `--as-of`."""
+    moment = click.option(
+        "--as-of",
+        metavar="MOMENT",
+        help="where clocks start, and the latest that any may, such as 2025-01-06T21:00:00Z; the dataset's own when not given",
+    )
+    return source_options(moment(function))
+
+
+def open_data(folder: Path | None, seed: int) -> Dataset:
+    """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
+
+    Raises:
+        DataError: the folder is none of a dataset.
+        StoreError: the cache can't be written.
+    """
+    return open_embedded(cache_root(), seed, _say) if folder is None else open_dataset(folder)
+
+
+def start_at(dataset: Dataset, limits: Limits, as_of: str | None) -> Limits:
+    """Limits under which clocks start at a moment.
+
+    Raises:
+        UsageError: it is none, or not one that the dataset reaches.
+    """
+    if as_of is None:
+        return limits
+    try:
+        return replace(limits, as_of_ns=first_moment(dataset, limits, as_of))
+    except ServiceError as error:
+        raise UsageError(f"--as-of: {error.message}") from error
+
+
+def _say(message: str) -> None:
+    click.echo(message, err=True)

@@ -1,0 +1,144 @@
+"""The workspaces of a server: opened, found by their id, dropped, and forgotten when nobody has used them for long."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
+from ktdeval_qfinzero.moments import DAY, day_start, moment_text, parse_moment
+from ktdeval_qfinzero.workspace import Workspace
+
+HEADER = "Qfinzero-Workspace"
+"""Names the workspace that a request acts on."""
+
+_ID_BYTES = 16
+_MOST_WAITING = 64
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server's workspaces are held to.
+
+    Attributes:
+        most: workspaces at a time.
+        idle_s: seconds without a call after which one is forgotten.
+        as_of_ns: where clocks start, and the latest that any may start; None: at the dataset's default, and as late as its end.
+    """
+
+    most: int = 64
+    idle_s: float = 3600.0
+    as_of_ns: int | None = None
+
+
+class Held:
+    """A workspace, and whose turn it is to use it."""
+
+    def __init__(self, workspace: Workspace, used_s: float) -> None:
+        self.workspace = workspace
+        self.used_s = used_s
+        self.turn = anyio.Lock()
+        self.waiting = 0
+
+    def check_room(self) -> None:
+        """Refuse to wait in a line without end.
+
+        Raises:
+            ServiceError: `unavailable`.
+        """
+        if self.waiting >= _MOST_WAITING:
+            raise ServiceError("unavailable", f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers")
+
+
+class Workspaces:
+    """Workspaces by id. To be used from one event loop.
+
+    Args:
+        dataset: what all of them read.
+        limits: how many, how long, and how late.
+        clock_s: seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, dataset: Dataset, limits: Limits, clock_s: Callable[[], float]) -> None:
+        self.dataset = dataset
+        self.limits = limits
+        self._clock_s = clock_s
+        self._held: dict[str, Held] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
+    def open(self, as_of_ts: str | None = None) -> str:
+        """A new workspace; gives its id, which only its owner knows.
+
+        Args:
+            as_of_ts: where its clock starts.
+
+        Raises:
+            ServiceError: `invalid_argument`: no such moment, or out of range; `unavailable`: there are too many workspaces.
+        """
+        as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
+        self._forget_idle()
+        if len(self._held) >= self.limits.most:
+            raise ServiceError(
+                "unavailable",
+                f"all {self.limits.most} workspaces are in use; drop one (DELETE /workspaces/{{workspace_id}}), or wait until one "
+                f"has been idle for {self.limits.idle_s:g} s",
+            )
+        name = secrets.token_urlsafe(_ID_BYTES)
+        self._held[name] = Held(Workspace(self.dataset, as_of_ns), self._clock_s())
+        return name
+
+    def find(self, name: str) -> Held:
+        """A workspace, which now is in use.
+
+        Raises:
+            ServiceError: `not_found`.
+        """
+        self._forget_idle()
+        held = self._held.get(name)
+        if held is None:
+            raise not_found(
+                HEADER,
+                f"there is no such workspace; it was dropped, or forgotten after {self.limits.idle_s:g} s without a call. "
+                "Open another with POST /workspaces, or connect anew",
+            )
+        self.touch(held)
+        return held
+
+    def touch(self, held: Held) -> None:
+        """Count a workspace's idle time from now."""
+        held.used_s = self._clock_s()
+
+    def drop(self, name: str) -> bool:
+        """Forget a workspace; whether there was one."""
+        return self._held.pop(name, None) is not None
+
+    def _forget_idle(self) -> None:
+        latest = self._clock_s() - self.limits.idle_s
+        for name in [name for name, held in self._held.items() if held.used_s < latest and not held.turn.locked()]:
+            del self._held[name]
+
+
+def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:
+    """Where a clock starts.
+
+    Raises:
+        ServiceError: `invalid_argument`: no moment, or one that the dataset or the server does not reach.
+    """
+    info = dataset.info
+    if as_of_ts is None:
+        return info.default_as_of_ns if limits.as_of_ns is None else limits.as_of_ns
+    moment_ns = parse_moment(as_of_ts, "as_of_ts")
+    first_ns = day_start(info.first_day)
+    last_ns = day_start(info.last_day) + DAY if limits.as_of_ns is None else limits.as_of_ns
+    if not first_ns <= moment_ns <= last_ns:
+        raise invalid("as_of_ts", f"expected a moment from {moment_text(first_ns)} to {moment_text(last_ns)}")
+    return moment_ns

@@ -1,0 +1,1 @@
+"""The benchmark: generated instructions with gold calls that were executed."""

@@ -1,0 +1,1 @@
+"""Market data of the services: rows, stores, generation, storage and ingestion."""

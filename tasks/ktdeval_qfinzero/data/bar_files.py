@@ -1,0 +1,217 @@
+"""Bars as Parquet files: one of a symbol (options: of all on an underlying) and a year, sorted by symbol and start.
+
+Columns are `symbol` and those of `Bars`. Starts, prices and counts are delta-encoded and volumes split by bytes before Zstandard:
+that is half the size of dictionary pages, and faster to write and to read. Row groups are small, and their statistics say which
+symbols and moments they hold, so that one day or one contract is read without the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktdeval.api import dumps_canonical
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, empty_bars
+from ktdeval_qfinzero.data.stores import Span
+
+ROWS_OF_GROUP = 16_384
+_INT64 = np.iinfo(np.int64)
+_VOLUME = "volume"
+_ENCODINGS = {name: "BYTE_STREAM_SPLIT" if name == _VOLUME else "DELTA_BINARY_PACKED" for name in BAR_COLUMNS}
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Bars of several instruments, one after the other by symbol, each ascending.
+
+    Attributes:
+        symbols: [m] ascending.
+        offsets: [m + 1] where each symbol's bars begin; the last is how many bars there are.
+        bars: [n] all bars.
+    """
+
+    symbols: tuple[str, ...]
+    offsets: IntArray
+    bars: Bars
+
+    def __len__(self) -> int:
+        return len(self.bars)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a row group holds, by its statistics; symbols and moments, both ends included."""
+
+    first_symbol: str
+    last_symbol: str
+    first_ns: int
+    last_ns: int
+
+    def overlaps(self, span: Span) -> bool:
+        """Whether it may hold bars that start in the span."""
+        return self.first_ns < span.end_ns and self.last_ns >= span.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """A file's row groups, and the metadata with which they are read."""
+
+    metadata: pq.FileMetaData
+    groups: tuple[Group, ...]
+
+
+def block_of(series: Mapping[str, Bars]) -> Block:
+    """Bars by symbol as one block; symbols without bars are left out."""
+    held = [(symbol, series[symbol]) for symbol in sorted(series) if len(series[symbol])]
+    offsets = np.concatenate(([0], np.cumsum([len(bars) for _, bars in held], dtype=np.int64)))
+    return Block(tuple(symbol for symbol, _ in held), offsets.astype(np.int64), join([bars for _, bars in held]))
+
+
+def by_year(bars: Bars) -> Iterator[tuple[int, Bars]]:
+    """Bars cut at the new years of UTC."""
+    if not len(bars):
+        return
+    first, last = (int(bars.start_ns[place].astype("datetime64[ns]").astype("datetime64[Y]").astype(int)) for place in (0, -1))
+    for year in range(first, last + 1):
+        edges = np.array([year, year + 1]).astype("datetime64[Y]").astype("datetime64[ns]").astype(np.int64)
+        begin, stop = np.searchsorted(bars.start_ns, edges)
+        if stop > begin:
+            yield year + 1970, bars.take(slice(int(begin), int(stop)))
+
+
+def join(pieces: Sequence[Bars]) -> Bars:
+    """Bars one after the other; immutable."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return empty_bars()
+    columns = [np.concatenate([getattr(piece, name) for piece in pieces]) for name in BAR_COLUMNS]
+    for column in columns:
+        column.flags.writeable = False
+    return Bars(*columns)
+
+
+def cut(bars: Bars, span: Span) -> Bars:
+    """The bars that start in the span."""
+    first, stop = np.searchsorted(bars.start_ns, within_int64(span))
+    return bars.take(slice(int(first), int(stop)))
+
+
+def within_int64(span: Span) -> IntArray:
+    """[2] the ends of a span, as near as numpy's integers come to them."""
+    return np.array([min(max(moment, _INT64.min), _INT64.max) for moment in (span.start_ns, span.end_ns)], np.int64)
+
+
+def content_of(block: Block) -> str:
+    """SHA-256 over the bars of a block, whatever file they are in."""
+    digest = hashlib.sha256(dumps_canonical({"symbols": block.symbols, "columns": BAR_COLUMNS}).encode())
+    digest.update(np.ascontiguousarray(block.offsets, "<i8").data)
+    for name in BAR_COLUMNS:
+        column = getattr(block.bars, name)
+        # A negative zero is a zero.
+        digest.update((column.astype("<f8") + 0.0).data if name == _VOLUME else np.ascontiguousarray(column, "<i8").data)
+    return digest.hexdigest()
+
+
+def write_block(path: Path, block: Block) -> None:
+    """Write a file of bars.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    codes = np.repeat(np.arange(len(block.symbols), dtype=np.int32), np.diff(block.offsets))
+    columns = {"symbol": pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(block.symbols, pa.string()))}
+    columns |= {name: pa.array(np.ascontiguousarray(getattr(block.bars, name))) for name in BAR_COLUMNS}
+    pq.write_table(
+        pa.table(columns),
+        path,
+        compression="zstd",
+        compression_level=3,
+        row_group_size=ROWS_OF_GROUP,
+        use_dictionary=["symbol"],
+        column_encoding=_ENCODINGS,
+        store_schema=False,
+    )
+
+
+def read_index(path: Path) -> FileIndex:
+    """The row groups of a file.
+
+    Raises:
+        OSError, pa.ArrowException: it can't be read, or is not a file of bars.
+    """
+    metadata = pq.read_metadata(path)
+    names = [metadata.schema.column(place).name for place in range(metadata.num_columns)]
+    if names != ["symbol", *BAR_COLUMNS]:
+        raise pa.ArrowInvalid("other columns than those of bars")
+    groups = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        symbols, starts = group.column(0).statistics, group.column(1).statistics
+        if symbols is None or starts is None:
+            raise pa.ArrowInvalid("no statistics")
+        groups.append(Group(symbols.min, symbols.max, starts.min, starts.max))
+    return FileIndex(metadata, tuple(groups))
+
+
+def read_group(path: Path, index: FileIndex, number: int) -> Block:
+    """Decode a row group; immutable.
+
+    Raises:
+        OSError, pa.ArrowException: it can't be read.
+    """
+    with pq.ParquetFile(path, metadata=index.metadata, read_dictionary=["symbol"]) as file:
+        table = file.read_row_group(number, use_threads=False)
+    return _decoded(table)
+
+
+def read_block(path: Path) -> Block:
+    """Decode a whole file, in the order that it has.
+
+    Raises:
+        OSError, pa.ArrowException: it can't be read, or is not a file of bars.
+    """
+    index = read_index(path)
+    return chained(read_group(path, index, number) for number in range(len(index.groups)))
+
+
+def chained(blocks: Iterable[Block]) -> Block:
+    """Blocks one after the other; a symbol that ends one and begins the next is one symbol."""
+    symbols: list[str] = []
+    offsets: list[int] = []
+    pieces: list[Bars] = []
+    count = 0
+    for block in blocks:
+        for symbol, first in zip(block.symbols, block.offsets.tolist()):
+            if not symbols or symbols[-1] != symbol:
+                symbols.append(symbol)
+                offsets.append(count + first)
+        pieces.append(block.bars)
+        count += len(block)
+    return Block(tuple(symbols), np.array([*offsets, count], np.int64), join(pieces))
+
+
+def _decoded(table: pa.Table) -> Block:
+    symbols = table["symbol"].combine_chunks()
+    # Versions of pyarrow differ in whether this is the array itself or one chunk of it.
+    symbols = symbols.chunk(0) if isinstance(symbols, pa.ChunkedArray) else symbols
+    codes = symbols.indices.to_numpy()
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(codes)) + 1)) if len(codes) else np.empty(0, np.int64)
+    names = symbols.dictionary.to_pylist()
+    columns: list[Any] = [_column(table[name], np.float64 if name == _VOLUME else np.int64) for name in BAR_COLUMNS]
+    offsets = np.concatenate((begins, [len(codes)])).astype(np.int64)
+    return Block(tuple(names[code] for code in codes[begins].tolist()), offsets, Bars(*columns))
+
+
+def _column(column: pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
+    values: npt.NDArray[np.generic] = column.to_numpy().astype(dtype, copy=False)
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,190 @@
+"""Reading a whole dataset to find what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ktdeval.api import DataError, file_sha256
+from ktdeval_qfinzero.data.bar_files import Block, content_of, read_block
+from ktdeval_qfinzero.data.bar_rules import block_problems
+from ktdeval_qfinzero.data.blocks import SHOWN
+from ktdeval_qfinzero.data.folder import file_problem, row_checks, table_problems
+from ktdeval_qfinzero.data.layout import (
+    EVENTS,
+    MANIFEST,
+    NEWS,
+    SMALL_TABLES,
+    BarsPlace,
+    Manifest,
+    Part,
+    TableName,
+    contracts_underlying,
+    described,
+    generation_of,
+    load_manifest,
+    read_place,
+    table_key,
+)
+from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, row_problems
+from ktdeval_qfinzero.data.stored_rows import stored_events, stored_news
+from ktdeval_qfinzero.data.tables import TABLES, events_content, news_content, read_rows, rows_content
+from ktdeval_qfinzero.data.update import strays_of
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a dataset that is wrong, or that its user should know.
+
+    Attributes:
+        severity: an error makes answers wrong; a warning may be meant.
+        place: file or table.
+        message: what it is.
+    """
+
+    severity: Literal["error", "warning"]
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.place}: {self.message}"
+
+
+@dataclass(slots=True)
+class _Read:
+    """What has been read so far."""
+
+    tables: dict[TableName, list[Any]] = field(default_factory=lambda: {name: [] for name in TABLES})
+    reaches: Reaches = field(default_factory=dict)
+    outside: dict[str, int] = field(default_factory=dict)
+
+
+def check_dataset(folder: Path) -> tuple[Finding, ...]:
+    """Read everything that a dataset holds: hashes, order, prices, moments, and whether its tables fit each other.
+
+    Returns:
+        What was found, errors first; empty where all is well. Of one file's or table's findings the first hundred.
+    """
+    try:
+        manifest = load_manifest(folder)
+    except DataError as error:
+        return (Finding("error", MANIFEST, str(error)),)
+    found = list(_findings(folder, manifest))
+    return tuple(sorted(found, key=lambda finding: finding.severity))
+
+
+def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    read = _Read()
+    broken = 0
+    for part in manifest.parts.values():
+        for line in _part_problems(folder, part, read):
+            broken += 1
+            yield Finding("error", part.file, line)
+    for key in (*map(table_key, SMALL_TABLES), EVENTS, NEWS):
+        if key not in manifest.parts:
+            yield Finding("error", MANIFEST, f"names no {key}")
+    yield from _manifest_findings(manifest)
+    if not broken:
+        for line in list(table_problems(read.tables, read.reaches))[:SHOWN]:
+            yield Finding("error", "tables", line)
+    yield from _symbol_warnings(read)
+    for name in strays_of(folder, manifest):
+        if (generation_of(name) or manifest.generation + 1) > manifest.generation:
+            yield Finding("warning", name, "is left over from an update that did not end; the next one removes it")
+    for file, count in read.outside.items():
+        yield Finding("warning", file, f"{count} bars start outside the exchange's sessions: no tick shows them in time")
+
+
+def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
+    """What is wrong with one file; its rows are taken into account for what comes later."""
+    problem = file_problem(folder, part)
+    if problem:
+        return [problem]
+    path = folder / part.file
+    try:
+        lines = [] if file_sha256(path) == part.sha256 else ["its SHA-256 is not that of the manifest"]
+        place = read_place(part.key)
+        return lines + (_rows_problems(path, part, read) if place is None else _bars_problems(path, part, place, read))
+    except (OSError, pa.ArrowException, DataError, ServiceError) as error:
+        return [f"can't be read: {str(error)[:200]}"]
+
+
+def _bars_problems(path: Path, part: Part, place: BarsPlace, read: _Read) -> list[str]:
+    block = read_block(path)
+    if not len(block):
+        return ["holds no bars"]
+    lines = block_problems(place, block)[:SHOWN]
+    if place.asset_class != "option" and block.symbols != (place.symbol,):
+        lines.append(f"holds other bars than those of {place.symbol}")
+    reach = (int(block.bars.start_ns.min()), int(block.bars.start_ns.max()))
+    lines += _recorded(part, len(block), content_of(block), reach)
+    add_reach(read.reaches, place, block)
+    outside = 0 if place.asset_class == "crypto" else _outside_sessions(block, place)
+    read.outside |= {part.file: outside} if outside else {}
+    return lines
+
+
+def _rows_problems(path: Path, part: Part, read: _Read) -> list[str]:
+    underlying = contracts_underlying(part.key)
+    name: Any = "contracts" if underlying else part.key.rpartition("/")[2]
+    readers: Mapping[str, tuple[Callable[[Path], list[Any]], Callable[[list[Any]], str]]] = {
+        EVENTS: (stored_events, events_content),
+        NEWS: (stored_news, news_content),
+    }
+    reader, content = readers.get(name, (lambda path: read_rows(path, name), lambda rows: rows_content(name, rows)))
+    rows = reader(path)
+    lines = row_problems(rows, *row_checks()["tables/contracts" if underlying else part.key])[:SHOWN]
+    if name in TABLES:
+        if rows != sorted(rows, key=TABLES[name].key):
+            lines.append("rows are not in the order of their keys")
+        read.tables[name] += rows
+    if underlying and {row.underlying for row in rows} - {underlying}:
+        lines.append(f"holds other contracts than those on {underlying}")
+    return lines + _recorded(part, len(rows), content(rows), (0, 0))
+
+
+def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
+    """Where the manifest says something else than the file."""
+    told = {"rows": (part.rows, rows), "content": (part.content, content), "first and last": ((part.first_ns, part.last_ns), reach)}
+    return [f"{name}: the manifest says {said}, the file {found}" for name, (said, found) in told.items() if said != found]
+
+
+def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
+    try:
+        info = described(manifest.info, manifest.generation, manifest.parts.values()).info
+    except DataError as error:
+        yield Finding("error", MANIFEST, str(error))
+        return
+    if info != manifest.info:
+        yield Finding("error", MANIFEST, "its days are not those of its bars")
+    moment = info.default_as_of_ns
+    if not day_start(info.first_day) <= moment <= day_start(info.last_day) + 7 * DAY:
+        yield Finding("warning", MANIFEST, "the clock starts outside the days that there are bars of")
+
+
+def _symbol_warnings(read: _Read) -> Iterator[Finding]:
+    barred = {symbol for asset_class, symbol in read.reaches if asset_class != "option"}
+    optioned = {row.underlying for row in read.tables["contracts"]}
+    for row in read.tables["symbols"]:
+        if row.symbol not in barred:
+            yield Finding("warning", "tables/symbols", f"{row.symbol} has no bars")
+        if row.asset_class == "stock" and row.has_options != (row.symbol in optioned):
+            yield Finding("warning", "tables/symbols", f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise")
+
+
+def _outside_sessions(block: Block, place: BarsPlace) -> int:
+    """How many bars start when the exchange was closed."""
+    hours, start = trading_hours(), block.bars.start_ns
+    start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
+    if place.resolution == "day":
+        return int((~np.isin(start.astype("datetime64[ns]").astype("datetime64[D]"), hours.days)).sum())
+    rows = np.searchsorted(hours.open_ns, start, side="right") - 1
+    return int(((rows < 0) | (start >= hours.close_ns[np.maximum(rows, 0)])).sum())

@@ -1,0 +1,138 @@
+"""From CSV and JSON files to a dataset folder: everything is read and checked first, and nothing is written if a row is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from ktdeval.api import ConfigError
+from ktdeval_qfinzero.data.blocks import Problems
+from ktdeval_qfinzero.data.folder import save_dataset
+from ktdeval_qfinzero.data.ingest_bars import BarReader
+from ktdeval_qfinzero.data.ingest_rows import FORMS, RowReader
+from ktdeval_qfinzero.data.ingest_spec import IngestSpec
+from ktdeval_qfinzero.data.ingest_values import moment_of
+from ktdeval_qfinzero.data.memory import MemoryPrices
+from ktdeval_qfinzero.data.rows import EventRow, NewsRow
+from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
+
+_NO_DAY = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """Rows that were read from files, all of them sound.
+
+    Attributes:
+        prices: bars and small tables.
+        events, news: calendar and articles.
+        report: what was read.
+    """
+
+    prices: MemoryPrices
+    events: tuple[EventRow, ...]
+    news: tuple[NewsRow, ...]
+    report: IngestReport
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What was read.
+
+    Attributes:
+        files: names of the files.
+        rows: by kind (`stock minute`, `symbols`, …).
+        duplicates: rows that said again what another one said; each was taken once.
+    """
+
+    files: tuple[str, ...]
+    rows: Mapping[str, int]
+    duplicates: int
+
+
+def read_files(spec: IngestSpec, base: Path) -> Ingested:
+    """Read everything that a spec names.
+
+    Args:
+        spec: which files hold what.
+        base: folder that their paths are relative to.
+
+    Raises:
+        DatasetRefused: rows that are wrong, with file, line and field; all of them counted.
+        ConfigError: there is no such file, or the spec contradicts itself.
+    """
+    problems = Problems()
+    bars = BarReader(base, problems, spec.round)
+    for source in spec.bars:
+        bars.read(source)
+    rows = RowReader(base, problems, spec.round, spec.name)
+    for kind in FORMS:
+        for table in getattr(spec, kind):
+            rows.read(kind, table)
+    table_of_bars = bars.bar_table()
+    problems.refuse()
+    counts: dict[str, int] = {}
+    for (asset_class, _, resolution), found in table_of_bars.items():
+        name = f"{asset_class} {resolution}"
+        counts[name] = counts.get(name, 0) + len(found)
+    counts |= {kind: len(rows.rows(kind)) for kind in FORMS if rows.rows(kind)}
+    prices = MemoryPrices(
+        table_of_bars,
+        rows.rows("symbols"),
+        rows.rows("contracts"),
+        rows.rows("rates"),
+        rows.rows("dividends"),
+        rows.rows("splits"),
+        rows.rows("borrow"),
+    )
+    report = IngestReport((*bars.files, *rows.files), counts, bars.duplicates + rows.duplicates)
+    return Ingested(prices, tuple(rows.rows("events")), tuple(rows.rows("news")), report)
+
+
+def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetInfo, IngestReport]:
+    """Make a dataset folder of everything that a spec names.
+
+    Args:
+        spec: which files hold what; `default_as_of` must be given.
+        base: folder that their paths are relative to, as a rule that of the spec's file.
+        folder: where to, as `save_dataset`.
+
+    Raises:
+        DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `save_dataset`.
+    """
+    moment = _default_as_of(spec)
+    if moment is None:
+        raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z; a new dataset needs one")
+    found = read_files(spec, base)
+    info = DatasetInfo(spec.name, spec.synthetic, "", _NO_DAY, _NO_DAY, _NO_DAY, _NO_DAY, moment)
+    return save_dataset(folder, found.prices, found.events, found.news, info), found.report
+
+
+def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False) -> tuple[UpdateReport, IngestReport]:
+    """Add everything that a spec names to a dataset folder.
+
+    Args:
+        spec: which files hold what; its name stays that of events and articles only.
+        base: folder that their paths are relative to.
+        folder: of the dataset.
+        replace: as `update_dataset`.
+
+    Raises:
+        DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `update_dataset`.
+    """
+    moment = _default_as_of(spec)
+    found = read_files(spec, base)
+    addition = Addition(found.prices, found.events, found.news, moment)
+    return update_dataset(folder, addition, replace=replace), found.report
+
+
+def _default_as_of(spec: IngestSpec) -> int | None:
+    if spec.default_as_of is None:
+        return None
+    moment = moment_of(spec.default_as_of)
+    if moment is None:
+        raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z")
+    return moment

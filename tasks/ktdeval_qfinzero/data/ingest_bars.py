@@ -1,0 +1,202 @@
+"""From files of bars to bars by instrument: read in columns, checked row by row, sorted, each bar once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktdeval.api import ConfigError
+from ktdeval_qfinzero.data.bar_files import join
+from ktdeval_qfinzero.data.bar_rules import broken_rules
+from ktdeval_qfinzero.data.blocks import SHOWN, Problems
+from ktdeval_qfinzero.data.ingest_files import Columns, Source, columns_of, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_spec import BarSource
+from ktdeval_qfinzero.data.ingest_values import days_in_zone, moments, prices_e4, volumes, whole_numbers
+from ktdeval_qfinzero.data.memory import BarKey
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, Bars, IntArray, Resolution
+from ktdeval_qfinzero.instruments import TICKER, read_contract
+from ktdeval_qfinzero.moments import moment_text
+
+FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
+REQUIRED = ("symbol", "time", "open", "high", "low", "close", "volume")
+MOST_ROWS = 100_000_000
+"""Of one ingestion, which holds them in memory; more come as updates."""
+
+_PRICES = ("open", "high", "low", "close")
+_LINE_BITS = 40
+_EXPECTED = {
+    "time": "a moment such as 2025-01-06T14:30:00Z, nanoseconds since 1970, or for bars of days a day such as 2025-01-06",
+    "price": "dollars with at most four decimals, such as 101.25",
+    "volume": "a number from 0",
+    "transactions": "a whole number from 0",
+    "option": "an OPRA symbol such as O:AVLN250221P00225000",
+    "ticker": "a ticker in capitals",
+}
+
+
+@dataclass(slots=True)
+class _Series:
+    """Bars of one kind as they come: a piece for each piece of a file."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    symbols: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    bars: list[Bars] = field(default_factory=list)
+    origins: list[IntArray] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class BarReader:
+    """Collects the bars of all files.
+
+    Attributes:
+        base: folder that paths are relative to.
+        problems: where bad rows go.
+        rounded: whether prices of more than four decimals are rounded.
+        files: names of the files read so far.
+        duplicates: rows that said again what another one said.
+    """
+
+    base: Path
+    problems: Problems
+    rounded: bool
+    files: list[str] = field(default_factory=list)
+    duplicates: int = 0
+    _series: dict[tuple[AssetClass, Resolution], _Series] = field(default_factory=dict)
+    _rows: int = 0
+
+    def read(self, spec: BarSource) -> None:
+        """Read the files of a source.
+
+        Raises:
+            ConfigError: there is no such file or time zone, or there are too many rows for one ingestion.
+        """
+        _check_zone(spec.day_zone)
+        for path, name in sources_of(self.base, spec.file):
+            source = _source(path, name, spec)
+            self.files.append(name)
+            for columns in columns_of(source, self.problems):
+                self._take(spec, name, columns)
+                self._rows += len(columns.lines)
+                if self._rows > MOST_ROWS:
+                    raise ConfigError(f"{name}: more than {MOST_ROWS} bars at once; ingest some files, and the others as updates")
+
+    def bar_table(self) -> dict[BarKey, Bars]:
+        """All bars that were read, by instrument, each once; bars of one instrument and moment that differ become problems."""
+        table: dict[BarKey, Bars] = {}
+        for (asset_class, resolution), series in self._series.items():
+            codes = np.concatenate(series.symbols)
+            bars, origins = join(series.bars), np.concatenate(series.origins)
+            order = np.argsort(codes, kind="stable")
+            begins = np.searchsorted(codes[order], np.arange(len(series.codes) + 1))
+            for symbol, code in series.codes.items():
+                rows = order[begins[code] : begins[code + 1]]
+                if len(rows):
+                    table[asset_class, symbol, resolution] = self._each_once(symbol, bars.take(rows), origins[rows])
+        return table
+
+    def _take(self, spec: BarSource, name: str, columns: Columns) -> None:
+        texts, lines = columns.texts, columns.lines
+        bad = np.zeros(len(lines), bool)
+
+        def mark(wrong: npt.NDArray[np.bool_], about: str, expected: str) -> None:
+            self._tell(name, lines, wrong, about, (expected, texts.get(about)))
+            np.logical_or(bad, wrong, out=bad)
+
+        series = self._series.setdefault((spec.asset_class, spec.resolution), _Series())
+        codes, wrong = _codes(spec, columns, series.codes)
+        mark(wrong, "symbol", _EXPECTED["option" if spec.asset_class == "option" else "ticker"])
+        start_ns, wrong = _starts(spec, texts["time"])
+        mark(wrong, "time", _EXPECTED["time"])
+        values: dict[str, npt.NDArray[np.generic]] = {"start_ns": start_ns}
+        for price in _PRICES:
+            values[f"{price}_e4"], wrong = prices_e4(texts[price], rounded=self.rounded)
+            mark(wrong, price, _EXPECTED["price"])
+        values["volume"], wrong = volumes(texts["volume"])
+        mark(wrong, "volume", _EXPECTED["volume"])
+        values["transactions"], wrong = whole_numbers(texts["transactions"], missing=0)
+        mark(wrong, "transactions", _EXPECTED["transactions"])
+        read: list[npt.NDArray[np.generic]] = [values[column] for column in BAR_COLUMNS]
+        bars = Bars(*read)  # type: ignore[arg-type]
+        for rule in broken_rules(bars, spec.asset_class, spec.resolution):
+            # What can't be read is told once, as that.
+            mark(rule.bad & ~bad, rule.field, rule.expected)
+        series.symbols.append(codes[~bad])
+        series.bars.append(bars.take(~bad))
+        series.origins.append(((len(self.files) - 1) << _LINE_BITS) + lines[~bad])
+
+    def _tell(
+        self, name: str, lines: IntArray, wrong: npt.NDArray[np.bool_], about: str, told: tuple[str, pa.Array | None]
+    ) -> None:
+        rows = np.flatnonzero(wrong)
+        expected, texts = told
+        for row in rows[:SHOWN].tolist():
+            was = "" if texts is None else f", was {_shown(texts[row].as_py())}"
+            self.problems.add(f"{name}:{lines[row]}: {about}: expected {expected}{was}")
+        self.problems.count += max(0, len(rows) - SHOWN)
+
+    def _each_once(self, symbol: str, bars: Bars, origins: IntArray) -> Bars:
+        if (np.diff(bars.start_ns) > 0).all():
+            return bars
+        order = np.argsort(bars.start_ns, kind="stable")
+        bars, origins = bars.take(order), origins[order]
+        twice = np.flatnonzero(np.diff(bars.start_ns) == 0)
+        differs = np.zeros(len(twice), bool)
+        for column in BAR_COLUMNS:
+            values = getattr(bars, column)
+            differs |= values[twice] != values[twice + 1]
+        for row in twice[differs].tolist():
+            places = [self._place(origin) for origin in origins[row : row + 2].tolist()]
+            moment = moment_text(int(bars.start_ns[row]))
+            self.problems.add(f"{places[1]}: time: expected each bar once: {symbol} at {moment} is other than on {places[0]}")
+        self.duplicates += int((~differs).sum())
+        keep = np.ones(len(bars), bool)
+        keep[twice + 1] = False
+        return bars.take(keep)
+
+    def _place(self, origin: int) -> str:
+        return f"{self.files[origin >> _LINE_BITS]}:{origin & ((1 << _LINE_BITS) - 1)}"
+
+
+def _source(path: Path, name: str, spec: BarSource) -> Source:
+    fields = FIELDS if spec.symbol is None else FIELDS[1:]
+    required = REQUIRED if spec.symbol is None else REQUIRED[1:]
+    return source_of((path, name), fields, required, spec)
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"day_zone: no time zone {zone[:40]!r}; expected one such as UTC or America/New_York") from error
+
+
+def _codes(spec: BarSource, columns: Columns, codes: dict[str, int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """The number of each row's symbol, and which symbols are none; new symbols get the next numbers."""
+    if spec.symbol is not None:
+        names, places = [spec.symbol], np.zeros(len(columns.lines), np.int64)
+    else:
+        encoded = columns.texts["symbol"].dictionary_encode()
+        names, places = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    is_option = spec.asset_class == "option"
+    good = [bool(read_contract(text) if is_option else TICKER.fullmatch(text)) for text in names]
+    numbers = [codes.setdefault(text, len(codes)) if fine else 0 for text, fine in zip(names, good)]
+    return np.array(numbers, np.int32)[places], ~np.array(good, bool)[places]
+
+
+def _starts(spec: BarSource, texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    start_ns, days, bad = moments(texts)
+    if spec.resolution == "minute":
+        return start_ns, bad | days
+    if spec.day_zone != "UTC":
+        given = ~days & ~bad
+        start_ns[given], bad[given] = days_in_zone(start_ns[given], spec.day_zone)
+    return start_ns, bad
+
+
+def _shown(text: str) -> str:
+    return "nothing" if not text else ascii(text if len(text) <= 40 else f"{text[:40]}…")

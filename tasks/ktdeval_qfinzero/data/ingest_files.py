@@ -1,0 +1,354 @@
+"""Reading CSV and JSON files as records of text, each with its place; sizes are bounded, and what can't be read is a problem."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from ktdeval.api import ConfigError, JsonValue, near_matches
+from ktdeval_qfinzero.data.blocks import Problems
+from ktdeval_qfinzero.data.ingest_spec import BarSource, TableSource
+from ktdeval_qfinzero.data.rows import IntArray
+
+ALIASES = {"ticker": "symbol", "window_start": "time", "date": "time"}
+"""Columns that are understood without being mapped."""
+SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".json")
+LONGEST_LINE = 8 << 20
+LARGEST_JSON = 256 << 20
+_BLOCK = 8 << 20
+_BATCH = 10_000
+_MOST_SHAPES = 1_000
+_ABSENT = "expected a column"
+
+
+class Number(str):
+    """A number in JSON, as it is written there."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row of a file.
+
+    Attributes:
+        line: line of the file; in `.json` the place in the list, from 1.
+        values: texts (CSV) or JSON values, numbers as `Number`.
+    """
+
+    line: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Rows of a file as columns of text.
+
+    Attributes:
+        lines: [n] as of `Record`.
+        texts: by field, [n]; an empty text where there is nothing.
+    """
+
+    lines: IntArray
+    texts: Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, and how its columns become fields.
+
+    Attributes:
+        path: the file.
+        name: what it is called in messages.
+        fields: all that there are.
+        required: those that must be there.
+        renamed: column -> field, as the user says.
+        aliases: column -> field, where the user says nothing.
+        ignored: columns to pass over; `*` for all unknown ones.
+    """
+
+    path: Path
+    name: str
+    fields: tuple[str, ...]
+    required: tuple[str, ...]
+    renamed: Mapping[str, str]
+    aliases: Mapping[str, str]
+    ignored: tuple[str, ...]
+
+    def field_of(self, column: str) -> str:
+        """The field of a column; empty where it is to be passed over or is none."""
+        if column in self.renamed:
+            return self.renamed[column]
+        field = column if column in self.fields else self.aliases.get(column, "")
+        return field if field in self.fields and field not in self.renamed.values() else ""
+
+    def column_problems(self, columns: Sequence[str]) -> list[str]:
+        """What is wrong with the columns of a file."""
+        fields = [self.field_of(column) for column in columns]
+        lines = []
+        for column, field in zip(columns, fields):
+            if not field and column not in self.ignored and "*" not in self.ignored:
+                near = near_matches(column, self.fields)
+                lines.append(f"{column[:40]!r}: no such field{near}; map it under columns, or name it under ignore")
+        several = sorted({field for field in fields if field and fields.count(field) > 1})
+        lines += [f"{field}: expected one column, not several" for field in several]
+        lines += [f"{field}: {_ABSENT}" for field in self.required if field not in fields]
+        return lines
+
+
+def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: BarSource | TableSource) -> Source:
+    """A file with what its spec says of its columns.
+
+    Args:
+        file: path and name in messages.
+        fields: all that rows can have.
+        required: those that they must have.
+        spec: what the user says.
+
+    Raises:
+        ConfigError: the user maps something that is no field.
+    """
+    for field in spec.columns:
+        if field not in fields:
+            near = near_matches(field, fields) or f"; fields: {', '.join(fields)}"
+            raise ConfigError(f"{file[1]}: columns: {field[:40]!r} is no field{near}")
+    renamed = {column: field for field, column in spec.columns.items()}
+    return Source(*file, fields, required, renamed, ALIASES, spec.ignore)
+
+
+def sources_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
+    """The files of a pattern, with their names in messages.
+
+    Raises:
+        ConfigError: there is none, or one of another kind.
+    """
+    paths = sorted(base.glob(pattern)) if set(pattern) & set("*?[") and not Path(pattern).is_absolute() else [base / pattern]
+    files = [path for path in paths if path.is_file()]
+    if not files:
+        raise ConfigError(f"{pattern}: no such file in {base}")
+    for path in files:
+        if not path.name.endswith(SUFFIXES):
+            raise ConfigError(f"{path}: unknown kind of file; expected one of {', '.join(SUFFIXES)}")
+    return [(path, path.relative_to(base).as_posix() if path.is_relative_to(base) else str(path)) for path in files]
+
+
+def records_of(source: Source, problems: Problems) -> Iterator[Record]:
+    """The rows of a file with their fields; rows that are none become problems."""
+    read = _csv_records if source.path.name.endswith((".csv", ".csv.gz")) else _json_records
+    try:
+        yield from read(source, problems)
+    except UnicodeDecodeError:
+        problems.add(f"{source.name}: expected text in UTF-8")
+    except (OSError, EOFError, zlib.error, csv.Error, _Unreadable) as error:
+        problems.add(f"{source.name}: can't be read: {str(error)[:200]}")
+
+
+def columns_of(source: Source, problems: Problems) -> Iterator[Columns]:
+    """The rows of a file as columns of text, some thousands at a time."""
+    if source.path.name.endswith((".csv", ".csv.gz")):
+        yield from _csv_columns(source, problems)
+        return
+    batch: list[Record] = []
+    for record in records_of(source, problems):
+        batch.append(record)
+        if len(batch) == _BATCH:
+            yield _as_columns(source, batch)
+            batch = []
+    if batch:
+        yield _as_columns(source, batch)
+
+
+def plain_json(value: Any) -> JsonValue:
+    """A JSON value with its numbers as numbers.
+
+    Raises:
+        ValueError: a number too large for any.
+    """
+    if isinstance(value, Number):
+        number = float(value) if set(value) & set(".eE") else int(value)
+        if not math.isfinite(number) or abs(number) > 1e300:
+            raise ValueError(f"{value[:20]} is too large")
+        return number
+    if isinstance(value, Mapping):
+        return {key: plain_json(item) for key, item in value.items()}
+    return [plain_json(item) for item in value] if isinstance(value, list) else value
+
+
+def read_json(text: str) -> Any:
+    """JSON with numbers as they are written; strict.
+
+    Raises:
+        ValueError: malformed, a key given twice, NaN or Infinity.
+    """
+    try:
+        return _DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+class _Unreadable(Exception):
+    """A file that can't be read on."""
+
+
+def _no_constant(token: str) -> Any:
+    raise ValueError(f"{token} is not JSON")
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key is given twice")
+    return result
+
+
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    if path.name.endswith(".gz"):
+        with gzip.open(path, "rb") as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+            yield text
+    else:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            yield text
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise _Unreadable(f"a line has more than {LONGEST_LINE} characters")
+        yield line
+
+
+def _csv_records(source: Source, problems: Problems) -> Iterator[Record]:
+    with _opened(source.path) as stream:
+        reader = csv.reader(_lines(stream), strict=True)
+        header = next(reader, [])
+        wrong = source.column_problems(header)
+        problems.add_all(f"{source.name}:1", wrong)
+        fields = [source.field_of(column) for column in header]
+        for cells in () if wrong else reader:
+            if cells and len(cells) != len(fields):
+                problems.add(f"{source.name}:{reader.line_num}: row: expected {len(fields)} cells, was {len(cells)}")
+            elif any(cells):
+                yield Record(reader.line_num, {field: cell for field, cell in zip(fields, cells) if field})
+
+
+def _json_records(source: Source, problems: Problems) -> Iterator[Record]:
+    shapes: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    told: set[str] = set()
+    for line, value in _json_values(source, problems):
+        if not isinstance(value, dict):
+            problems.add(f"{source.name}:{line}: row: expected an object")
+            continue
+        keys = tuple(value)
+        if keys not in shapes:
+            # A missing field is for the reader of the row to notice; an unknown one is told once a file.
+            wrong = [text for text in source.column_problems(keys) if not text.endswith(_ABSENT) and text not in told]
+            problems.add_all(f"{source.name}:{line}", wrong)
+            told |= set(wrong)
+            fields = [(key, source.field_of(key)) for key in keys]
+            shapes = {**(shapes if len(shapes) < _MOST_SHAPES else {}), keys: [(key, field) for key, field in fields if field]}
+        yield Record(line, {field: value[key] for key, field in shapes[keys] if value[key] is not None})
+
+
+def _json_values(source: Source, problems: Problems) -> Iterator[tuple[int, Any]]:
+    with _opened(source.path) as stream:
+        if source.path.name.endswith(".json"):
+            yield from enumerate(_json_list(stream), start=1)
+            return
+        for number, line in enumerate(_lines(stream), start=1):
+            if line.strip():
+                try:
+                    yield number, read_json(line)
+                except ValueError as error:
+                    problems.add(f"{source.name}:{number}: row: expected JSON: {str(error)[:80]}")
+
+
+def _json_list(stream: TextIO) -> list[Any]:
+    text = stream.read(LARGEST_JSON + 1)
+    if len(text) > LARGEST_JSON:
+        raise _Unreadable(f"more than {LARGEST_JSON} characters; write JSON lines")
+    try:
+        value = read_json(text)
+    except ValueError as error:
+        raise _Unreadable(f"not JSON: {str(error)[:80]}") from error
+    if not isinstance(value, list):
+        raise _Unreadable("expected a list of objects")
+    return value
+
+
+def _as_columns(source: Source, records: Sequence[Record]) -> Columns:
+    texts = {field: pa.array([_cell(record.values.get(field)) for record in records], pa.string()) for field in source.fields}
+    return Columns(np.array([record.line for record in records], np.int64), texts)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)[:100]
+
+
+def _csv_columns(source: Source, problems: Problems) -> Iterator[Columns]:
+    try:
+        with _opened(source.path) as stream:
+            header = next(csv.reader(_lines(stream), strict=True), [])
+    except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError, _Unreadable) as error:
+        problems.add(f"{source.name}: can't be read: {str(error)[:200]}")
+        return
+    wrong = source.column_problems(header)
+    problems.add_all(f"{source.name}:1", wrong)
+    if not wrong:
+        try:
+            yield from _arrow_columns(source, header, problems)
+        except (OSError, pa.ArrowException) as error:
+            problems.add(f"{source.name}: can't be read: {' '.join(str(error).split())[:200]}")
+
+
+def _arrow_columns(source: Source, header: Sequence[str], problems: Problems) -> Iterator[Columns]:
+    """Several times the speed of the standard library's reader. A line that isn't a row is a problem, and left out of the count."""
+    left_out: list[int] = []
+
+    def leave_out(row: Any) -> str:
+        left_out.append(row.number)
+        problems.add(f"{source.name}:{row.number}: row: expected {row.expected_columns} cells, was {row.actual_columns}")
+        return "skip"
+
+    wanted = {source.field_of(column): column for column in header if source.field_of(column)}
+    reader = pa_csv.open_csv(
+        source.path,
+        pa_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+        pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=leave_out),
+        pa_csv.ConvertOptions(
+            column_types={column: pa.string() for column in header},
+            include_columns=list(wanted.values()),
+            strings_can_be_null=False,
+        ),
+    )
+    line = 2
+    for batch in reader:
+        lines = np.arange(line, line + len(batch) + len(left_out) + 1, dtype=np.int64)
+        lines = lines[~np.isin(lines, left_out)][: len(batch)]
+        line = int(lines[-1]) + 1 if len(lines) else line
+        texts = {field: batch.column(place) for place, field in enumerate(wanted)}
+        blank = np.ones(len(batch), bool)
+        for column in texts.values():
+            blank &= np.asarray(pc.equal(column, "").to_numpy(zero_copy_only=False), bool)
+        keep = pa.array(~blank)
+        empty = pa.array([""] * int((~blank).sum()), pa.string())
+        yield Columns(lines[~blank], {field: texts[field].filter(keep) if field in texts else empty for field in source.fields})

@@ -1,0 +1,73 @@
+"""What `ingest.yaml` says: which files hold what. No heavy imports here: help texts read these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.api import ConfigError, build, load_yaml, loads_strict, option
+
+_FILE_HELP = "a .csv, .csv.gz, .jsonl, .jsonl.gz or .json file, or a pattern such as minute/*.csv; relative to the spec's folder"
+_COLUMNS_HELP = "which column of the file is a field, such as open: o"
+_IGNORE_HELP = "columns that are not read; '*' for all that are no field. Any other unknown column is an error"
+
+
+@dataclass(frozen=True)
+class BarSource:
+    """Files of bars."""
+
+    file: str = option(help=_FILE_HELP)
+    asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
+    resolution: Literal["day", "minute"] = option(help="length of a bar")
+    symbol: str | None = option(None, help="ticker or OPRA symbol of all bars, for files without a column symbol")
+    day_zone: str = option("UTC", help="time zone whose midnight begins a day's bar, where days are given as moments")
+    columns: Mapping[str, str] = option(factory=dict, help=_COLUMNS_HELP)
+    ignore: tuple[str, ...] = option((), help=_IGNORE_HELP)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Files of a table."""
+
+    file: str = option(help=_FILE_HELP)
+    columns: Mapping[str, str] = option(factory=dict, help=_COLUMNS_HELP)
+    ignore: tuple[str, ...] = option((), help=_IGNORE_HELP)
+
+
+@dataclass(frozen=True)
+class IngestSpec:
+    """Everything that becomes a dataset, or is added to one."""
+
+    name: str = option(help="name of the dataset, and the source of events and articles that name none")
+    default_as_of: str | None = option(
+        None, help="where a clock starts that nobody sets, such as 2025-01-06T21:00:00Z; a new dataset needs it"
+    )
+    synthetic: bool = option(False, help="whether the market is invented")
+    round: bool = option(False, help="round prices of more than four decimals, halves to even, instead of refusing them")
+    bars: tuple[BarSource, ...] = option((), help="bars")
+    symbols: tuple[TableSource, ...] = option((), help="stocks and coins")
+    contracts: tuple[TableSource, ...] = option((), help="options")
+    rates: tuple[TableSource, ...] = option((), help="Treasury curves")
+    dividends: tuple[TableSource, ...] = option((), help="cash dividends")
+    splits: tuple[TableSource, ...] = option((), help="splits")
+    borrow: tuple[TableSource, ...] = option((), help="what can be borrowed to sell short")
+    events: tuple[TableSource, ...] = option((), help="calendar events")
+    news: tuple[TableSource, ...] = option((), help="articles")
+
+
+def load_spec(path: Path) -> IngestSpec:
+    """Read `ingest.yaml`, or the same as JSON.
+
+    Raises:
+        ConfigError: unreadable, or a field is unknown, missing or ill-typed.
+    """
+    if path.suffix != ".json":
+        return build(IngestSpec, load_yaml(path), str(path))
+    try:
+        return build(IngestSpec, loads_strict(path.read_bytes()), str(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not JSON: {str(error)[:100]}") from error

@@ -1,0 +1,216 @@
+"""Prices from a dataset folder: the store that answers from Parquet what `MemoryPrices` answers from rows.
+
+A caller's symbol never becomes part of a path: it is looked up among the parts that the manifest names.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import compress, pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ktdeval_qfinzero.data.bar_files import Block, FileIndex, Group, cut, join, read_group, read_index, within_int64
+from ktdeval_qfinzero.data.byte_cache import ByteCache
+from ktdeval_qfinzero.data.layout import (
+    Manifest,
+    Part,
+    TableName,
+    contracts_underlying,
+    load_manifest,
+    table_key,
+)
+from ktdeval_qfinzero.data.rows import (
+    BAR_COLUMNS,
+    AssetClass,
+    Bars,
+    BorrowRow,
+    ContractRow,
+    DividendRow,
+    IntArray,
+    RateRow,
+    Resolution,
+    SplitRow,
+    SymbolRow,
+    empty_bars,
+)
+from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.data.tables import read_rows
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.instruments import read_contract
+
+CACHE_BYTES = 256 << 20
+_BYTES_OF_BAR = 56
+_BYTES_OF_CONTRACT = 400
+_BYTES_OF_GROUP = 2_000
+_ALL = ""
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, eq=False)
+class _Contracts:
+    """Contracts on an underlying, by symbol, and when each was listed."""
+
+    rows: tuple[ContractRow, ...]
+    listed_ns: IntArray
+
+
+class ParquetPrices:
+    """A `PriceStore` of a dataset folder, for any number of threads.
+
+    Files are read when they are first needed, a row group at a time; what was decoded last is kept. All arrays are read-only.
+
+    Args:
+        folder: the dataset.
+        manifest: its manifest, if it was read already.
+        cache_bytes: how much decoded data is kept at most.
+
+    Raises:
+        DataError: no dataset is there.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest | None = None, cache_bytes: int = CACHE_BYTES) -> None:
+        self._folder = folder
+        manifest = manifest or load_manifest(folder)
+        self._parts = manifest.parts
+        self._years: dict[tuple[AssetClass, str, Resolution], list[Part]] = {}
+        for place, part in sorted(manifest.places().items(), key=lambda item: item[0]):
+            self._years.setdefault((place.asset_class, place.symbol, place.resolution), []).append(part)
+        underlyings = ((contracts_underlying(key), part) for key, part in self._parts.items())
+        self._contract_parts = {underlying: part for underlying, part in underlyings if underlying is not None}
+        self._indices: ByteCache[str, FileIndex] = ByteCache(cache_bytes // 8, lambda index: _BYTES_OF_GROUP * len(index.groups))
+        self._blocks: ByteCache[tuple[str, int], Block] = ByteCache(cache_bytes, lambda block: _BYTES_OF_BAR * len(block))
+        self._contracts: ByteCache[str, _Contracts] = ByteCache(
+            cache_bytes // 4, lambda contracts: _BYTES_OF_CONTRACT * len(contracts.rows)
+        )
+        self._tables: ByteCache[TableName, Mapping[str, Sequence[Any]]] = ByteCache(0, lambda _: 0)
+
+    def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
+        """Stocks and coins listed by then, by symbol."""
+        return [row for row in self._of("symbols", _ALL) if row.listed_ns <= as_of_ns]
+
+    def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
+        """Bars that start in the span; empty for an unknown symbol.
+
+        Raises:
+            ServiceError: `unavailable`: a file can't be read.
+        """
+        of = symbol
+        if asset_class == "option":
+            contract = read_contract(symbol)
+            if contract is None:
+                return empty_bars()
+            of = contract.underlying
+        found = []
+        for part in self._years.get((asset_class, of, resolution), ()):
+            for block in self._blocks_of(part, span, symbol):
+                place = bisect_left(block.symbols, symbol)
+                if place < len(block.symbols) and block.symbols[place] == symbol:
+                    rows = slice(int(block.offsets[place]), int(block.offsets[place + 1]))
+                    found.append(cut(block.bars.take(rows), span))
+        return join([bars for bars in found if len(bars)])
+
+    def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
+        """Bars of all options on an underlying that start in the span, by OPRA symbol in order.
+
+        Raises:
+            ServiceError: `unavailable`: a file can't be read.
+        """
+        found: dict[str, list[Bars]] = {}
+        for part in self._years.get(("option", underlying, resolution), ()):
+            for block in self._blocks_of(part, span):
+                for symbol, bars in _in_span(block, span):
+                    found.setdefault(symbol, []).append(bars)
+        return {symbol: join(found[symbol]) for symbol in sorted(found)}
+
+    def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
+        """Options on an underlying that were listed by then, by symbol."""
+        part = self._contract_parts.get(underlying)
+        if part is None:
+            return ()
+        held = self._contracts.get(underlying, lambda: self._read_contracts(part))
+        listed = held.listed_ns <= as_of_ns
+        return held.rows if listed.all() else tuple(compress(held.rows, listed.tolist()))
+
+    def rates(self, first: date, last: date, as_of_ns: int) -> Sequence[RateRow]:
+        """Curves of the days [first, last] that were published by then, by day."""
+        return [row for row in self._of("rates", _ALL) if first <= row.day <= last and row.available_ns <= as_of_ns]
+
+    def dividends(self, symbol: str, as_of_ns: int) -> Sequence[DividendRow]:
+        """Dividends declared by then, by ex-day."""
+        return [row for row in self._of("dividends", symbol) if row.declared_ns <= as_of_ns]
+
+    def splits(self, symbol: str, as_of_ns: int) -> Sequence[SplitRow]:
+        """Splits announced by then, by ex-day."""
+        return [row for row in self._of("splits", symbol) if row.announced_ns <= as_of_ns]
+
+    def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
+        """What can be borrowed then; None where nothing is known."""
+        rows: list[BorrowRow] = [row for row in self._of("borrow", symbol) if row.available_ns <= as_of_ns]
+        return rows[-1] if rows else None
+
+    def _blocks_of(self, part: Part, span: Span, symbol: str = "") -> Iterator[Block]:
+        """The row groups of a file that may hold bars that start in the span, of all symbols or of one."""
+        if not Group("", "", part.first_ns, part.last_ns).overlaps(span):
+            return
+        path = self._folder / part.file
+        index = self._indices.get(part.file, lambda: _reading(path, lambda: read_index(path)))
+        for number, group in enumerate(index.groups):
+            if group.overlaps(span) and (not symbol or group.first_symbol <= symbol <= group.last_symbol):
+                yield self._block(part, index, number)
+
+    def _block(self, part: Part, index: FileIndex, number: int) -> Block:
+        path = self._folder / part.file
+        return self._blocks.get((part.file, number), lambda: _reading(path, lambda: read_group(path, index, number)))
+
+    def _read_contracts(self, part: Part) -> _Contracts:
+        rows = self._read_rows(part, "contracts")
+        return _Contracts(tuple(rows), np.array([row.listed_ns for row in rows], np.int64))
+
+    def _of(self, name: TableName, symbol: str) -> Sequence[Any]:
+        """Rows of a small table that are about a symbol; of symbols and rates, all."""
+        return self._tables.get(name, lambda: _by_symbol(name, self._read_rows(self._parts[table_key(name)], name))).get(symbol, ())
+
+    def _read_rows(self, part: Part, name: TableName) -> list[Any]:
+        path = self._folder / part.file
+        return _reading(path, lambda: read_rows(path, name))
+
+
+def _by_symbol(name: TableName, rows: Sequence[Any]) -> Mapping[str, Sequence[Any]]:
+    if name in ("symbols", "rates"):
+        return {_ALL: tuple(rows)}
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row.symbol, []).append(row)
+    return found
+
+
+def _in_span(block: Block, span: Span) -> Iterator[tuple[str, Bars]]:
+    """Each symbol that has bars in the span, with these."""
+    start_ns = block.bars.start_ns
+    first, end = within_int64(span)
+    rows = np.flatnonzero((start_ns >= first) & (start_ns < end))
+    if not len(rows):
+        return
+    taken = block.bars.take(rows)
+    for name in BAR_COLUMNS:
+        getattr(taken, name).flags.writeable = False
+    places = np.searchsorted(block.offsets, rows, side="right") - 1
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(places)) + 1, [len(rows)]))
+    for place, (begin, stop) in zip(places[begins[:-1]].tolist(), pairwise(begins.tolist())):
+        yield block.symbols[place], taken.take(slice(begin, stop))
+
+
+def _reading(path: Path, read: Callable[[], Read]) -> Read:
+    """What a reader gives; a file that can't be read makes the data unavailable, not the service wrong."""
+    try:
+        return read()
+    except (OSError, pa.ArrowException) as error:
+        message = f"{path.name} can't be read: the dataset was updated or damaged; open it again, or check it"
+        raise ServiceError("unavailable", message) from error

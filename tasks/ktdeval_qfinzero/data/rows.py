@@ -1,0 +1,202 @@
+"""What the stores hold: columns of bars, and rows of everything else. Each row knows from when on it may be seen.
+
+Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments are nanoseconds in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.api import JsonValue
+from ktdeval_qfinzero.instruments import Right
+
+AssetClass = Literal["stock", "option", "crypto"]
+Resolution = Literal["day", "minute"]
+Importance = Literal["low", "medium", "high"]
+EventType = Literal["macro_calendar", "earnings", "breaking_news", "daily_news", "analyst_action", "option_signal"]
+Market = Literal["us", "global", "crypto"]
+
+IMPORTANCE: tuple[Importance, ...] = ("low", "medium", "high")
+CALENDAR_TYPES: tuple[EventType, ...] = ("macro_calendar", "earnings")
+NEWS_TYPES: tuple[EventType, ...] = ("breaking_news", "daily_news", "analyst_action", "option_signal")
+E4 = 10_000
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """Bars of one instrument, ascending.
+
+    Attributes:
+        start_ns: [n] beginning of the bar; of a day's bar, midnight in UTC of its date.
+        open_e4, high_e4, low_e4, close_e4: [n] unadjusted prices.
+        volume: [n] shares, contracts or coins; whole but for coins.
+        transactions: [n].
+    """
+
+    start_ns: IntArray
+    open_e4: IntArray
+    high_e4: IntArray
+    low_e4: IntArray
+    close_e4: IntArray
+    volume: FloatArray
+    transactions: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def take(self, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Bars:
+        """Some of the bars."""
+        return Bars(*(getattr(self, name)[rows] for name in BAR_COLUMNS))
+
+
+BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")
+"""Columns of `Bars`, in order."""
+
+
+def empty_bars() -> Bars:
+    """No bars."""
+    none, no_volume = np.empty(0, np.int64), np.empty(0, np.float64)
+    return Bars(none, none, none, none, none, no_volume, none)
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRow:
+    """A stock or coin. `listed_ns` is from when on it may be seen; a delisted one keeps its history."""
+
+    symbol: str
+    asset_class: Literal["stock", "crypto"]
+    name: str
+    sector: str
+    listed_ns: int
+    has_options: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContractRow:
+    """A listed option."""
+
+    symbol: str
+    underlying: str
+    expiry: date
+    strike_e4: int
+    right: Right
+    listed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """The Treasury curve of a day: yields in percent by tenor (`1M` … `30Y`), published at `available_ns`."""
+
+    day: date
+    yields_pct: Mapping[str, float]
+    available_ns: int
+
+
+TENOR_YEARS: Mapping[str, float] = {"1M": 1 / 12, "3M": 0.25, "1Y": 1.0, "2Y": 2.0, "5Y": 5.0, "10Y": 10.0, "30Y": 30.0}
+
+
+@dataclass(frozen=True, slots=True)
+class DividendRow:
+    """A cash dividend of one share; known from `declared_ns`, taken off the price at the open of `ex_day`."""
+
+    symbol: str
+    ex_day: date
+    pay_day: date
+    amount_e4: int
+    declared_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRow:
+    """`new` shares for each `old` ones (1 for 10 is a reverse split) from the open of `ex_day`; known from `announced_ns`."""
+
+    symbol: str
+    ex_day: date
+    new: int
+    old: int
+    announced_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BorrowRow:
+    """What can be borrowed of a stock to sell it short, from `available_ns` until the next row."""
+
+    symbol: str
+    available_ns: int
+    shares: int
+    fee_bps_per_year: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Values of a calendar event that become known at a moment (the outcome, later a revision)."""
+
+    available_ns: int
+    values: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A calendar event: earnings or a macroeconomic release.
+
+    Attributes:
+        event_id, title, importance, tickers, country, market, source: what they say.
+        event_type: one of `CALENDAR_TYPES`.
+        time_ns: when it is due.
+        announced_ns: from when on it stands in the calendar.
+        expected: what is known before: estimates, consensus, previous value, fiscal period, description.
+        releases: what becomes known later, oldest first.
+    """
+
+    event_id: str
+    event_type: EventType
+    title: str
+    time_ns: int
+    announced_ns: int
+    importance: Importance
+    tickers: tuple[str, ...] = ()
+    country: str = "US"
+    market: Market = "us"
+    expected: Mapping[str, JsonValue] = field(default_factory=dict)
+    releases: tuple[Release, ...] = ()
+    source: str = "synthetic"
+
+
+@dataclass(frozen=True, slots=True)
+class NewsRow:
+    """An article (table 3 of the QFinZero paper), with the tags by which it is found.
+
+    Attributes:
+        id: `news_…`; also its event id.
+        event_type: one of `NEWS_TYPES`.
+        published_ns: from when on it may be seen.
+        body: its whole text.
+        publisher: name, homepage_url, logo_url.
+        insights: ticker, sentiment, reasoning of each.
+    """
+
+    id: str
+    event_type: EventType
+    title: str
+    published_ns: int
+    importance: Importance
+    tickers: tuple[str, ...]
+    description: str
+    body: str
+    article_url: str
+    author: str
+    publisher: Mapping[str, str]
+    market: Market = "us"
+    keywords: tuple[str, ...] = ()
+    image_url: str = ""
+    insights: tuple[Mapping[str, str], ...] = ()
+    source: str = "synthetic"

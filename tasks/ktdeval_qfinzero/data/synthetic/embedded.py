@@ -1,0 +1,74 @@
+"""The embedded market as a dataset: generated on first use, kept in a cache folder, found there ever after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import platformdirs
+
+from ktdeval.api import DataError, StoreError, content_hash
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.synthetic.market import generate
+from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
+
+_ATTEMPTS = 2
+"""Another process that cleans up may disturb the first one."""
+
+
+def cache_root() -> Path:
+    """Where generated markets are kept: in `$KTDEVAL_CACHE_DIR`, or in the user's cache folder."""
+    return Path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval")) / "qfinzero"
+
+
+def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
+    """The embedded market of a seed, generated unless it is in the cache.
+
+    Args:
+        cache_folder: where generated markets are kept, such as `cache_root()`.
+        seed: of the generator; each is another market.
+        say: told what takes time, one line at a time.
+
+    Raises:
+        StoreError: the cache folder can't be written.
+        DataError: what is in the cache is damaged.
+    """
+    return open_generated(cache_folder, SyntheticParams(seed=seed), say)
+
+
+def open_generated(cache_folder: Path, params: SyntheticParams, say: Callable[[str], None] | None = None) -> Dataset:
+    """Like `open_embedded`, for any parameters.
+
+    Processes that start at once may each generate the market; the folder of the first that ends is used by all.
+    """
+    folder = generated_folder(cache_folder, params)
+    if not (folder / MANIFEST).is_file():
+        _generate(folder, params, say or (lambda _: None))
+    try:
+        return open_dataset(folder)
+    except DataError as error:
+        raise DataError(f"{error}; delete {folder} to generate it again") from error
+
+
+def generated_folder(cache_folder: Path, params: SyntheticParams) -> Path:
+    """Where a market is kept: by parameters, and by the versions of the generator and of the format."""
+    return cache_folder / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"
+
+
+def _generate(folder: Path, params: SyntheticParams, say: Callable[[str], None]) -> None:
+    say("generating the embedded market: once, some seconds")
+    market = generate(params)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            save_dataset(folder, market.prices, market.events, market.news, market.info)
+            break
+        except StoreError as error:
+            if (folder / MANIFEST).is_file():
+                break
+            if attempt == _ATTEMPTS:
+                raise StoreError(f"{error}; set KTDEVAL_CACHE_DIR to a folder that can be written") from error
+    say(f"the embedded market is kept in {folder}")

@@ -1,0 +1,134 @@
+"""The grid on which a market is drawn: days by minutes, of the exchange's sessions or of whole days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+
+from ktdeval.api import DataError, derive_seed
+from ktdeval_qfinzero.data.rows import FloatArray, IntArray
+from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+SESSION_MINUTES, DAY_MINUTES = 390, 1440
+_OPENS_AT = 9 * 60 + 30
+"""Minutes from midnight to the session's open, in New York."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Days and their minutes.
+
+    Attributes:
+        days: [D] calendar days.
+        open_ns, close_ns: [D] first moment, and end of the last minute.
+        width: W, minutes of a full day.
+        night_share: share of a day's variance that falls before its first minute.
+    """
+
+    days: tuple[date, ...]
+    open_ns: IntArray
+    close_ns: IntArray
+    width: int
+    night_share: float
+
+    def __len__(self) -> int:
+        return len(self.days)
+
+    @property
+    def lengths(self) -> IntArray:
+        """[D] minutes of each day; fewer where the exchange closes early."""
+        return (self.close_ns - self.open_ns) // MINUTE
+
+    @property
+    def is_open(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+        """[D, W] whether the minute belongs to the day."""
+        return np.arange(self.width)[None, :] < self.lengths[:, None]
+
+    @property
+    def midnight_ns(self) -> IntArray:
+        """[D] midnight in UTC of each day: where its day's bar starts."""
+        return np.array([day_start(day) for day in self.days], dtype=np.int64)
+
+    def minute_ns(self, row: int, minute: int) -> int:
+        """The start of a day's minute."""
+        return int(self.open_ns[row]) + minute * MINUTE
+
+    def row_on_or_after(self, day: date) -> int | None:
+        """Row of the first day that is not before `day`; None beyond the end."""
+        row = int(np.searchsorted(np.array(self.days, dtype="datetime64[D]"), as_datetime64(day)))
+        return row if row < len(self.days) else None
+
+    def row_at(self, fraction: float) -> int:
+        """The row at a fraction of the days."""
+        return min(len(self.days) - 1, int(fraction * len(self.days)))
+
+
+def session_grid(first: date, last: date) -> Grid:
+    """The exchange's sessions in [first, last].
+
+    Raises:
+        DataError: fewer than two.
+    """
+    hours = trading_hours()
+    rows = np.flatnonzero((hours.days >= as_datetime64(first)) & (hours.days <= as_datetime64(last)))
+    if len(rows) < 2:
+        raise DataError(f"synthetic market: fewer than two trading days in {first} … {last}; choose a longer range")
+    days = tuple(hours.day(int(row)) for row in rows)
+    return Grid(days, hours.open_ns[rows], hours.close_ns[rows], SESSION_MINUTES, 0.25)
+
+
+def calendar_grid(first: date, last: date) -> Grid:
+    """All days in [first, last], each of 24 hours."""
+    days = tuple(first + timedelta(days=place) for place in range((last - first).days + 1))
+    opens = np.array([day_start(day) for day in days], dtype=np.int64)
+    return Grid(days, opens, opens + DAY, DAY_MINUTES, 0.0)
+
+
+def shift_sessions(day: date, count: int = 0) -> date:
+    """The session `count` after (before, where negative) the first one on or after `day`."""
+    hours = trading_hours()
+    return hours.day(int(np.searchsorted(hours.days, as_datetime64(day))) + count)
+
+
+def session_before(day: date) -> date:
+    """The last session on or before a day."""
+    return trading_hours().last_expiry_session(day)
+
+
+def new_york(day: date, hour: int, minute: int = 0) -> int:
+    """A moment of a session's day by the clock of New York, whose offset the session's open tells."""
+    hours = trading_hours()
+    row = hours.row_of(day)
+    if row is None:
+        raise DataError(f"synthetic market: {day} is no trading day")
+    return int(hours.open_ns[row]) + (hour * 60 + minute - _OPENS_AT) * MINUTE
+
+
+def stream(seed: int, *words: str) -> np.random.Generator:
+    """A stream of chance of its own for each part, so that no part changes another."""
+    return np.random.default_rng(derive_seed(seed, "qfinzero", *words))
+
+
+def variance_shape(grid: Grid) -> FloatArray:
+    """[D, W] share of a day's variance within its minutes that falls into each: a U for sessions, flat for whole days."""
+    return _shape(grid, 2.4, 22.0, 0.9, 25.0)
+
+
+def volume_shape(grid: Grid) -> FloatArray:
+    """[D, W] share of a day's trades in each minute: a U whose right arm is the closing rush."""
+    return _shape(grid, 2.2, 30.0, 2.6, 14.0)
+
+
+def _shape(grid: Grid, opening: float, opening_minutes: float, closing: float, closing_minutes: float) -> FloatArray:
+    minute = np.arange(grid.width, dtype=np.float64)
+    rows: dict[int, FloatArray] = {}
+    for length in np.unique(grid.lengths):
+        weight = 1.0 + 0.25 * np.cos(2 * np.pi * (minute - 900) / DAY_MINUTES)
+        if grid.width == SESSION_MINUTES:
+            weight = 1.0 + opening * np.exp(-minute / opening_minutes) + closing * np.exp(-(length - 1 - minute) / closing_minutes)
+        weight = np.where(minute < length, weight, 0.0)
+        rows[int(length)] = weight / weight.sum()
+    return np.stack([rows[int(length)] for length in grid.lengths])

@@ -1,0 +1,216 @@
+"""The embedded market put together: prices, options, rates, lending, calendars and news, all from one seed.
+
+Every part has streams of chance of its own, named by what it is. So a market with one more stock has the same bars of all others,
+and the order in which parts are made does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+
+from ktdeval_qfinzero.data.memory import BarKey, MemoryCalendars, MemoryNews, MemoryPrices
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, ContractRow, EventRow, NewsRow
+from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
+from ktdeval_qfinzero.data.synthetic.corporate import symbol_row
+from ktdeval_qfinzero.data.synthetic.earnings import report_events
+from ktdeval_qfinzero.data.synthetic.engine import Tape
+from ktdeval_qfinzero.data.synthetic.grid import Grid, calendar_grid, session_grid
+from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_events, market_shocks
+from ktdeval_qfinzero.data.synthetic.names import COINS, Coin, option_underlyings, stock_table
+from ktdeval_qfinzero.data.synthetic.news import Facts, make_news
+from ktdeval_qfinzero.data.synthetic.news_base import Quotes, closes_of
+from ktdeval_qfinzero.data.synthetic.option_bars import Flow, OptionMarket, Underlying, make_options
+from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, ranges_of
+from ktdeval_qfinzero.data.synthetic.prices import (
+    Common,
+    Course,
+    coin_moves,
+    coin_row,
+    common_moves,
+    draw_course,
+    make_coin,
+    make_stock,
+    usual_volatility,
+)
+from ktdeval_qfinzero.data.synthetic.rates import Curves, borrow_rows, draw_curves, rate_rows
+from ktdeval_qfinzero.moments import DAY, day_start
+
+
+@dataclass(frozen=True)
+class SyntheticMarket:
+    """Everything that a dataset is made of, in memory.
+
+    Attributes:
+        prices: bars and what belongs to them.
+        events: the calendar, by time.
+        news: articles, by time.
+        info: without an id of the content, which storing gives.
+    """
+
+    prices: MemoryPrices
+    events: tuple[EventRow, ...]
+    news: tuple[NewsRow, ...]
+    info: DatasetInfo
+
+    def dataset(self) -> Dataset:
+        """The market as services read it, out of memory."""
+        return Dataset(self.info, self.prices, MemoryCalendars(self.events), MemoryNews(self.news))
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """What all parts share: parameters, their days, sessions, economic releases, yields, common moves."""
+
+    params: SyntheticParams
+    ranges: Ranges
+    grid: Grid
+    readings: tuple[Reading, ...]
+    curves: Curves
+    common: Common
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One stock: what happens to it, its bars that are kept, its closes, and its options."""
+
+    course: Course
+    bars: dict[BarKey, Bars]
+    closes: tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]
+    contracts: tuple[ContractRow, ...]
+    flow: Flow | None
+
+
+def generate(params: SyntheticParams) -> SyntheticMarket:
+    """The market of some parameters; equal ones give equal bytes.
+
+    Raises:
+        DataError: days that are no dates, contradict each other, or span fewer than two sessions.
+    """
+    world = _world(params)
+    stocks = stock_table(params.stocks)
+    optionable = [stock.ticker for stock in option_underlyings(params.option_underlyings, stocks)]
+    with_minutes = optionable[: params.option_minute_underlyings]
+    courses = [draw_course(params.seed, stock, world.grid) for stock in stocks]
+    parts = [
+        _stock_part(world, course, course.life.stock.ticker in optionable, course.life.stock.ticker in with_minutes)
+        for course in courses
+    ]
+    coins = _coins(world)
+    table = {key: bars for part in parts for key, bars in part.bars.items()}
+    table |= {key: bars for _, bars_of in coins.values() for key, bars in bars_of.items()}
+    grid = world.grid
+    lives = [part.course.life for part in parts]
+    prices = MemoryPrices(
+        table,
+        [symbol_row(life, grid, life.stock.ticker in optionable) for life in lives]
+        + [coin_row(coin, grid) for coin, _ in coins.values()],
+        [contract for part in parts for contract in part.contracts],
+        rate_rows(world.curves, grid),
+        [dividend for life in lives for dividend in life.dividends],
+        [split for life in lives for split in life.splits],
+        [row for life in lives for row in borrow_rows(params.seed, life, grid)],
+    )
+    quotes = Quotes(
+        grid,
+        {part.course.life.stock.ticker: part.closes[0] for part in parts},
+        {part.course.life.stock.ticker: part.closes[1] for part in parts},
+    )
+    facts = Facts(
+        quotes,
+        courses,
+        world.readings,
+        {part.course.life.stock.ticker: part.flow for part in parts if part.flow is not None},
+        {ticker: (coin, bars["crypto", ticker, "day"]) for ticker, (coin, bars) in coins.items()},
+    )
+    return SyntheticMarket(prices, _events(world, courses), make_news(params.seed, facts), _info(world))
+
+
+def _world(params: SyntheticParams) -> _World:
+    ranges = ranges_of(params)
+    grid = session_grid(*ranges.days)
+    readings = draw_readings(params.seed, grid)
+    common = common_moves(params.seed, grid, market_shocks(readings, grid))
+    return _World(params, ranges, grid, readings, draw_curves(params.seed, readings, grid), common)
+
+
+def _stock_part(world: _World, course: Course, has_options: bool, has_option_minutes: bool) -> _Part:
+    grid, stock = world.grid, course.life.stock
+    tape = make_stock(world.params.seed, grid, world.common, course)
+    splits = {row: split.new / split.old for split in course.life.splits if (row := grid.row_on_or_after(split.ex_day)) is not None}
+    bars = _kept("stock", stock.ticker, tape, world.ranges)
+    options = _options(world, course, tape, has_option_minutes) if has_options else None
+    if options is not None:
+        bars |= options.bars
+    return _Part(
+        course,
+        bars,
+        closes_of(grid, tape, splits),
+        () if options is None else options.contracts,
+        None if options is None else options.flow,
+    )
+
+
+def _options(world: _World, course: Course, tape: Tape, has_minutes: bool) -> OptionMarket:
+    life = course.life
+    rows = _rows_between(world.grid, *world.ranges.option_minutes) if has_minutes else range(0)
+    underlying = Underlying(
+        life.stock,
+        usual_volatility(life.stock),
+        tape.days,
+        tape.minutes,
+        life.dividends,
+        [report.reaction_row for report in course.reports if report.reaction_row is not None],
+    )
+    return make_options(world.params.seed, world.grid, underlying, world.curves, rows)
+
+
+def _rows_between(grid: Grid, first: date, last: date) -> range:
+    start, after = grid.row_on_or_after(first), grid.row_on_or_after(last + timedelta(days=1))
+    end = len(grid) if after is None else after
+    return range(end if start is None else start, end)
+
+
+def _coins(world: _World) -> dict[str, tuple[Coin, dict[BarKey, Bars]]]:
+    if not world.params.coins:
+        return {}
+    grid = calendar_grid(*world.ranges.days)
+    common = coin_moves(world.params.seed, grid)
+    return {
+        coin.ticker: (coin, _kept("crypto", coin.ticker, make_coin(world.params.seed, grid, common, coin), world.ranges))
+        for coin in COINS[: world.params.coins]
+    }
+
+
+def _kept(asset_class: AssetClass, ticker: str, tape: Tape, ranges: Ranges) -> dict[BarKey, Bars]:
+    """Bars of all days, and of the minutes of the days that have them."""
+    found: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
+    minutes = tape.minutes_between(day_start(ranges.minutes[0]), day_start(ranges.minutes[1]) + DAY)
+    return found | {(asset_class, ticker, "minute"): minutes} if len(minutes) else found
+
+
+def _events(world: _World, courses: Sequence[Course]) -> tuple[EventRow, ...]:
+    rows = macro_events(world.readings)
+    for course in courses:
+        rows += report_events(course.life, course.reports)
+    return tuple(sorted(rows, key=lambda row: (row.time_ns, row.event_id)))
+
+
+def _info(world: _World) -> DatasetInfo:
+    grid, ranges = world.grid, world.ranges
+    minutes = _rows_between(grid, *ranges.minutes)
+    as_of_row = max(row for row, day in enumerate(grid.days) if day <= ranges.as_of_day or row == 0)
+    first, last = (minutes.start, minutes.stop - 1) if len(minutes) else (0, 0)
+    return DatasetInfo(
+        name="synthetic",
+        synthetic=True,
+        content_id="",
+        first_day=grid.days[0],
+        last_day=grid.days[-1],
+        minute_first_day=grid.days[first],
+        minute_last_day=grid.days[last],
+        default_as_of_ns=int(grid.close_ns[as_of_row]),
+    )

@@ -1,0 +1,287 @@
+"""Adding rows to a dataset folder: new files beside the old ones, and a manifest that is swapped last.
+
+A folder is at every moment the old dataset or the new one. Files that the old one needs stay until the next update, so that
+services that have it open go on with what they opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ktdeval.api import DataError, StoreError, write_atomic
+from ktdeval_qfinzero.data.bar_files import block_of, read_block
+from ktdeval_qfinzero.data.bar_rules import block_problems
+from ktdeval_qfinzero.data.blocks import SHOWN, PriceRows, Problems, blocks_of, by_underlying, tables_of
+from ktdeval_qfinzero.data.durable import locked, sync_files
+from ktdeval_qfinzero.data.folder import reaches_of, row_checks, table_problems
+from ktdeval_qfinzero.data.layout import (
+    EVENTS,
+    MANIFEST,
+    NEWS,
+    Manifest,
+    Part,
+    TableName,
+    contracts_key,
+    described,
+    generation_of,
+    load_manifest,
+    manifest_text,
+    read_place,
+    table_key,
+)
+from ktdeval_qfinzero.data.merge import MergedBars, MergedRows, Tally, gained_releases, merge_blocks, merge_rows
+from ktdeval_qfinzero.data.part_writer import PartWriter
+from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, row_problems
+from ktdeval_qfinzero.data.rows import ContractRow, EventRow, NewsRow
+from ktdeval_qfinzero.data.stored_rows import stored_events, stored_news
+from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.tables import TABLES, read_rows
+from ktdeval_qfinzero.instruments import read_contract
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Rows to add.
+
+    Attributes:
+        prices: bars and small tables; only what is to come.
+        events, news: calendar and articles; an event may come again with more releases.
+        default_as_of_ns: where the clock of the dataset starts from now on; where it did when None.
+    """
+
+    prices: PriceRows
+    events: Sequence[EventRow] = ()
+    news: Sequence[NewsRow] = ()
+    default_as_of_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What an update did.
+
+    Attributes:
+        before: identity of the dataset as it was.
+        info: the dataset as it is.
+        tallies: by kind of rows (`stock minute`, `contracts`, `events`, …), those that came.
+        replaced: the first rows that were replaced, a line each.
+        files: files that were written.
+    """
+
+    before: str
+    info: DatasetInfo
+    tallies: Mapping[str, Tally]
+    replaced: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Run:
+    """An update under way."""
+
+    folder: Path
+    manifest: Manifest
+    writer: PartWriter
+    replace: bool
+    problems: Problems = field(default_factory=Problems)
+    parts: dict[str, Part] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
+
+    def note(self, kind: str, where: str, merged: MergedBars | MergedRows) -> None:
+        """Count what came; what contradicts is a problem, or replaces."""
+        self.tallies[kind] = self.tallies.get(kind, Tally()) + merged.tally
+        lines = [f"{where}: {line}" for line in merged.contradictions]
+        if self.replace:
+            self.replaced += lines[: SHOWN - len(self.replaced)]
+            return
+        for line in lines:
+            self.problems.add(f"{line}; pass replace to change it")
+        self.problems.count += merged.tally.other - len(lines)
+
+    def keep(self, part: Part) -> None:
+        """A file that was written."""
+        self.parts[part.key] = part
+
+    def stored(self, key: str) -> Path | None:
+        """The file of a part as it was; None where there is none."""
+        part = self.manifest.parts.get(key)
+        return None if part is None else self.folder / part.file
+
+
+def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -> UpdateReport:
+    """Add rows to a dataset, all or none.
+
+    Rows that are stored already are passed over; the identity afterwards is that of a dataset made at once from all rows.
+
+    Args:
+        folder: of the dataset.
+        addition: the rows.
+        replace: whether rows that contradict stored ones of the same key take their place; else they are refused.
+
+    Returns:
+        What was done.
+
+    Raises:
+        DatasetRefused: rows that are wrong by themselves, or else that contradict stored ones or each other, all of them counted.
+        DataError: there is no dataset, or a file of it is damaged.
+        StoreError: another process writes it, or it can't be written.
+    """
+    with locked(folder):
+        manifest = load_manifest(folder)
+        run = _Run(folder, manifest, PartWriter(folder, manifest.generation + 1), replace)
+        try:
+            remove_strays(folder, manifest)
+            return _merged_and_published(run, addition)
+        except (OSError, pa.ArrowException) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            text = f"{folder}: can't update: {reason or str(error)[:200]}; free space, or check the dataset"
+            raise StoreError(text) from error
+
+
+def remove_strays(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+    """Remove files of earlier generations and of updates that did not end; nothing that isn't a dataset's.
+
+    Raises:
+        OSError: one can't be removed.
+    """
+    strays = strays_of(folder, manifest)
+    for name in strays:
+        (folder / name).unlink(missing_ok=True)
+    return strays
+
+
+def strays_of(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+    """Files that could be a part's, or were on the way to be one, and that the manifest doesn't name."""
+    named = {part.file for part in manifest.parts.values()}
+    found = []
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        of = name.removesuffix("-journal")
+        unnamed = generation_of(of) is not None and name not in named and not path.is_dir()
+        if unnamed or name.startswith(f".{MANIFEST}."):
+            found.append(name)
+    return tuple(found)
+
+
+def _merged_and_published(run: _Run, addition: Addition) -> UpdateReport:
+    try:
+        _merge(run, addition)
+        return _publish(run, addition)
+    except BaseException:
+        # A failure of the very last step may come after the swap: then the new files are the dataset, and stay.
+        with suppress(OSError, DataError):
+            published = load_manifest(run.folder)
+            if published.generation == run.manifest.generation:
+                remove_strays(run.folder, published)
+        raise
+
+
+def _merge(run: _Run, addition: Addition) -> None:
+    """Write what changes, until the first problem; go on to find all problems."""
+    tables = tables_of(addition.prices)
+    incoming = {table_key(name): rows for name, rows in tables.items()} | {EVENTS: addition.events, NEWS: addition.news}
+    for key, rows in incoming.items():
+        run.problems.add_all(key, row_problems(rows, *row_checks()[key]))
+    # Rows that stand twice or are malformed can't be compared with others.
+    run.problems.refuse()
+    whole, changed = _merge_tables(run, tables)
+    reaches = _merge_bars(run, addition.prices, changed)
+    whole["contracts"] += _contracts_beside(run, whole["contracts"], reaches)
+    for line in table_problems(whole, reaches):
+        run.problems.add(line)
+    _merge_texts(run, addition)
+    run.problems.refuse()
+
+
+def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
+    """Bars, and the reach of what they and changed contracts are about."""
+    reaches: Reaches = {}
+    touched = set()
+    for place, block in blocks_of(prices, run.problems):
+        path, kind = run.stored(place.key), f"{place.asset_class} {place.resolution}"
+        stored = block_of({}) if path is None else read_block(path)
+        merged = merge_blocks(stored, block)
+        run.note(kind, kind, merged)
+        run.problems.add_all(place.key, block_problems(place, block))
+        if place.asset_class == "option":
+            add_reach(reaches, place, merged.block)
+        touched.add(place.key)
+        if merged.tally.changes and not run.problems.count:
+            run.keep(run.writer.bars(place, merged.block))
+    for key in sorted(run.manifest.parts.keys() - touched):
+        place_of = read_place(key)
+        if place_of is not None and place_of.asset_class == "option" and place_of.symbol in changed:
+            add_reach(reaches, place_of, read_block(run.folder / run.manifest.parts[key].file))
+    present = {part.key: part for part in (*run.manifest.parts.values(), *run.parts.values())}
+    return reaches | reaches_of(list(present.values()))
+
+
+def _merge_tables(run: _Run, tables: Mapping[TableName, Sequence[Any]]) -> tuple[dict[TableName, list[Any]], set[str]]:
+    """All rows of the small tables as they will be, and the underlyings whose stored contracts change."""
+    whole: dict[TableName, list[Any]] = {}
+    changed: set[str] = set()
+    for name, rows in tables.items():
+        if name != "contracts":
+            whole[name] = _merge_table(run, table_key(name), name, rows).rows
+            continue
+        whole[name] = []
+        for underlying, group in by_underlying(rows).items():
+            merged = _merge_table(run, contracts_key(underlying), name, group)
+            whole[name] += merged.rows
+            changed |= {underlying} if merged.tally.other else set()
+    return whole, changed
+
+
+def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> MergedRows:
+    path = run.stored(key)
+    stored = [] if path is None else read_rows(path, name)
+    merged = merge_rows(stored, rows, TABLES[name].key)
+    if rows:
+        run.note(name, name, merged)
+    if merged.tally.changes and not run.problems.count:
+        run.keep(run.writer.rows(key, name, merged.rows))
+    return merged
+
+
+def _contracts_beside(run: _Run, merged: Sequence[ContractRow], reaches: Reaches) -> list[ContractRow]:
+    """The stored contracts of underlyings whose options got bars and to which no contract came."""
+    contracts = (read_contract(symbol) for asset_class, symbol in reaches if asset_class == "option")
+    underlyings = {contract.underlying for contract in contracts if contract} - {row.underlying for row in merged}
+    paths = [run.stored(contracts_key(underlying)) for underlying in sorted(underlyings)]
+    return [row for path in paths if path is not None for row in read_rows(path, "contracts")]
+
+
+def _merge_texts(run: _Run, addition: Addition) -> None:
+    """Calendar and articles, where some come."""
+    for key, rows, read, grown in (
+        (EVENTS, addition.events, stored_events, gained_releases),
+        (NEWS, addition.news, stored_news, None),
+    ):
+        path = run.stored(key)
+        if not rows or path is None:
+            continue
+        merged = merge_rows(read(path), rows, row_checks()[key][1], grown)
+        run.note(key, key, merged)
+        if merged.tally.changes and not run.problems.count:
+            run.keep(run.writer.events(merged.rows) if key == EVENTS else run.writer.news(merged.rows))
+
+
+def _publish(run: _Run, addition: Addition) -> UpdateReport:
+    """Swap the manifest, where anything changed."""
+    before = run.manifest.info
+    moment = before.default_as_of_ns if addition.default_as_of_ns is None else addition.default_as_of_ns
+    info, files = before, tuple(sorted(part.file for part in run.parts.values()))
+    if run.parts or moment != before.default_as_of_ns:
+        parts = {**run.manifest.parts, **run.parts}
+        manifest = described(dataclasses.replace(before, default_as_of_ns=moment), run.writer.generation, parts.values())
+        sync_files(run.folder, files)
+        write_atomic(run.folder / MANIFEST, manifest_text(manifest))
+        info = manifest.info
+    return UpdateReport(before.content_id, info, run.tallies, tuple(run.replaced), files)

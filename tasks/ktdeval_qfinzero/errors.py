@@ -1,0 +1,60 @@
+"""Every failure of a service: one code, one message, one place, whichever way the service was reached."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ktdeval.api import JsonValue, KtdevalError
+
+Code = Literal["invalid_argument", "unauthorized", "not_found", "conflict", "too_large", "unavailable"]
+
+STATUS: dict[Code, int] = {
+    "invalid_argument": 400,
+    "unauthorized": 401,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "unavailable": 503,
+}
+"""HTTP status of each code."""
+
+
+class ServiceError(KtdevalError):
+    """A call that a service refuses.
+
+    Args:
+        code: what kind of refusal.
+        message: what is wrong and how to mend it, on one line.
+        field: the argument concerned, with its place inside (`order.limit_price`); empty where it is none.
+    """
+
+    def __init__(self, code: Code, message: str, field: str = "") -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.code: Code = code
+        self.message = message
+        self.field = field
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return STATUS[self.code]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The one error envelope of all services and transports."""
+        error: dict[str, JsonValue] = {"code": self.code, "message": self.message}
+        return {"error": error | ({"field": self.field} if self.field else {})}
+
+
+def invalid(field: str, message: str) -> ServiceError:
+    """An argument that can't be used."""
+    return ServiceError("invalid_argument", message, field)
+
+
+def not_found(field: str, message: str) -> ServiceError:
+    """Something that does not exist, or not yet as of the clock."""
+    return ServiceError("not_found", message, field)
+
+
+def conflict(message: str, field: str = "") -> ServiceError:
+    """A call that the present state does not allow."""
+    return ServiceError("conflict", message, field)

@@ -1,0 +1,1 @@
+"""ESP, the event stream pipeline: news and calendars as of the clock."""

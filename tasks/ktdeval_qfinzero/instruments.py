@@ -1,0 +1,83 @@
+"""Instruments: stocks by ticker, options by their OPRA symbol such as `O:AVLN250221P00225000`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Literal
+
+from ktdeval_qfinzero.errors import invalid
+
+Right = Literal["C", "P"]
+
+TICKER = re.compile(r"[A-Z][A-Z0-9.]{0,9}")
+_OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})")
+CONTRACT_SIZE = 100
+"""Shares that one option contract is about."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OptionContract:
+    """A European-quoted, American-exercised equity option.
+
+    Attributes:
+        underlying: ticker.
+        expiry: last trading day.
+        strike_e4: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths.
+        right: call or put.
+    """
+
+    underlying: str
+    expiry: date
+    strike_e4: int
+    right: Right
+
+    @property
+    def symbol(self) -> str:
+        """Its OPRA symbol."""
+        return f"O:{self.underlying}{self.expiry:%y%m%d}{self.right}{self.strike_e4 // 10:08d}"
+
+    def intrinsic_e4(self, spot_e4: int) -> int:
+        """What exercise is worth for one share, in ten-thousandths of a dollar."""
+        return max(0, spot_e4 - self.strike_e4 if self.right == "C" else self.strike_e4 - spot_e4)
+
+
+@lru_cache(maxsize=65_536)
+def read_contract(symbol: str) -> OptionContract | None:
+    """The contract of an OPRA symbol; None where the text is none. Roots may hold digits and dots."""
+    match = _OPRA.fullmatch(symbol)
+    if match is None:
+        return None
+    try:
+        expiry = date(2000 + int(match[2]), int(match[3]), int(match[4]))
+    except ValueError:
+        return None
+    right: Right = "C" if match[5] == "C" else "P"
+    return OptionContract(match[1], expiry, int(match[6]) * 10, right)
+
+
+def parse_contract(symbol: str, field: str) -> OptionContract:
+    """Like `read_contract`.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    contract = read_contract(symbol)
+    if contract is None:
+        raise invalid(field, "expected an OPRA symbol: O:, root, yymmdd, C or P, strike × 1000 in eight digits")
+    return contract
+
+
+def parse_tickers(text: str, field: str) -> tuple[str, ...]:
+    """Tickers separated by commas, in the order written, each once.
+
+    Raises:
+        ServiceError: `invalid_argument`: empty, or not a ticker in capitals.
+    """
+    tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for ticker in tickers:
+        if not TICKER.fullmatch(ticker):
+            raise invalid(field, "expected tickers in capitals, separated by commas, such as AVLN,BRKT")
+    return tickers

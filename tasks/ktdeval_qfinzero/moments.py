@@ -1,0 +1,94 @@
+"""Moments: integers of nanoseconds since 1970 in UTC, and the texts that services take and give for them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+
+import numpy as np
+
+from ktdeval_qfinzero.errors import invalid
+
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+DAY = 86_400 * SECOND
+
+_EPOCH = date(1970, 1, 1)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?")
+_YEARS = (1970, 2200)
+
+
+def parse_day(text: str, field: str) -> date:
+    """A calendar day such as `2025-01-06`.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    day = _day(text) if _DAY.fullmatch(text) else None
+    if day is None:
+        raise invalid(field, "expected a calendar day such as 2025-01-06")
+    return day
+
+
+def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
+    """A moment such as `2025-01-06T14:30:00Z`, or a day, which is its midnight.
+
+    A text without an offset is UTC. `end_of_day` makes a day its last nanosecond, for ends of ranges that are included.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    if _DAY.fullmatch(text) and (day := _day(text)) is not None:
+        return day_start(day) + (DAY - 1 if end_of_day else 0)
+    match = _MOMENT.fullmatch(text)
+    if match is not None and (day := _day(match[1])) is not None:
+        try:
+            clock = time.fromisoformat(match[2])
+        except ValueError:
+            clock = None
+        if clock is not None:
+            nanoseconds = int((match[3] or ".0")[1:].ljust(9, "0"))
+            seconds = clock.hour * 3600 + clock.minute * 60 + clock.second - _offset(match[4])
+            return day_start(day) + seconds * SECOND + nanoseconds
+    raise invalid(
+        field, "expected a moment such as 2025-01-06T14:30:00Z (UTC when no offset is given), or a day such as 2025-01-06"
+    )
+
+
+def moment_text(ns: int) -> str:
+    """`2025-01-06T14:30:00Z`; with a fraction only where there is one."""
+    seconds, rest = divmod(ns, SECOND)
+    text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:09d}Z" if rest else f"{text}Z"
+
+
+def day_start(day: date) -> int:
+    """Midnight, in UTC, at which a day begins."""
+    return (day - _EPOCH).days * DAY
+
+
+def day_of(ns: int) -> date:
+    """The calendar day in UTC of a moment."""
+    return _EPOCH + timedelta(days=ns // DAY)
+
+
+def as_datetime64(day: date) -> np.datetime64:
+    """The day as numpy has it."""
+    return np.datetime64(day, "D")
+
+
+def _day(text: str) -> date | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if _YEARS[0] <= day.year <= _YEARS[1] else None
+
+
+def _offset(text: str | None) -> int:
+    if text in (None, "Z"):
+        return 0
+    assert text is not None
+    hours, minutes = int(text[1:3]), int(text[4:6])
+    return (hours * 3600 + minutes * 60) * (1 if text[0] == "+" else -1)

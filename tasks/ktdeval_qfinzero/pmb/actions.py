@@ -1,0 +1,122 @@
+"""Corporate actions on positions and orders: splits and cash dividends, both at the open of the ex-day.
+
+What a split leaves as a fraction of a share is paid out in cash at the ex-day's open, rounded against the trader. Options are
+adjusted as OCC does for splits of a whole number for one: as many times the contracts at the strike divided, to the nearest cent.
+Other splits change what a contract delivers, which an OPRA symbol of 100 shares can't say: such options are closed in cash at their
+last mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+
+from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.instruments import OptionContract
+from ktdeval_qfinzero.pmb.types import WORKING, Account, Instrument, Order, Position
+
+_CENT_E4 = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEffect:
+    """What a split makes of one position.
+
+    Attributes:
+        before, after: instrument before and after (a stock: the same; an option: its adjusted series); `after` is None for an
+            option whose adjusted series can't be written, which is closed.
+        qty_after: units after, signed.
+        cost_after_e4: cost of those units.
+        cash_e4: for what is paid out: received (long) or paid (short: negative).
+        realized_e4: realized on what was paid out.
+    """
+
+    before: Instrument
+    after: Instrument | None
+    qty_after: int
+    cost_after_e4: int
+    cash_e4: int
+    realized_e4: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """A dividend that a position has earned (amount above 0) or owes (short: below 0)."""
+
+    symbol: str
+    ex_day: date
+    pay_day: date
+    qty: int
+    amount_e4: int
+
+
+def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -> tuple[SplitEffect, ...]:
+    """What a split makes of the account's stock and of its options on it, by instrument id.
+
+    Args:
+        account: before the open of the ex-day.
+        split: the split.
+        marks: `STOCK:X` at the ex-day's open (of the new shares; else the last close × old / new), and of options their last mark.
+
+    Raises:
+        ServiceError: `unavailable`: a price is needed for cash and is missing.
+    """
+    effects = []
+    for _, position in sorted(account.positions.items()):
+        if position.qty and position.instrument.underlying == split.symbol:
+            contract = position.instrument.contract
+            effect = _stock_effect(position, split, marks) if contract is None else _option_effect(position, contract, split, marks)
+            effects.append(effect)
+    return tuple(effects)
+
+
+def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
+    """The series that an option becomes; None where the split is not a whole number for one."""
+    if split.new % split.old:
+        return None
+    factor = split.new // split.old
+    cents = (2 * contract.strike_e4 + factor * _CENT_E4) // (2 * factor * _CENT_E4)
+    return replace(contract, strike_e4=max(1, cents) * _CENT_E4)
+
+
+def orders_cancelled_by_split(orders: Iterable[Order], split: SplitRow) -> tuple[str, ...]:
+    """Ids of working orders in the stock or its options: all are cancelled, GTC ones too, for their terms are of old units."""
+    return tuple(order.id for order in orders if order.status in WORKING and order.instrument.underlying == split.symbol)
+
+
+def entitlement(account: Account, dividend: DividendRow) -> Entitlement | None:
+    """What the account earns or owes by holding the stock at the ex-day's open, before anything trades; None without a position.
+
+    Shares bought on the ex-day bring nothing, those sold that day do. There are no taxes.
+    """
+    position = account.positions.get(f"STOCK:{dividend.symbol}")
+    if position is None or not position.qty:
+        return None
+    amount = position.qty * dividend.amount_e4
+    return Entitlement(dividend.symbol, dividend.ex_day, dividend.pay_day, position.qty, amount)
+
+
+def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> SplitEffect:
+    total = abs(position.qty) * split.new
+    whole, rest = divmod(total, split.old)
+    sign = 1 if position.qty > 0 else -1
+    cost = position.cost_e4 * rest // total
+    cash = sign * rest * _mark_e4(position.instrument, marks) // split.old if rest else 0
+    return SplitEffect(position.instrument, position.instrument, sign * whole, position.cost_e4 - cost, cash, cash - cost)
+
+
+def _option_effect(position: Position, contract: OptionContract, split: SplitRow, marks: Mapping[str, int]) -> SplitEffect:
+    series = adjusted_contract(contract, split)
+    if series is None:
+        cash = position.qty * position.instrument.multiplier * _mark_e4(position.instrument, marks)
+        return SplitEffect(position.instrument, None, 0, 0, cash, cash - position.cost_e4)
+    after = Instrument("OPTION", series.symbol)
+    return SplitEffect(position.instrument, after, position.qty * (split.new // split.old), position.cost_e4, 0, 0)
+
+
+def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:
+    if instrument.id not in marks:
+        raise ServiceError("unavailable", f"no price of {instrument.id} is known, so what its split leaves over can't be paid")
+    return marks[instrument.id]

@@ -1,0 +1,167 @@
+"""The broker: commands in, events out, and a book that is what its events make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ktdeval.api import DataError, JsonValue, dumps_canonical, loads_strict
+from ktdeval_qfinzero.clock import Clock
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.pmb import order_commands, session_commands
+from ktdeval_qfinzero.pmb.book import Book
+from ktdeval_qfinzero.pmb.engine import Engine, Observer
+from ktdeval_qfinzero.pmb.events import Event
+from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, Journal, read_lines
+from ktdeval_qfinzero.pmb.reference import Reference
+
+Command = Callable[[Engine, Mapping[str, JsonValue]], JsonValue]
+
+COMMANDS: Mapping[str, Command] = {
+    "clock.move": session_commands.move_clock,
+    "account.create": session_commands.create_account,
+    "session.create": session_commands.create_session,
+    "session.step": session_commands.step,
+    "session.stop": session_commands.stop,
+    "order.place": order_commands.place,
+    "order.cancel": order_commands.cancel,
+    "order.modify": order_commands.modify,
+    "spread.place": order_commands.place_spread,
+    "option.exercise": order_commands.exercise,
+}
+"""Name in the log -> what it does."""
+
+
+class Broker:
+    """Accounts, sessions and orders of one workspace.
+
+    Args:
+        dataset: bars, corporate actions and contracts.
+        clock: advanced by the steps of a session.
+        on_tick: called after each tick of a session with the book and the marks.
+    """
+
+    def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
+        self.dataset = dataset
+        self.clock = clock
+        self._engine = Engine(Reference(dataset), Journal(), clock.as_of_ns, observer=on_tick)
+        self._engine.place_in_calendar(clock.as_of_ns)
+        self._engine.book.now_ns = clock.as_of_ns
+        self.log.add(clock.as_of_ns, "header", FORMAT, {"dataset": dataset.info.content_id})
+
+    @property
+    def engine(self) -> Engine:
+        """The state, brought up to the clock where somebody else has set it forward."""
+        self.synchronise()
+        return self._engine
+
+    @property
+    def book(self) -> Book:
+        """Accounts, sessions and orders as of the clock. Only events change it."""
+        return self.engine.book
+
+    @property
+    def log(self) -> EventLog:
+        """Commands and events so far."""
+        return self._engine.journal.log
+
+    def synchronise(self) -> None:
+        """Follow the clock where somebody else has set it forward; days and ticks in between happen."""
+        if self.clock.as_of_ns > self._engine.now_ns:
+            self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
+
+    def execute(self, command: str, given: Mapping[str, JsonValue]) -> JsonValue:
+        """Carry out a command whose arguments follow its operation's schema, and write it down.
+
+        Args:
+            command: one of `COMMANDS`.
+            given: arguments.
+
+        Returns:
+            Ids that the answer is made of.
+
+        Raises:
+            ServiceError: the command is refused, which is written down too.
+        """
+        return self._run(command, loads_strict(dumps_canonical(given)), self.engine)
+
+    def step(self, session_id: str, ticks: int = 1) -> tuple[Event, ...]:
+        """Let ticks pass.
+
+        Returns:
+            What happened.
+
+        Raises:
+            ServiceError: the session does not run.
+        """
+        last = len(self.log.entries)
+        self.execute("session.step", {"session_id": session_id, "step": ticks})
+        return tuple(self.log.events(after=last))
+
+    def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> JsonValue:
+        self.log.add(engine.now_ns, "command", command, given)
+        try:
+            return COMMANDS[command](engine, given)
+        except ServiceError as error:
+            session_id = str(given.get("session_id", ""))
+            engine.journal.emit(
+                engine.now_ns,
+                "COMMAND_REFUSED",
+                session_id=session_id if session_id in engine.book.sessions else "",
+                code=error.code,
+                message=error.message,
+                field=error.field,
+            )
+            raise
+        finally:
+            if engine.now_ns > self.clock.as_of_ns:
+                self.clock.advance(engine.now_ns)
+
+
+def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
+    """Carry out a log's commands again.
+
+    Args:
+        lines: of the log.
+        dataset: the data that it was made with.
+
+    Returns:
+        The lines of the new log: the same ones, byte for byte.
+
+    Raises:
+        DataError: the log was changed, or made with other data.
+    """
+    entries = read_lines(lines)
+    if entries[0].data.get("dataset") != dataset.info.content_id:
+        raise DataError("broker log: it was made with other data; its header has the content id of the dataset that it needs")
+    broker = Broker(dataset, Clock(entries[0].ts_ns))
+    for entry in entries:
+        if entry.kind == "command":
+            _again(broker, entry.type, entry.data)
+    return broker.log.to_lines()
+
+
+def verify(lines: Iterable[str], dataset: Dataset) -> None:
+    """Check that a log is what its commands bring about.
+
+    Raises:
+        DataError: it is not, with the first line that differs; or as `rerun`.
+    """
+    given = tuple(lines)
+    made = rerun(given, dataset)
+    for number, (theirs, ours) in enumerate(zip(given, made)):
+        if theirs != ours:
+            raise DataError(f"broker log line {number + 1}: carrying out the commands again gives something else")
+    if len(given) != len(made):
+        raise DataError(f"broker log: it has {len(given)} lines, and carrying out its commands gives {len(made)}")
+
+
+def _again(broker: Broker, command: str, given: Mapping[str, JsonValue]) -> None:
+    if command == "clock.move":
+        broker.clock.advance(given["to_ns"])
+        broker.synchronise()
+        return
+    try:
+        broker.execute(command, given)
+    except ServiceError:
+        return  # it was refused then too; the lines are compared

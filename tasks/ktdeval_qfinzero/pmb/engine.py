@@ -1,0 +1,145 @@
+"""The state that a broker works on: its journal, its place in the calendar, and the frame of the day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from ktdeval_qfinzero.pmb.book import Book
+from ktdeval_qfinzero.pmb.frames import BarFeed, Frame
+from ktdeval_qfinzero.pmb.log import Journal
+from ktdeval_qfinzero.pmb.records import Session
+from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.types import Account, Instrument, Order, Rules
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+Observer = Callable[[Book, Mapping[str, int]], None]
+"""Called after each tick of a session with the book and the marks (instrument id -> price)."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """What commands and ticks act on.
+
+    Attributes:
+        reference: listings, actions and last prices.
+        journal: book and log.
+        now_ns: the moment that the engine has come to.
+        day_row: trading day (row of the calendar) that runs, or comes next.
+        opened: whether that day's open is over.
+        frame: bars of the running session's present or last day; None where none is loaded.
+        done: ticks of the frame that are over.
+        feed: the running session's bars.
+        due: order or spread id -> tick of the frame at which it can next fill or expire.
+        observer: called after each tick; None for nobody.
+    """
+
+    reference: Reference
+    journal: Journal
+    now_ns: int
+    day_row: int = 0
+    opened: bool = False
+    frame: Frame | None = None
+    done: int = 0
+    feed: BarFeed | None = None
+    due: dict[str, int] = field(default_factory=dict)
+    observer: Observer | None = None
+    _marks: tuple[int, dict[str, int]] = (-1, {})
+
+    @property
+    def book(self) -> Book:
+        """The book."""
+        return self.journal.book
+
+    @property
+    def session(self) -> Session | None:
+        """The running session."""
+        return self.book.sessions[self.book.running] if self.book.running else None
+
+    @property
+    def day(self) -> date:
+        """The trading day that runs, or comes next."""
+        return trading_hours().day(self.day_row)
+
+    def place_in_calendar(self, ns: int) -> None:
+        """Go to a moment up to which nothing can happen."""
+        hours = trading_hours()
+        self.now_ns = ns
+        self.day_row = int(np.searchsorted(hours.close_ns, ns, side="right"))
+        self.opened = int(hours.open_ns[self.day_row]) <= ns
+        self.frame = None
+
+    def marks(self) -> Mapping[str, int]:
+        """Last prices of everything held and everything in the running session's universe, with the underlyings of options."""
+        if self.frame is not None:
+            return self.frame.marks_at(self.done)
+        if self._marks[0] != self.now_ns:
+            self._marks = (self.now_ns, {})
+        known = self._marks[1]
+        known |= self.visible_marks([instrument for instrument in self.instruments() if instrument.id not in known], self.now_ns)
+        return dict(known)
+
+    def visible_marks(self, instruments: Iterable[Instrument], as_of_ns: int) -> dict[str, int]:
+        """Last prices of instruments in the data as of a moment; of a position that never had one, its average cost."""
+        marks = {}
+        for instrument in instruments:
+            mark = self.reference.visible_mark(instrument, as_of_ns) or self._cost(instrument.id)
+            if mark:
+                marks[instrument.id] = mark
+        return marks
+
+    def load_frame(self, opened: Mapping[str, int]) -> None:
+        """Read the bars of the running session's day.
+
+        Args:
+            opened: marks at the day's open.
+        """
+        self.due, self.done, self.frame = {}, 0, None
+        if self.feed is not None and self.session is not None:
+            self.frame = self.feed.frame(self.day_row, self.instruments(), opened)
+            self.done = int(np.searchsorted(self.frame.tick_ns, self.now_ns, side="right"))
+
+    def instruments(self) -> tuple[Instrument, ...]:
+        """The running session's universe and what any account holds, with the underlyings of options; each once."""
+        found: dict[Instrument, None] = {}
+        session = self.session
+        if session is not None:
+            found |= {Instrument("STOCK", symbol): None for symbol in session.stocks}
+            found |= {Instrument("OPTION", symbol): None for symbol in session.options}
+        return tuple(dict.fromkeys((*_with_underlyings(found), *self.held())))
+
+    def held(self) -> tuple[Instrument, ...]:
+        """What any account holds, with the underlyings of options."""
+        found: dict[Instrument, None] = {}
+        for account in self.book.accounts.values():
+            found |= {position.instrument: None for position in account.positions.values() if position.qty}
+        return _with_underlyings(found)
+
+    def rules_of(self, account: Account) -> Rules:
+        """Rules of the account's latest session; the defaults before its first."""
+        sessions = (session for session in reversed(self.book.sessions.values()) if session.account_id == account.id)
+        latest = next(sessions, None)
+        return Rules() if latest is None else latest.rules
+
+    def legs_of(self, order: Order) -> tuple[Order, ...]:
+        """The order, or all orders of the spread that it belongs to."""
+        if not order.spread_id:
+            return (order,)
+        return tuple(self.book.orders[order_id] for order_id in self.book.spreads[order.spread_id].order_ids)
+
+    def _cost(self, instrument_id: str) -> int | None:
+        """Average cost of a position, for the price of what has never had one."""
+        for account in self.book.accounts.values():
+            position = account.positions.get(instrument_id)
+            if position is not None and position.qty:
+                return abs(position.cost_e4 // (position.qty * position.instrument.multiplier))
+        return None
+
+
+def _with_underlyings(instruments: Iterable[Instrument]) -> tuple[Instrument, ...]:
+    known = tuple(instruments)
+    stocks = (Instrument("STOCK", instrument.underlying) for instrument in known if instrument.kind == "OPTION")
+    return tuple(dict.fromkeys((*known, *stocks)))

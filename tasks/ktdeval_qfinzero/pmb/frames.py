@@ -1,0 +1,144 @@
+"""Bars of one trading day as matrices, and marks carried forward over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution
+from ktdeval_qfinzero.data.stores import PriceStore, Span
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
+from ktdeval_qfinzero.pmb.types import Bar, Frequency, Instrument
+from ktdeval_qfinzero.trading_hours import TradingHours, trading_hours
+
+_MOST_BARS = 1_000_000
+_MOST_DAYS: Mapping[Frequency, int] = {"1m": 21, "1d": 252}
+_RESOLUTION: Mapping[Frequency, Resolution] = {"1m": "minute", "1d": "day"}
+_BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One trading day of a session.
+
+    Attributes:
+        day: which.
+        start_ns, tick_ns: [t] starts and ends of the bars; a tick is a bar's end.
+        instruments: [n].
+        column: instrument id -> its column.
+        open_e4, high_e4, low_e4, close_e4, volume: [t, n] int64; 0 where an instrument has no bar.
+        marks: [t + 1, n] int64; row 0 at the open, row k + 1 after tick k; 0 where there has never been a price.
+    """
+
+    day: date
+    start_ns: IntArray
+    tick_ns: IntArray
+    instruments: tuple[Instrument, ...]
+    column: Mapping[str, int]
+    open_e4: IntArray
+    high_e4: IntArray
+    low_e4: IntArray
+    close_e4: IntArray
+    volume: IntArray
+    marks: IntArray
+
+    def bar(self, tick: int, column: int) -> Bar:
+        """An instrument's bar at a tick."""
+        return Bar(*(int(getattr(self, name)[tick, column]) for name in _BAR_FIELDS))
+
+    def marks_at(self, row: int) -> dict[str, int]:
+        """Instrument id -> mark of a row; without those that have never had a price."""
+        return {name: mark for name, mark in zip(self.column, self.marks[row].tolist(), strict=True) if mark}
+
+
+@dataclass(slots=True)
+class BarFeed:
+    """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick by tick, see them.
+
+    Attributes:
+        prices: the store.
+        frequency: of the session.
+        last_row: last trading day (row of the calendar) that is needed.
+    """
+
+    prices: PriceStore
+    frequency: Frequency
+    last_row: int
+    _chunks: dict[Instrument, tuple[range, Bars]] = field(default_factory=dict)
+
+    def frame(self, row: int, instruments: Sequence[Instrument], carried: Mapping[str, int]) -> Frame:
+        """A day's bars of some instruments.
+
+        Args:
+            row: the day's row in the calendar.
+            instruments: columns.
+            carried: instrument id -> mark at the open.
+        """
+        hours = trading_hours()
+        start_ns, tick_ns = bar_times(hours, row, self.frequency)
+        shape = (len(_BAR_FIELDS), len(instruments), len(tick_ns))
+        table = np.zeros(shape, np.int64)
+        for column, instrument in enumerate(instruments):
+            self._fill(table[:, column], row, start_ns, instrument, len(instruments))
+        opened = np.array([carried.get(instrument.id, 0) for instrument in instruments], np.int64)
+        columns = {instrument.id: column for column, instrument in enumerate(instruments)}
+        open_e4, high_e4, low_e4, close_e4, volume = (values.T for values in table)
+        marks = _carry_forward(opened, table[3]).T
+        return Frame(
+            hours.day(row), start_ns, tick_ns, tuple(instruments), columns, open_e4, high_e4, low_e4, close_e4, volume, marks
+        )
+
+    def _fill(self, target: IntArray, row: int, start_ns: IntArray, instrument: Instrument, count: int) -> None:
+        bars = self._bars(row, instrument, count)
+        if self.frequency == "1m":
+            places, off = np.divmod(bars.start_ns - start_ns[0], MINUTE)
+            inside = (off == 0) & (places >= 0) & (places < len(start_ns))
+            if not inside.all():
+                bars, places = bars.take(inside), places[inside]
+        else:
+            places = np.zeros(len(bars), np.int64)
+        for place, name in enumerate(_BAR_FIELDS):
+            target[place, places] = getattr(bars, name)
+
+    def _bars(self, row: int, instrument: Instrument, count: int) -> Bars:
+        """The day's bars, from a chunk of some days."""
+        hours = trading_hours()
+        chunk = self._chunks.get(instrument)
+        if chunk is None or row not in chunk[0]:
+            per_day = 1 if self.frequency == "1d" else 390
+            length = max(1, min(_MOST_DAYS[self.frequency], _MOST_BARS // (per_day * count)))
+            rows = range(row, max(row, min(row + length - 1, self.last_row)) + 1)
+            span = Span(self._span(hours, row).start_ns, self._span(hours, rows[-1]).end_ns)
+            chunk = rows, self.prices.bars(_asset_class(instrument), instrument.symbol, _RESOLUTION[self.frequency], span)
+            self._chunks[instrument] = chunk
+        span = self._span(hours, row)
+        first, stop = np.searchsorted(chunk[1].start_ns, (span.start_ns, span.end_ns))
+        return chunk[1].take(slice(int(first), int(stop)))
+
+    def _span(self, hours: TradingHours, row: int) -> Span:
+        if self.frequency == "1m":
+            return Span(int(hours.open_ns[row]), int(hours.close_ns[row]))
+        midnight = day_start(hours.day(row))
+        return Span(midnight, midnight + DAY)
+
+
+def bar_times(hours: TradingHours, row: int, frequency: Frequency) -> tuple[IntArray, IntArray]:
+    """(starts, ends) of a day's bars; a bar of a day reaches from the session's open to its close."""
+    if frequency == "1d":
+        return hours.open_ns[row : row + 1], hours.close_ns[row : row + 1]
+    starts = hours.minutes(row)
+    return starts, starts + MINUTE
+
+
+def _asset_class(instrument: Instrument) -> AssetClass:
+    return "stock" if instrument.kind == "STOCK" else "option"
+
+
+def _carry_forward(opened: IntArray, close_e4: IntArray) -> IntArray:
+    """[n, t + 1]: the mark at the open, then the last close so far."""
+    prices = np.concatenate((opened[:, None], close_e4), axis=1)
+    last = np.maximum.accumulate(np.where(prices > 0, np.arange(prices.shape[1]), 0), axis=1)
+    return np.take_along_axis(prices, last, axis=1)

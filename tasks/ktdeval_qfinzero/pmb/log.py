@@ -1,0 +1,144 @@
+"""The log: commands and events as canonical JSON lines, each with the hash of everything before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ktdeval.api import DataError, JsonValue, dumps_canonical, loads_strict
+from ktdeval_qfinzero.pmb.book import Book, apply
+from ktdeval_qfinzero.pmb.events import Event, EventType, Payload
+
+FORMAT = "qfinzero-broker-log/1"
+_START = "0" * 64
+
+LineKind = Literal["header", "command", "event"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a log, without its hash.
+
+    Attributes:
+        seq: place in the log, from 0 (the header).
+        ts_ns: moment of the clock.
+        kind: header, command or event.
+        type: name of the command or event; of the header, the format.
+        data: what belongs to it.
+    """
+
+    seq: int
+    ts_ns: int
+    kind: LineKind
+    type: str
+    data: Payload
+
+
+@dataclass(slots=True)
+class EventLog:
+    """Entries so far. Lines and hashes are made when they are asked for, and kept."""
+
+    entries: list[Entry] = field(default_factory=list)
+    _lines: list[str] = field(default_factory=list)
+    _hash: str = _START
+
+    def add(self, ts_ns: int, kind: LineKind, type: str, data: Payload) -> Entry:
+        """Append an entry, whose data nobody may change from then on."""
+        entry = Entry(len(self.entries), ts_ns, kind, type, data)
+        self.entries.append(entry)
+        return entry
+
+    def events(self, after: int = -1) -> Iterator[Event]:
+        """Events after a number."""
+        return (_event(entry) for entry in self.entries[after + 1 :] if entry.kind == "event")
+
+    @property
+    def last_hash(self) -> str:
+        """Hash of the last line, which stands for all of them; a log without its last lines has another."""
+        self.to_lines()
+        return self._hash
+
+    def to_lines(self) -> tuple[str, ...]:
+        """All lines, without line ends. Equal commands over equal data give equal lines."""
+        for entry in self.entries[len(self._lines) :]:
+            self._hash, line = _line(self._hash, entry)
+            self._lines.append(line)
+        return tuple(self._lines)
+
+
+@dataclass(slots=True)
+class Journal:
+    """A book and the log of how it came about; `emit` keeps the two together.
+
+    Attributes:
+        book: what the events made.
+        log: commands and events.
+    """
+
+    book: Book = field(default_factory=Book)
+    log: EventLog = field(default_factory=EventLog)
+
+    def emit(self, ts_ns: int, type: EventType, **data: JsonValue) -> Event:
+        """Write an event down and apply it."""
+        event = _event(self.log.add(ts_ns, "event", type, data))
+        apply(self.book, event)
+        return event
+
+
+def read_lines(lines: Iterable[str]) -> list[Entry]:
+    """Entries of a log, checked line by line.
+
+    Raises:
+        DataError: a line is malformed, missing, out of order or changed.
+    """
+    entries: list[Entry] = []
+    last = _START
+    for number, text in enumerate(lines):
+        entry, written = _read(number, text)
+        last, line = _line(last, entry)
+        if entry.seq != number or line != text or written != last:
+            raise DataError(
+                f"broker log line {number + 1}: its hash does not follow from the lines before; it was changed or moved"
+            )
+        if (entry.kind == "header") != (number == 0):
+            raise DataError(f"broker log line {number + 1}: a log has one header, which is its first line")
+        entries.append(entry)
+    if not entries or entries[0].type != FORMAT:
+        raise DataError(f"broker log: expected a first line with the format {FORMAT}")
+    return entries
+
+
+def fold(lines: Iterable[str]) -> Book:
+    """The book that a log's events make, without data and without commands.
+
+    Raises:
+        DataError: the log was changed.
+    """
+    book = Book()
+    for entry in read_lines(lines):
+        if entry.kind == "event":
+            apply(book, _event(entry))
+    return book
+
+
+def _event(entry: Entry) -> Event:
+    return Event(entry.seq, entry.ts_ns, entry.type, entry.data)  # type: ignore[arg-type]  # only names of events are written as such
+
+
+def _line(last: str, entry: Entry) -> tuple[str, str]:
+    """(hash, line) of an entry after the hash before it."""
+    content = {"data": entry.data, "kind": entry.kind, "seq": entry.seq, "ts_ns": entry.ts_ns, "type": entry.type}
+    found = hashlib.sha256(f"{last}{dumps_canonical(content)}".encode()).hexdigest()
+    return found, dumps_canonical({**content, "hash": found})
+
+
+def _read(number: int, text: str) -> tuple[Entry, str]:
+    try:
+        raw = loads_strict(text)
+        return Entry(raw["seq"], raw["ts_ns"], raw["kind"], raw["type"], raw["data"]), raw["hash"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data and hash"
+        ) from error

@@ -1,0 +1,128 @@
+"""How orders meet bars: nothing is assumed of the path inside a bar in the trader's favour, and every rounding is against him."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE
+from ktdeval_qfinzero.pmb.types import Bar, Fill, FillRules, Instrument, Kind, Order, Side
+
+CENT = 100
+DOLLAR = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a bar did to an order.
+
+    Attributes:
+        triggered: whether its stop was reached on this bar, for the first time.
+        fill: what was filled; None where nothing was.
+    """
+
+    triggered: bool = False
+    fill: Fill | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One order of a spread with its bar, and what may still be filled on that bar."""
+
+    order: Order
+    bar: Bar
+    capacity: int
+
+
+def price_step(kind: Kind, price_e4: int) -> int:
+    """Distance of neighbouring prices: a cent, and 0.0001 dollars for stocks below a dollar (Rule 612 of Regulation NMS)."""
+    return 1 if kind == "STOCK" and price_e4 < DOLLAR else CENT
+
+
+def capacity(bar: Bar, rules: FillRules) -> int:
+    """Units of a bar that orders may fill."""
+    return bar.volume * rules.max_volume_pct // 100
+
+
+def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
+    """What a market order pays (receives) at a reference price: slippage and, for options, half the spread, to the next step.
+
+    A sale brings at least one step, the least price that can be traded at. Without slippage and spread, the price itself.
+    """
+    half_bps = 2 * rules.slippage_bps + (rules.option_spread_bps if instrument.kind == "OPTION" else 0)
+    if not half_bps:
+        return price_e4
+    if side == "BUY":
+        paid = -(-price_e4 * (20_000 + half_bps) // 20_000)
+        step = price_step(instrument.kind, paid)
+        return -(-paid // step) * step
+    received = price_e4 * max(0, 20_000 - half_bps) // 20_000
+    step = price_step(instrument.kind, received)
+    return max(step, received // step * step)
+
+
+def match(order: Order, bar: Bar, left: int, rules: FillRules) -> Match:
+    """What a bar does to an order.
+
+    Args:
+        order: working; its bar starts at or after its acceptance.
+        bar: with a volume above 0.
+        left: units of the bar's capacity that orders before this one have left.
+        rules: slippage and spread.
+    """
+    triggered = _triggers(order, bar)
+    price_e4 = _price(order, bar, triggered, rules)
+    qty = min(order.open_qty, left)
+    return Match(triggered, Fill(qty, price_e4) if price_e4 is not None and qty > 0 else None)
+
+
+def match_spread(legs: Sequence[Leg], net_limit_e4: int | None, units: int, rules: FillRules) -> tuple[Fill, ...] | None:
+    """Fills of all legs of a spread on one tick, or None.
+
+    Each leg fills in full at its bar's open, as a market order would: at what other moment of their bars the legs could have been
+    traded together is not known. The net price of one unit must be at or better than the limit.
+
+    Args:
+        legs: all legs, each with a bar of this tick.
+        net_limit_e4: most that a share of one unit may cost (negative: least that it must bring); None at market.
+        units: how often the combination is traded.
+        rules: slippage and spread.
+    """
+    if any(leg.capacity < leg.order.open_qty for leg in legs):
+        return None
+    prices = [slipped(leg.bar.open_e4, leg.order.side, leg.order.instrument, rules) for leg in legs]
+    cost_e4 = sum(
+        price * leg.order.open_qty * leg.order.instrument.multiplier * (1 if leg.order.side == "BUY" else -1)
+        for price, leg in zip(prices, legs, strict=True)
+    )
+    if net_limit_e4 is not None and cost_e4 > net_limit_e4 * units * CONTRACT_SIZE:
+        return None
+    return tuple(Fill(leg.order.open_qty, price) for price, leg in zip(prices, legs, strict=True))
+
+
+def _triggers(order: Order, bar: Bar) -> bool:
+    if order.stop_e4 is None or order.triggered:
+        return False
+    return bar.high_e4 >= order.stop_e4 if order.side == "BUY" else bar.low_e4 <= order.stop_e4
+
+
+def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | None:
+    """Price at which the order could fill on the bar; None where it can't."""
+    if order.stop_e4 is None or order.triggered:
+        if order.limit_e4 is None:
+            return slipped(bar.open_e4, order.side, order.instrument, rules)
+        return _limit_price(order.side, order.limit_e4, bar)
+    if not triggered:
+        return None
+    buys = order.side == "BUY"
+    reached_e4 = max(bar.open_e4, order.stop_e4) if buys else min(bar.open_e4, order.stop_e4)
+    if order.limit_e4 is None:
+        return slipped(reached_e4, order.side, order.instrument, rules)
+    return reached_e4 if (reached_e4 <= order.limit_e4 if buys else reached_e4 >= order.limit_e4) else None
+
+
+def _limit_price(side: Side, limit_e4: int, bar: Bar) -> int | None:
+    """The open where it is at or better than the limit; else the limit where the bar reached it."""
+    if side == "BUY":
+        return bar.open_e4 if bar.open_e4 <= limit_e4 else limit_e4 if bar.low_e4 <= limit_e4 else None
+    return bar.open_e4 if bar.open_e4 >= limit_e4 else limit_e4 if bar.high_e4 >= limit_e4 else None

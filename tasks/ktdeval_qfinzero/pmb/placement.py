@@ -1,0 +1,244 @@
+"""Orders as they are asked for: what is read from a call, what is refused at once, and what the account can't bear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+
+from ktdeval.api import JsonValue, content_hash
+from ktdeval_qfinzero.data.rows import E4
+from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
+from ktdeval_qfinzero.instruments import TICKER, parse_contract
+from ktdeval_qfinzero.moments import parse_moment
+from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.fills import fee_e4
+from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
+from ktdeval_qfinzero.pmb.matching import price_step, slipped
+from ktdeval_qfinzero.pmb.option_life import settlement_session
+from ktdeval_qfinzero.pmb.records import Session
+from ktdeval_qfinzero.pmb.schedule import day_order_end
+from ktdeval_qfinzero.pmb.types import FillRules, Instrument, Kind, Order, OrderType, Side, TimeInForce
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+MOST_WORKING = 5_000
+_PRICES: Mapping[OrderType, tuple[bool, bool]] = {
+    "MARKET": (False, False),
+    "LIMIT": (True, False),
+    "STOP": (False, True),
+    "STOP_LIMIT": (True, True),
+}
+"""Order type -> whether it has a limit, a stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSpec:
+    """What an order asks for; fields as of `Order`, `expire_ns` only of GTD."""
+
+    instrument: Instrument
+    side: Side
+    order_type: OrderType
+    qty: int
+    limit_e4: int | None = None
+    stop_e4: int | None = None
+    time_in_force: TimeInForce = "DAY"
+    expire_ns: int | None = None
+
+    @property
+    def content(self) -> str:
+        """A hash that is equal for equal orders."""
+        return content_hash(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an account can bear: the reason why not (empty where it can), and what the order ties up."""
+
+    reason: str
+    reserve_e4: int = 0
+
+
+def read_spec(given: Mapping[str, JsonValue], now_ns: int, field: str = "order") -> OrderSpec:
+    """An order from a call's arguments, whose schema has been checked.
+
+    Raises:
+        ServiceError: `invalid_argument`, with the place.
+    """
+    instrument = read_instrument_argument(given["instrument"], f"{field}.instrument")
+    order_type: OrderType = given["order_type"]
+    prices = []
+    for name, has in zip(("limit_price", "stop_price"), _PRICES[order_type], strict=True):
+        value = given.get(name)
+        if has == (value is None):
+            raise invalid(f"{field}.{name}", f"{order_type} orders need it" if has else f"{order_type} orders don't have it")
+        prices.append(None if value is None else read_price(value, instrument.kind, f"{field}.{name}"))
+    expire_ns = read_expiry(given, now_ns, field)
+    time_in_force: TimeInForce = given.get("time_in_force", "DAY")
+    return OrderSpec(instrument, given["side"], order_type, given["qty"], prices[0], prices[1], time_in_force, expire_ns)
+
+
+def read_instrument_argument(given: Mapping[str, JsonValue], field: str) -> Instrument:
+    """The instrument of a call.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    kind: Kind = given["type"]
+    name, other = ("symbol", "contract") if kind == "STOCK" else ("contract", "symbol")
+    symbol = given.get(name)
+    if symbol is None or given.get(other) is not None:
+        raise invalid(f"{field}.{name}", f"of the type {kind}, an instrument has `{name}` and no `{other}`")
+    if kind == "OPTION":
+        return Instrument(kind, parse_contract(symbol, f"{field}.{name}").symbol)
+    if not TICKER.fullmatch(symbol):
+        raise invalid(f"{field}.{name}", "expected a ticker in capitals, such as AVLN")
+    return Instrument(kind, symbol)
+
+
+def read_price(value: float, kind: Kind, field: str) -> int:
+    """A price in dollars as ten-thousandths.
+
+    Raises:
+        ServiceError: `invalid_argument`: not positive, or between two price steps.
+    """
+    price = exact_e4(value, field)
+    if price <= 0:
+        raise invalid(field, "prices are above 0")
+    if price % price_step(kind, price):
+        raise invalid(field, "prices are in whole cents" + (", below one dollar in steps of 0.0001" if kind == "STOCK" else ""))
+    return price
+
+
+def exact_e4(value: float, field: str) -> int:
+    """Dollars as ten-thousandths.
+
+    Raises:
+        ServiceError: `invalid_argument`: more than four decimals.
+    """
+    scaled = Decimal(str(value)) * E4
+    if scaled != scaled.to_integral_value():
+        raise invalid(field, "expected dollars with at most four decimals")
+    return int(scaled)
+
+
+def read_expiry(given: Mapping[str, JsonValue], now_ns: int, field: str) -> int | None:
+    """When a GTD order expires; None of others.
+
+    Raises:
+        ServiceError: `invalid_argument`: missing, past, or given for another time in force.
+    """
+    text = given.get("expire_ts")
+    place = f"{field}.expire_ts" if field else "expire_ts"
+    if (given.get("time_in_force", "DAY") == "GTD") == (text is None):
+        raise invalid(place, "GTD orders need it, others don't have it")
+    if text is None:
+        return None
+    moment = parse_moment(text, place, end_of_day=True)
+    if moment <= now_ns:
+        raise invalid(place, "expected a moment after the clock")
+    return moment
+
+
+def require_room(engine: Engine, orders: int) -> None:
+    """Refuse orders beyond those that may work at one time.
+
+    Raises:
+        ServiceError: `conflict`.
+    """
+    if len(engine.book.working) + orders > MOST_WORKING:
+        raise conflict(f"at most {MOST_WORKING} orders can work at one time; cancel some first", "order")
+
+
+def require_tradable(engine: Engine, session: Session, instrument: Instrument, field: str) -> None:
+    """Refuse what is not in the session's universe (nor held), not listed by now, or expired.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    account = engine.book.accounts[session.account_id]
+    position = account.positions.get(instrument.id)
+    universe = session.stocks if instrument.kind == "STOCK" else session.options
+    held = position is not None and position.qty != 0
+    if instrument.symbol not in universe and not held:
+        raise invalid(field, "the instrument is not in the session's universe; create the session with it")
+    if instrument.kind == "STOCK":
+        return
+    if not held and not engine.reference.listed(instrument, engine.now_ns):
+        raise invalid(field, "no such contract is listed as of the clock")
+    if settlement_session(instrument) < trading_hours().session_day(engine.now_ns + 1):
+        raise invalid(field, "the contract has expired")
+
+
+def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides: Sequence[Order] = ()) -> Verdict:
+    """Whether the account can bear an order, or the legs of a spread, at present prices.
+
+    Args:
+        engine: of the broker.
+        session: whose account trades.
+        specs: one order, or all legs.
+        besides: working orders that don't count, for these take their place.
+    """
+    marks = engine.marks()
+    wanted = []
+    for spec in specs:
+        price = expected_price(spec, marks, session.rules.fills)
+        if price is None:
+            return Verdict(f"NO_MARK: no price of {spec.instrument.symbol} is known yet; send a limit order")
+        fees = fee_e4(spec.instrument, spec.qty, session.rules.fees)
+        wanted.append(WantedTrade(spec.instrument, spec.side, spec.qty, price, fees))
+    account = engine.book.accounts[session.account_id]
+    sold = [spec.instrument.symbol for spec in specs if spec.side == "SELL" and spec.instrument.kind == "STOCK"]
+    reserved = reserved_e4(engine, account.id, besides)
+    today = trading_hours().session_day(engine.now_ns + 1)
+    circumstances = Circumstances(today, engine.reference.borrowable(sold, engine.now_ns), reserved)
+    problem = order_problem(account, wanted, marks, session.rules, circumstances)
+    if problem is not None:
+        return Verdict(f"{problem.code}: {problem.words}")
+    return Verdict("", reservation_e4(account, wanted, marks, session.rules))
+
+
+def reserved_e4(engine: Engine, account_id: str, besides: Sequence[Order] = ()) -> int:
+    """What an account's working orders tie up; of what is filled in part, the part that is open, rounded up."""
+    apart = {order.id for order in besides}
+    reserves, working = engine.book.reserves, engine.book.working
+    open_orders = (order for order in working.values() if order.account_id == account_id and order.id not in apart)
+    return sum(-(-reserves[order.id] * order.open_qty // order.qty) for order in open_orders)
+
+
+def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) -> int | None:
+    """What the order would fill at, as far as one can tell: its limit, its stop or the last price, with slippage; None without."""
+    if spec.limit_e4 is not None:
+        return spec.limit_e4
+    reference = spec.stop_e4 if spec.stop_e4 is not None else marks.get(spec.instrument.id)
+    return None if reference is None else slipped(reference, spec.side, spec.instrument, rules)
+
+
+def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | int | bool) -> Order:
+    """The order of a spec, with the next number."""
+    number = len(engine.book.orders) + 1
+    expire_ns = day_order_end(engine.now_ns, session.frequency) if spec.time_in_force == "DAY" else spec.expire_ns
+    fields = {**asdict(spec), "instrument": spec.instrument, "expire_ns": expire_ns, "client_order_id": "", **more}
+    return Order(
+        id=f"ord-{number:06d}",
+        seq=number,
+        account_id=session.account_id,
+        session_id=session.id,
+        accepted_ns=engine.now_ns,
+        **fields,
+    )
+
+
+def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:
+    """The session of a call.
+
+    Raises:
+        ServiceError: `not_found`; `conflict`: it does not run, or belongs to another account.
+    """
+    session = engine.book.sessions.get(session_id)
+    if session is None:
+        raise ServiceError("not_found", "there is no such session", "session_id")
+    if account_id is not None and account_id != session.account_id:
+        raise conflict("the session belongs to another account", "account_id")
+    if session.status != "RUNNING":
+        raise conflict(f"the session is {session.status}; create a new one", "session_id")
+    return session

@@ -1,0 +1,122 @@
+"""What the broker must know beside bars: listings, corporate actions, locates, and the last price of what is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, DividendRow, Resolution, SplitRow
+from ktdeval_qfinzero.data.stores import Dataset, PriceStore, Span
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
+from ktdeval_qfinzero.pmb.types import Instrument
+from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.view import View
+
+_EVER = 2**62
+_RECENT = 15 * DAY
+
+
+@dataclass(slots=True)
+class Reference:
+    """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when they became known.
+
+    Attributes:
+        dataset: the data.
+    """
+
+    dataset: Dataset
+    _splits: dict[str, tuple[SplitRow, ...]] = field(default_factory=dict)
+    _dividends: dict[str, tuple[DividendRow, ...]] = field(default_factory=dict)
+    _listed: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+
+    @property
+    def prices(self) -> PriceStore:
+        """The store of prices."""
+        return self.dataset.prices
+
+    def splits_on(self, symbol: str, day: date) -> Sequence[SplitRow]:
+        """Splits whose ex-day is a trading day, announced by its open."""
+        if symbol not in self._splits:
+            self._splits[symbol] = tuple(self.prices.splits(symbol, _EVER))
+        rows = self._splits[symbol]
+        return [row for row in rows if row.ex_day == day and row.announced_ns <= _open_of(day)] if rows else ()
+
+    def dividends_on(self, symbol: str, day: date, known_ns: int) -> Sequence[DividendRow]:
+        """Dividends whose ex-day is a trading day, as known at a moment."""
+        if symbol not in self._dividends:
+            self._dividends[symbol] = tuple(self.prices.dividends(symbol, _EVER))
+        rows = self._dividends[symbol]
+        return [row for row in rows if row.ex_day == day and row.declared_ns <= known_ns] if rows else ()
+
+    def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
+        """Whether a stock or a contract has been listed by then."""
+        key = instrument.underlying if instrument.kind == "OPTION" else ""
+        known = self._listed.get(key)
+        if known is None or known[0] != as_of_ns:
+            view = View(self.dataset, as_of_ns)
+            if instrument.kind == "OPTION":
+                symbols = frozenset(row.symbol for row in view.contracts(key))
+            else:
+                symbols = frozenset(row.symbol for row in view.symbols() if row.asset_class == "stock")
+            known = self._listed[key] = (as_of_ns, symbols)
+        return instrument.symbol in known[1]
+
+    def borrowable(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, int]:
+        """Ticker -> shares that can be borrowed then; without those for which nothing is known."""
+        rows = ((symbol, self.prices.borrow(symbol, as_of_ns)) for symbol in symbols)
+        return {symbol: row.shares for symbol, row in rows if row is not None}
+
+    def borrow_bps(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, int]:
+        """Ticker -> fee of a year then; without those for which nothing is known."""
+        rows = ((symbol, self.prices.borrow(symbol, as_of_ns)) for symbol in symbols)
+        return {symbol: row.fee_bps_per_year for symbol, row in rows if row is not None}
+
+    def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
+        """The last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any."""
+        day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))
+        found = [(_end(bar, resolution), bar) for bar, resolution in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None]
+        if not found:
+            return None
+        _, bar = max(found, key=lambda pair: pair[0])
+        mark = int(bar.close_e4[0])
+        return self._adjusted(instrument.symbol, mark, int(bar.start_ns[0]), as_of_ns) if instrument.kind == "STOCK" else mark
+
+    def last_bar(self, instrument: Instrument, resolution: Resolution, as_of_ns: int) -> Bars | None:
+        """The last complete bar by a moment, as a table of one row; None without any."""
+        asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
+        view = View(self.dataset, as_of_ns)
+        bars = view.bars(asset_class, instrument.symbol, resolution, Span(as_of_ns - _RECENT, as_of_ns))
+        if not len(bars):
+            bars = view.bars(asset_class, instrument.symbol, resolution, Span(0, as_of_ns))
+        return bars.take(slice(len(bars) - 1, len(bars))) if len(bars) else None
+
+    def ex_price(self, symbol: str, price_e4: int, day: date) -> int:
+        """The last price of a stock as the corporate actions at the open of a day leave it, rounded down; at least one step."""
+        for split in self.splits_on(symbol, day):
+            price_e4 = price_e4 * split.old // split.new
+        for dividend in self.dividends_on(symbol, day, _open_of(day)):
+            price_e4 -= dividend.amount_e4
+        return max(1, price_e4)
+
+    def _adjusted(self, symbol: str, price_e4: int, start_ns: int, as_of_ns: int) -> int:
+        """A price of a bar as the corporate actions at the opens after it, up to a moment, leave it."""
+        hours = trading_hours()
+        first = int(np.searchsorted(hours.days, np.datetime64(day_of(start_ns), "D"), side="right"))
+        stop = int(np.searchsorted(hours.open_ns, as_of_ns, side="right"))
+        for row in range(first, stop):
+            price_e4 = self.ex_price(symbol, price_e4, hours.day(row))
+        return price_e4
+
+
+def _open_of(day: date) -> int:
+    hours = trading_hours()
+    row = hours.row_of(day)
+    return day_start(day) if row is None else int(hours.open_ns[row])
+
+
+def _end(bar: Bars, resolution: str) -> int:
+    start = int(bar.start_ns[0])
+    return start + MINUTE if resolution == "minute" else trading_hours().close_of(day_of(start))

@@ -1,0 +1,1 @@
+"""Scorers of the QFinZero tool-calling and planning suites: the public code's rules and the paper's, side by side."""

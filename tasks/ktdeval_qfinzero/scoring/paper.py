@@ -1,0 +1,268 @@
+"""The rules of the paper (section 4, appendix A.3), for both suites: fair, one call for one step, nothing for nothing.
+
+What A.3 says is marked [A.3]; what it leaves open is decided here and marked [here].
+
+Alignment. Each expected step is aligned with its best predicted call, the same tool before the same family [A.3]. A call serves
+one step only [here]: the alignment has the largest total TM, among those the largest total PA, then TA. The scores depend on
+neither the order of the calls nor that of the steps. A verbatim repeat of a call counts only as often as there are steps that
+the call meets in full [here]: asking twice is right where the plan asks twice, and earns nothing anywhere else.
+
+TM. 1 for the same tool, 0.5 for another tool of the family, else 0; mean over the steps [A.3]. Families are UPQ, ESP and PMB
+[A.3] by look-up among the tools that there are [here]: a name that no service has belongs to none. Names are compared exactly.
+
+PA. Mean over the required parameters of the aligned call, recursively, each key of an object with equal weight; an absent key
+earns 0; lists earn their Jaccard overlap; numbers may differ by a relative 1e-4; placeholders such as `{session_id}` or
+`<from_step_1>` take no part [A.3]. Parameters beyond the required cost nothing [A.3: only required_params are compared].
+[here]: types are kept apart (a boolean is no number, "5" is not 5); null is as good as absent; texts are equal after trimming,
+with their case, or where both are ISO 8601 spellings of one moment; names that some tools take as a list and some as a
+comma-separated text (`values.NAME_LISTS`) are compared as sets in either form; a placeholder within a list excuses one item.
+
+TA. Mean over the fields of `time_constraints`, each 1 within the tolerance, ends included, else 0 [A.3]: exact, 5, 30 or 60
+minutes, 1 or 2 days. [here]: times are ISO 8601, UTC where no offset is given; an expected date with a tolerance in days is
+compared by calendar days in UTC, otherwise a date is its midnight; a number is minutes (`horizon_minutes`) and the tolerance is
+applied to it; fields that are null or placeholders take no part; an unknown tolerance is an error, not five minutes.
+
+Nothing to compare. Where a step has no parameter, or no time field, that could be compared, PA or TA is the step's TM [here]: a
+right call earns it, a call of the family half of it, no call nothing. So an empty answer earns exactly 0, a perfect one 100.
+
+Refusals. Where the task asks for none, the answer earns everything if it makes no call or only pseudo-calls that refuse, else
+nothing [here; the paper is silent]. An unreadable reply earns nothing anywhere: silence is not a refusal.
+
+Surplus calls cost nothing in TM, PA and TA [A.3]. `detail` says how many there were, and `call_precision`, the share of
+the predicted calls that are aligned with the right tool, so that an answer that sprays calls is seen.
+
+Ids. A.3 ignores the ids of a run and those that stand in an address. `detail` reports how many of them the right calls carried
+(`ids_expected`, `ids_right`); they are not part of any score.
+
+Failure modes are reported for the aligned calls only and are a closed set, `FAILURE_MODES`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Final
+
+from ktdeval.api import DataError, JsonValue
+from ktdeval_qfinzero.scoring.alignment import align
+from ktdeval_qfinzero.scoring.families import FURTHER_TOOLS, REGISTRY, known_family
+from ktdeval_qfinzero.scoring.ids import expected_ids, given_ids
+from ktdeval_qfinzero.scoring.predicted import PredictedCall, read_calls
+from ktdeval_qfinzero.scoring.times import TOLERANCE_SECONDS, is_within, time_fields, tolerance_of
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
+from ktdeval_qfinzero.scoring.values import ONE, ZERO, compare_objects, is_placeholder
+
+FAILURE_MODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing_call": "a step has no call, and no call of another family stands in its place",
+        "wrong_tool": "the aligned call is another tool of the family",
+        "wrong_family": "a step has no call, but there is one of another family to spare",
+        "unknown_tool": "a call names a tool that does not exist",
+        "missing_param": "the aligned call lacks a required parameter or time field",
+        "wrong_value": "a required parameter of the aligned call differs",
+        "wrong_time": "a time field of the aligned call is out of tolerance",
+        "extra_call": "there are more calls than steps",
+        "false_refusal": "no service is called although the task can be done",
+        "missed_refusal": "something other than a refusal although the task can't be done",
+        "malformed_call": "an item of the answer is no call: no object, no name, or arguments that can't be read",
+        "unreadable_reply": "the reply holds no answer that can be read",
+    }
+)
+_OTHER_TOOL_SCORE: Final = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class _Match:
+    """What a call earns on a step, and why not more."""
+
+    tm: Fraction
+    pa: Fraction
+    ta: Fraction
+    failures: frozenset[str]
+
+    @property
+    def is_full(self) -> bool:
+        return self.tm == self.pa == self.ta == 1
+
+
+@dataclass(frozen=True)
+class _Alignment:
+    """Steps and the calls they are aligned with: step -> place among `calls`, and what that earns."""
+
+    golds: tuple[GoldCall, ...]
+    calls: tuple[PredictedCall, ...]
+    places: Mapping[int, int]
+    matches: Mapping[int, _Match]
+
+    @property
+    def spare(self) -> tuple[PredictedCall, ...]:
+        taken = set(self.places.values())
+        return tuple(call for place, call in enumerate(self.calls) if place not in taken)
+
+    def mean(self, metric: str) -> float:
+        """Mean of a metric over all steps, those without a call as 0."""
+        return float(sum((getattr(match, metric) for match in self.matches.values()), ZERO) / len(self.golds))
+
+
+def score(task: GoldTask, predicted: Sequence[JsonValue] | None, run_context: Mapping[str, str]) -> Scores:
+    """Score an answer by the rules above.
+
+    Args:
+        task: a task of either suite.
+        predicted: the calls as the model gave them, `{tool_name, params}` or `{tool, args}`; None for an unreadable reply.
+        run_context: `session_id` and `account_id` of the run; only reported figures depend on it.
+
+    Raises:
+        DataError: the task has a tolerance that is not defined.
+    """
+    check_tolerances(task)
+    if predicted is None:
+        return Scores(0.0, 0.0, 0.0, ("unreadable_reply",), _detail(None, 0, run_context))
+    calls, malformed = read_calls(predicted)
+    makes_no_call = not malformed and all(call.is_refusal for call in calls)
+    if task.refuse or not task.calls:
+        return _refusal(makes_no_call, malformed, len(predicted), run_context)
+    alignment = _aligned(task.calls, calls)
+    failures = {"false_refusal"} if makes_no_call else _failures(alignment, malformed)
+    return Scores(
+        tm=alignment.mean("tm"),
+        pa=alignment.mean("pa"),
+        ta=alignment.mean("ta"),
+        failure_modes=tuple(sorted(failures)),
+        detail=_detail(alignment, len(predicted), run_context),
+    )
+
+
+def check_tolerances(task: GoldTask) -> None:
+    """Refuse a task whose tolerance has no meaning.
+
+    Raises:
+        DataError: names the task, the tool and the tolerance.
+    """
+    for gold in task.calls:
+        if tolerance_of(gold.times) not in TOLERANCE_SECONDS:
+            known = ", ".join(TOLERANCE_SECONDS)
+            raise DataError(f"{task.id}: {gold.tool}: unknown tolerance {tolerance_of(gold.times)[:60]!r}; give one of {known}")
+
+
+def _refusal(makes_no_call: bool, malformed: int, predicted: int, run_context: Mapping[str, str]) -> Scores:
+    earned = float(makes_no_call)
+    failures = [] if makes_no_call else ["missed_refusal", *(["malformed_call"] if malformed else [])]
+    return Scores(earned, earned, earned, tuple(sorted(failures)), _detail(None, 0 if makes_no_call else predicted, run_context))
+
+
+# ---- one step and one call
+
+
+def _match(gold: GoldCall, call: PredictedCall) -> _Match | None:
+    """What a call earns on a step; None for a tool of another family."""
+    tm = _tool(gold.tool, call.tool)
+    if tm == 0:
+        return None
+    params = compare_objects(call.args, gold.required)
+    met = {name: is_within(call.args.get(name), value, tolerance_of(gold.times)) for name, value in _fields(gold).items()}
+    late = {name for name, is_met in met.items() if not is_met}
+    given = {name for name, value in call.args.items() if value is not None}
+    ta = Fraction(len(met) - len(late), len(met)) if met else tm
+    failures = {"wrong_tool"} if tm < 1 else set()
+    # A time that is out of tolerance is one failure, though it costs PA and TA.
+    failures |= {"wrong_value"} if set(params.wrong) - late else set()
+    failures |= {"wrong_time"} if late & given else set()
+    failures |= {"missing_param"} if params.missing or late - given else set()
+    return _Match(tm, tm if params.score is None else params.score, ta, frozenset(failures))
+
+
+def _tool(expected: str, given: str) -> Fraction:
+    if given == expected:
+        return ONE
+    family = known_family(given)
+    return _OTHER_TOOL_SCORE if family is not None and family == known_family(expected) else ZERO
+
+
+def _fields(gold: GoldCall) -> dict[str, JsonValue]:
+    """Time fields that can be compared."""
+    return {name: value for name, value in time_fields(gold.times).items() if value is not None and not is_placeholder(value)}
+
+
+# ---- all steps and all calls
+
+
+def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _Alignment:
+    """The best alignment. Among equally good ones the content of steps and calls decides, never their order."""
+    rows = sorted(range(len(golds)), key=lambda step: _content(golds[step]))
+    columns: list[int] = []
+    matches: dict[tuple[int, int], _Match] = {}
+    for places in _repeats(calls):
+        earned = {row: match for row, step in enumerate(rows) if (match := _match(golds[step], calls[places[0]])) is not None}
+        full = {row: match for row, match in earned.items() if match.is_full}
+        # Of a call that stands there more than once as many count as steps ask for it, the first wherever it fits.
+        for copy, place in enumerate(places[: max(1, len(full))]):
+            matches.update({(row, len(columns)): match for row, match in (full if copy else earned).items()})
+            columns.append(place)
+    chosen = align(len(golds), {pair: (match.tm, match.pa, match.ta) for pair, match in matches.items()})
+    placed = {rows[row]: columns[column] for row, column in sorted(chosen.items())}
+    return _Alignment(golds, calls, placed, {rows[row]: matches[row, column] for row, column in chosen.items()})
+
+
+def _repeats(calls: Sequence[PredictedCall]) -> list[list[int]]:
+    """Places of calls with the same content, contents in order."""
+    places: dict[str, list[int]] = {}
+    for place, call in enumerate(calls):
+        places.setdefault(call.content, []).append(place)
+    return [places[content] for content in sorted(places)]
+
+
+def _content(gold: GoldCall) -> str:
+    return json.dumps([gold.tool, gold.required, gold.times, gold.optional, gold.endpoint], sort_keys=True, default=dict)
+
+
+def _failures(alignment: _Alignment, malformed: int) -> set[str]:
+    found = {name for match in alignment.matches.values() for name in match.failures}
+    known_tools = REGISTRY.keys() | FURTHER_TOOLS | {gold.tool for gold in alignment.golds}
+    unknown = sum(call.tool not in known_tools and not call.is_refusal for call in alignment.spare)
+    known = len(alignment.spare) - unknown
+    open_steps = len(alignment.golds) - len(alignment.places)
+    found |= {"malformed_call"} if malformed else set()
+    found |= {"unknown_tool"} if unknown else set()
+    found |= {"wrong_family"} if open_steps and known else set()
+    found |= {"missing_call"} if open_steps > known + unknown + malformed else set()
+    found |= {"extra_call"} if known > open_steps else set()
+    return found
+
+
+# ---- reported, not scored
+
+
+def _detail(alignment: _Alignment | None, predicted: int, run_context: Mapping[str, str]) -> dict[str, JsonValue]:
+    if alignment is None:
+        return {"steps": [], "extra_calls": predicted, "call_precision": None, "ids_expected": 0, "ids_right": 0}
+    right = {step for step, match in alignment.matches.items() if match.tm == 1}
+    expected = [expected_ids(gold, run_context) for gold in alignment.golds]
+    carried = [
+        expected[step].items() & given_ids(alignment.golds[step], alignment.calls[alignment.places[step]]).items() for step in right
+    ]
+    return {
+        "steps": [_step_detail(alignment, step) for step in range(len(alignment.golds))],
+        "extra_calls": predicted - len(alignment.places),
+        "call_precision": len(right) / predicted if predicted else None,
+        "ids_expected": sum(len(ids) for ids in expected),
+        "ids_right": sum(len(ids) for ids in carried),
+    }
+
+
+def _step_detail(alignment: _Alignment, step: int) -> dict[str, JsonValue]:
+    """Which predicted call serves a step (`call`, from 0, or None), and what it earns."""
+    match = alignment.matches.get(step)
+    if match is None:
+        return {"tool": alignment.golds[step].tool, "call": None, "tm": 0.0, "pa": 0.0, "ta": 0.0}
+    call = alignment.calls[alignment.places[step]]
+    return {
+        "tool": alignment.golds[step].tool,
+        "call": call.index,
+        "tm": float(match.tm),
+        "pa": float(match.pa),
+        "ta": float(match.ta),
+    }

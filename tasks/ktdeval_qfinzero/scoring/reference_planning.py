@@ -1,0 +1,244 @@
+"""Planning suite as the public code scores it, quirks and all (conformance with published figures; not the rules to rank by).
+
+As in the calling suite each metric takes, for each expected step, the best score of any predicted call. What differs: families
+are told by the first letters of a name, and all unknown names are one family; TM is 0.5 name + 0.3 address + 0.2 method;
+`{session_id}` and `{account_id}` are replaced from the run before parameters are compared; TA accepts calls of the same family
+and falls back to comparing texts where a time can't be parsed; a step without time fields earns TA even without any call.
+
+Calls that the public code raises on (no object, a name that is no text) take no part; arguments that are no object earn 0.
+
+`detail` holds `tm_name_only` and `overall_name_only`, the TM of the paper (1, 0.5, 0 by name) and its mean, and the composite
+of the public code, `overall_weighted` (0 to 100), with its terms as of a run without services: `dc` (order and ids), `rs`
+(recovery), `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run could lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from ktdeval.api import JsonValue
+from ktdeval_qfinzero.scoring.families import PLANNING_ENDPOINTS, prefix_family
+from ktdeval_qfinzero.scoring.reference_calling import inverted_share
+from ktdeval_qfinzero.scoring.times import reference_time, reference_within, time_fields, tolerance_of
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
+from ktdeval_qfinzero.scoring.values import PLANNING_RULES, reference_failures, reference_object, text_of
+
+WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
+    {"tm": 0.20, "pa": 0.20, "ta": 0.10, "ss": 0.10, "dc": 0.15, "er": 0.10, "rs": 0.10, "ef": 0.05}
+)
+RUN_IDS: Final = ("session_id", "account_id")
+
+# Episodes in which the second step must be tried again; `rs` looks for a call like it.
+_RECOVERY_TASKS: Final = frozenset({"ms-005", "ms-009", "ms-020"})
+_RECOVERY_STEP: Final = 1
+_RECOVERY_SCORE: Final = 0.5
+_RUN_ID_PLACEHOLDERS: Final = tuple(f"{{{name}}}" for name in RUN_IDS)
+_PATH_IDS: Final = ("{order_id}", "{event_id}", "{news_id}")
+_OTHER_TOOL_SCORE: Final = 0.5
+_FIRST_SEGMENT_SCORE: Final = 0.3
+_SURPLUS_COST: Final = 0.15
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A predicted call with the address and method that it names or that its name implies; `args` None is no object."""
+
+    name: str
+    address: str
+    method: str
+    args: Mapping[str, JsonValue] | None
+
+
+def score_planning(
+    task: GoldTask, predicted: Sequence[JsonValue], run_context: Mapping[str, str], json_valid: bool = True
+) -> Scores:
+    """Score the calls of one plan.
+
+    Args:
+        task: a task of the planning suite.
+        predicted: objects with `tool` and `args`, and perhaps `endpoint` and `method`; anything else is tolerated.
+        run_context: `session_id` and `account_id` of the run.
+        json_valid: whether the reply was JSON; an unreadable reply without calls earns nothing at all.
+    """
+    is_recovery = task.id in _RECOVERY_TASKS
+    if not predicted and not json_valid:
+        return _scores({**_nothing(), "rs": float(not is_recovery)}, {"invalid_json"})
+    calls = [call for item in predicted if (call := _read(item)) is not None]
+    steps = [_with_ids(step, run_context) for step in task.calls]
+    count = len(steps) or 1
+    surplus = max(0, len(predicted) - len(steps))
+    terms = {
+        "tm_name_only": sum(max((_name(call.name, step.tool) for call in calls), default=0.0) for step in steps) / count,
+        "tm": sum(max((_tool(call, step) for call in calls), default=0.0) for step in steps) / count,
+        "pa": sum(_params(calls, step) for step in steps) / count,
+        "ta": sum(_times(calls, step) for step in steps) / count,
+        "ss": 1.0,
+        "er": 1.0,
+        "dc": _dependencies(calls, task.calls),
+        "rs": float(not is_recovery or _has_recovery(calls, steps)),
+        "ef": max(0.0, 1.0 - _SURPLUS_COST * surplus),
+    }
+    failures = {name for step in steps for name in _failures(calls, step)}
+    failures |= {"false_refusal"} if not predicted else set()
+    failures |= {"redundant_call"} if surplus else set()
+    failures |= {"wrong_call_order"} if _order(calls, task.calls) < 1 else set()
+    failures |= {"recovery_failed"} if not terms["rs"] else set()
+    return _scores(terms, failures)
+
+
+def _nothing() -> dict[str, float]:
+    """Terms of a reply that could not be read: nothing, but no fault in the run either."""
+    return {**dict.fromkeys(WEIGHTS, 0.0), "tm_name_only": 0.0, "er": 1.0, "ef": 1.0}
+
+
+def _scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> Scores:
+    detail = {
+        "tm_name_only": terms["tm_name_only"],
+        "overall_name_only": (terms["tm_name_only"] + terms["pa"] + terms["ta"]) / 3.0 * 100.0,
+        "overall_weighted": 100.0 * sum(weight * terms[name] for name, weight in WEIGHTS.items()),
+        **{name: terms[name] for name in ("dc", "rs", "ef", "ss", "er")},
+    }
+    return Scores(terms["tm"], terms["pa"], terms["ta"], tuple(sorted(failures)), detail)
+
+
+def _read(item: JsonValue) -> _Call | None:
+    if not isinstance(item, dict) or not isinstance(name := item.get("tool", ""), str):
+        return None
+    implied_address, implied_method = PLANNING_ENDPOINTS.get(name, ("", ""))
+    address, method, args = item.get("endpoint"), item.get("method"), item.get("args", {})
+    return _Call(
+        name,
+        address if isinstance(address, str) and address else implied_address,
+        method.upper() if isinstance(method, str) and method else implied_method,
+        args if isinstance(args, dict) else None,
+    )
+
+
+def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
+    """The step with the run's ids in its parameters and address, and without the ids that only an address holds."""
+    endpoint = step.endpoint
+    if endpoint is not None:
+        endpoint = str(_substituted(endpoint, run_context))
+        for path_id in _PATH_IDS:
+            endpoint = endpoint.replace(path_id, "")
+    required: dict[str, JsonValue] = {key: _substituted(value, run_context) for key, value in step.required.items()}
+    return GoldCall(step.tool, endpoint, step.method, required, step.optional, step.times, step.step_id)
+
+
+def _substituted(value: JsonValue, run_context: Mapping[str, str]) -> JsonValue:
+    if isinstance(value, str):
+        for name in RUN_IDS:
+            value = value.replace(f"{{{name}}}", run_context.get(name, f"{{{name}}}"))
+        return value
+    if isinstance(value, dict):
+        return {key: _substituted(inner, run_context) for key, inner in value.items()}
+    return [_substituted(inner, run_context) for inner in value] if isinstance(value, list) else value
+
+
+def _name(name: str, expected: str) -> float:
+    if name == expected:
+        return 1.0
+    return _OTHER_TOOL_SCORE if prefix_family(name) == prefix_family(expected) else 0.0
+
+
+def _tool(call: _Call, step: GoldCall) -> float:
+    method = float(not call.method or call.method == (step.method or "").upper())
+    return 0.5 * _name(call.name, step.tool) + 0.3 * _address(call.address, step.endpoint) + 0.2 * method
+
+
+def _address(given: str, expected: str | None) -> float:
+    if expected is None:
+        return 1.0
+    left, right = ([part for part in address.lower().split("/") if part] for address in (given, expected))
+    if left == right:
+        return 1.0
+    if len(left) == len(right):
+        return sum(a == b for a, b in zip(left, right, strict=True)) / len(left)
+    return _FIRST_SEGMENT_SCORE if left[:1] == right[:1] else 0.0
+
+
+def _candidates(calls: Sequence[_Call], step: GoldCall) -> list[_Call]:
+    return [call for call in calls if _name(call.name, step.tool) > 0]
+
+
+def _params(calls: Sequence[_Call], step: GoldCall) -> float:
+    return max((_object(call, step) for call in _candidates(calls, step)), default=0.0)
+
+
+def _object(call: _Call, step: GoldCall) -> float:
+    if not step.required:
+        return 1.0
+    return 0.0 if call.args is None else reference_object(call.args, step.required, PLANNING_RULES)
+
+
+def _times(calls: Sequence[_Call], step: GoldCall) -> float:
+    if not time_fields(step.times):
+        return 1.0
+    return max((_fields(call, step) for call in _candidates(calls, step)), default=0.0)
+
+
+def _fields(call: _Call, step: GoldCall) -> float:
+    args, fields, tolerance = call.args or {}, time_fields(step.times), tolerance_of(step.times)
+    return sum(_field(args.get(name), expected, tolerance) for name, expected in fields.items()) / len(fields)
+
+
+def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
+    if expected is None:
+        return 1.0
+    left, right = text_of(predicted), text_of(expected)
+    if predicted is None or left is None or right is None:
+        return 0.0
+    given, wanted = reference_time(left.strip()), reference_time(right.strip())
+    if given is None or wanted is None:
+        return float(left.lower() == right.lower())
+    return float(reference_within(given, wanted, tolerance))
+
+
+def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
+    """What the public code logs for a step. It logs too much: each call of the family that misses a time counts."""
+    found: set[str] = set()
+    tool = max((_tool(call, step) for call in calls), default=0.0)
+    if tool < 1:
+        found.add("wrong_tool_action" if tool >= 0.5 else "wrong_tool_family" if tool > 0 else "missing_call")
+    candidates = _candidates(calls, step)
+    best = max(candidates, key=lambda call: _object(call, step), default=None)
+    if best is not None and best.args is not None and _object(best, step) > 0:
+        found |= reference_failures(best.args, step.required, PLANNING_RULES)
+    if time_fields(step.times) and any(_fields(call, step) < 1 for call in candidates):
+        found.add("wrong_time_value")
+    return found
+
+
+def _has_recovery(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> bool:
+    if len(steps) <= _RECOVERY_STEP:
+        return False
+    return any(_name(call.name, steps[_RECOVERY_STEP].tool) >= _RECOVERY_SCORE for call in calls)
+
+
+def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
+    """0.6 of the order of the calls and 0.4 of the steps whose run ids some call names; 1 without any call."""
+    if not calls:
+        return 1.0
+    named = sum(1.0 if _names_ids(calls, step) else 0.5 for step in steps) / (len(steps) or 1)
+    return 0.6 * _order(calls, steps) + 0.4 * named
+
+
+def _order(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
+    """1 less the share of inverted pairs, where each step in turn takes the first call of its family that is left."""
+    places: list[int] = []
+    for step in steps:
+        fits = (index for index, call in enumerate(calls) if index not in places and _name(call.name, step.tool) > 0)
+        place = next(fits, None)
+        if place is not None:
+            places.append(place)
+    return 1.0 - inverted_share(places) if len(places) > 1 else 1.0
+
+
+def _names_ids(calls: Sequence[_Call], step: GoldCall) -> bool:
+    """Whether one call of the step's family gives all the run ids that the step asks for, whatever their values."""
+    wanted = [key for key, value in step.required.items() if value in _RUN_ID_PLACEHOLDERS]
+    fits = _candidates(calls, step)
+    return not wanted or any(all((call.args or {}).get(key) for key in wanted) for call in fits)

@@ -1,0 +1,234 @@
+"""How a predicted parameter value is compared with the expected one, in each rule set.
+
+Reference rules (public code, both suites; `ReferenceRules` holds what differs):
+a key that is absent or null earns 0, before anything else; an expected placeholder earns 1 whatever stands there; objects
+recurse, each key of the expected object with equal weight; lists are compared as sets of texts (Jaccard); numbers, booleans
+among them, within a relative 1e-4 of the larger; anything else as lower-cased text.
+
+Paper rules (A.3): `compare_objects`. The same recursion, but placeholders take no part at all, types are kept apart (a boolean
+is no number, a number no text), texts are compared exactly after trimming, and a text of comma-separated names equals the list
+of them. Results are exact fractions, so that sums do not depend on the order of calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from ktdeval.api import JsonValue
+from ktdeval_qfinzero.scoring.times import instant_of
+
+RELATIVE_TOLERANCE: Final = 1e-4
+ZERO: Final = Fraction(0)
+ONE: Final = Fraction(1)
+
+# Parameters that name several things; the services take them as a comma-separated text, the tool servers as a list.
+NAME_LISTS: Final = frozenset(
+    {"tickers", "symbols", "tenors", "fields", "indicators", "stocks", "options", "contracts", "event_types", "status_in"}
+)
+
+_WHOLE_PLACEHOLDER: Final = re.compile(r"\s*(\{.*\}|<.*>)\s*", re.DOTALL)
+_INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_][A-Za-z0-9_.-]*>")
+
+
+# ---- reference
+
+
+@dataclass(frozen=True)
+class ReferenceRules:
+    """What differs between the two public scorers.
+
+    Args:
+        braces_are_placeholders: `{...}` counts as a placeholder as well as `<...>`.
+        fold_list_case: list items are compared in upper case.
+    """
+
+    braces_are_placeholders: bool
+    fold_list_case: bool
+
+
+CALLING_RULES: Final = ReferenceRules(braces_are_placeholders=False, fold_list_case=False)
+PLANNING_RULES: Final = ReferenceRules(braces_are_placeholders=True, fold_list_case=True)
+
+
+def text_of(value: JsonValue) -> str | None:
+    """`str(value)`, or None where there is no such text: nested too deep, or a number with too many digits."""
+    try:
+        return str(value)
+    except (RecursionError, ValueError):
+        return None
+
+
+def reference_object(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules) -> float:
+    """Mean score over the keys of `expected`, 0 to 1; 1 where nothing is expected."""
+    if not expected:
+        return 1.0
+    return sum(_reference_key(predicted.get(key), value, rules) for key, value in expected.items()) / len(expected)
+
+
+def _reference_key(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:
+    return 0.0 if predicted is None else reference_value(predicted, expected, rules)
+
+
+def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:
+    """Score of one value that is present, 0 to 1."""
+    if isinstance(expected, str) and _is_reference_placeholder(expected, rules):
+        return 1.0
+    if isinstance(expected, dict) and isinstance(predicted, dict):
+        return reference_object(predicted, expected, rules)
+    if isinstance(expected, list) and isinstance(predicted, list):
+        return _reference_list(predicted, expected, rules)
+    if isinstance(expected, int | float) and isinstance(predicted, int | float):
+        return float(_near(predicted, expected))
+    left, right = text_of(expected), text_of(predicted)
+    return float(left is not None and right is not None and left.lower() == right.lower())
+
+
+def reference_failures(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules) -> set[str]:
+    """Names of what is wrong with the parameters: `missing_required_param` and `wrong_param_value`."""
+    found: set[str] = set()
+    for key, value in expected.items():
+        given = predicted.get(key)
+        if given is None:
+            found.add("missing_required_param")
+        elif isinstance(value, dict) and isinstance(given, dict):
+            found |= reference_failures(given, value, rules)
+        elif reference_value(given, value, rules) < 1:
+            found.add("wrong_param_value")
+    return found
+
+
+def _is_reference_placeholder(text: str, rules: ReferenceRules) -> bool:
+    return (text.startswith("<") and text.endswith(">")) or (
+        rules.braces_are_placeholders and text.startswith("{") and text.endswith("}")
+    )
+
+
+def _reference_list(predicted: list[JsonValue], expected: list[JsonValue], rules: ReferenceRules) -> float:
+    left, right = _reference_items(predicted, rules), _reference_items(expected, rules)
+    return 1.0 if left == right else len(left & right) / len(left | right)
+
+
+def _reference_items(items: list[JsonValue], rules: ReferenceRules) -> set[str | None]:
+    texts = [text_of(item) for item in items]
+    return {text.upper() if text is not None and rules.fold_list_case else text for text in texts}
+
+
+def _near(a: float, b: float) -> bool:
+    """Within a relative 1e-4 of the larger; 0 equals only 0. Whole numbers too large for a float must be equal."""
+    try:
+        return abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
+    except OverflowError:
+        return a == b
+
+
+# ---- paper
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outcome of a recursive comparison.
+
+    Args:
+        score: mean over what could be compared, 0 to 1; None if nothing could.
+        missing: dotted paths of what is absent or null.
+        wrong: dotted paths of what is there and differs.
+    """
+
+    score: Fraction | None
+    missing: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+
+def is_placeholder(value: JsonValue) -> bool:
+    """Whether an expected value is `{...}` or `<...>`, or holds a `{name}` or `<name>` that only a run can fill."""
+    if not isinstance(value, str):
+        return False
+    return _WHOLE_PLACEHOLDER.fullmatch(value) is not None or _INNER_PLACEHOLDER.search(value) is not None
+
+
+def compare_objects(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]) -> Comparison:
+    """Compare the comparable keys of `expected`, each with equal weight; other keys of `predicted` are not looked at."""
+    parts = [_compare_key(predicted.get(key), value, key) for key, value in expected.items() if _is_comparable(value)]
+    return Comparison(
+        score=sum((part.score or ZERO for part in parts), ZERO) / len(parts) if parts else None,
+        missing=tuple(path for part in parts for path in part.missing),
+        wrong=tuple(path for part in parts for path in part.wrong),
+    )
+
+
+def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> Comparison:
+    """Compare one key; null is as good as absent, and is right only where null is expected."""
+    if predicted is None:
+        return Comparison(ONE) if expected is None else Comparison(ZERO, missing=(key,))
+    if isinstance(expected, dict) and isinstance(predicted, dict) and expected:
+        inner = compare_objects(predicted, expected)
+        missing, wrong = (tuple(f"{key}.{path}" for path in paths) for paths in (inner.missing, inner.wrong))
+        return Comparison(inner.score, missing, wrong)
+    score = _compare_value(predicted, expected, key)
+    return Comparison(score) if score == 1 else Comparison(score, wrong=(key,))
+
+
+def _is_comparable(expected: JsonValue) -> bool:
+    """False for a placeholder, and for a non-empty list or object that holds nothing else."""
+    if isinstance(expected, dict):
+        return not expected or any(_is_comparable(value) for value in expected.values())
+    if isinstance(expected, list):
+        return not expected or any(_is_comparable(value) for value in expected)
+    return not is_placeholder(expected)
+
+
+def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fraction:
+    if key in NAME_LISTS:
+        predicted, expected = _names_of(predicted), _names_of(expected)
+    if isinstance(expected, list):
+        return _jaccard(predicted, expected) if isinstance(predicted, list) else ZERO
+    if isinstance(expected, dict):
+        return ONE if isinstance(predicted, dict) else ZERO
+    return ONE if _same_scalar(predicted, expected) else ZERO
+
+
+def _names_of(value: JsonValue) -> JsonValue:
+    """A comma-separated text as the list of its trimmed parts; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    return [part for part in (part.strip() for part in value.split(",")) if part]
+
+
+def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> Fraction:
+    """Overlap of two lists as sets; each expected placeholder excuses one item that is nowhere else expected."""
+    wanted = {_item_key(item) for item in expected if _is_comparable(item)}
+    blanks = sum(1 for item in expected if not _is_comparable(item))
+    given = {_item_key(item) for item in predicted}
+    surplus = max(0, len(given - wanted) - blanks)
+    union = len(wanted) + surplus
+    return Fraction(len(wanted & given), union) if union else ONE
+
+
+def _item_key(item: JsonValue) -> tuple[str, str]:
+    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, and true is no number."""
+    if isinstance(item, str):
+        return "text", item.strip()
+    if isinstance(item, float) and item.is_integer():
+        item = int(item)
+    return type(item).__name__, json.dumps(item, sort_keys=True)
+
+
+def _same_scalar(predicted: JsonValue, expected: JsonValue) -> bool:
+    if isinstance(expected, bool) or isinstance(predicted, bool) or expected is None:
+        return type(predicted) is type(expected) and bool(predicted == expected)
+    if isinstance(expected, int | float):
+        return isinstance(predicted, int | float) and _near(predicted, expected)
+    return isinstance(predicted, str) and _same_text(predicted.strip(), str(expected).strip())
+
+
+def _same_text(predicted: str, expected: str) -> bool:
+    """Equal, or two spellings of one moment: a time is a value, not a text. A date and a moment stay different."""
+    if predicted == expected:
+        return True
+    left, right = instant_of(predicted), instant_of(expected)
+    return left is not None and right is not None and left == right

@@ -1,0 +1,120 @@
+"""What an exam asks: items of our own on a dataset, or the tasks of a file. Opened once in a process, for neither changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import click
+
+from ktdeval.api import ConfigError, JsonValue, content_hash, file_sha256
+from ktdeval_qfinzero.bench.generate import make_items
+from ktdeval_qfinzero.bench.items import Call, Item
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
+from ktdeval_qfinzero.scoring.tasks_file import load_tasks, task_to_row
+from ktdeval_qfinzero.scoring.types import GoldTask, Suite
+from ktdeval_qfinzero.suite.config import SuiteConfig
+
+
+@dataclass(frozen=True)
+class Question:
+    """One task, with the item that it belongs to; a file's tasks have none."""
+
+    task: GoldTask
+    item: Item | None = None
+
+
+@dataclass(frozen=True)
+class Material:
+    """All that exams of a config are made of.
+
+    Attributes:
+        questions: in the order asked.
+        dataset: what the items are about; None for the tasks of a file.
+        described: hashes of it all, for the card.
+    """
+
+    questions: tuple[Question, ...]
+    dataset: Dataset | None
+    described: Mapping[str, JsonValue]
+
+
+def open_material(config: SuiteConfig) -> Material:
+    """The questions of a config: those of its file, or else items of our own.
+
+    Raises:
+        ConfigError: the file's tasks are of the other suite.
+        DataError: the file can't be read.
+        StoreError: the cache of the embedded dataset can't be written.
+    """
+    if config.tasks_file is not None:
+        return file_material(config, Path(config.tasks_file))
+    dataset = embedded_dataset(config.data_seed)
+    return own_material(config, dataset, embedded_items(config.data_seed, config.suite, config.items_seed))
+
+
+def own_material(config: SuiteConfig, dataset: Dataset, items: Sequence[Item]) -> Material:
+    """Questions that are items of our own."""
+    questions = _chosen([Question(item.task, item) for item in items], config.items)
+    described = {
+        "dataset": {"name": dataset.info.name, "content_id": dataset.info.content_id},
+        "questions": {"count": len(questions), "sha256": content_hash([_item_json(item) for item in items])},
+    }
+    return Material(questions, dataset, described)
+
+
+def file_material(config: SuiteConfig, path: Path) -> Material:
+    """Questions that are tasks of a file.
+
+    Raises:
+        ConfigError: they are of the other suite.
+        DataError: the file can't be read.
+    """
+    tasks = load_tasks(path)
+    for task in tasks:
+        if task.suite != config.suite:
+            raise ConfigError(f"{path}: {task.id} is of the {task.suite} suite; use it with a task whose suite is {task.suite}")
+    questions = _chosen([Question(task) for task in tasks], config.items)
+    described = {
+        "tasks_file": {"name": path.name, "sha256": file_sha256(path)},
+        "questions": {"count": len(questions), "sha256": content_hash([task_to_row(task) for task in tasks])},
+    }
+    return Material(questions, None, described)
+
+
+def _chosen(questions: Sequence[Question], count: int | None) -> tuple[Question, ...]:
+    """So many of them, evenly over all: in a file the first ones may all be of one kind."""
+    total = len(questions)
+    if count is None or count >= total:
+        return tuple(questions)
+    return tuple(questions[place * total // count] for place in range(count))
+
+
+def _item_json(item: Item) -> JsonValue:
+    """An item whole, so that equal hashes mean equal questions in equal situations with equal answers."""
+    return {
+        "task": task_to_row(item.task),
+        "template": item.template,
+        "as_of_ns": item.as_of_ns,
+        "setup": [_call_json(call) for call in item.setup],
+        "gold": [_call_json(call) for call in item.gold],
+    }
+
+
+def _call_json(call: Call) -> JsonValue:
+    return {"tool": call.tool, "arguments": dict(call.args)}
+
+
+@cache
+def embedded_dataset(seed: int) -> Dataset:
+    """The embedded synthetic dataset, made once and kept in the cache (`$KTDEVAL_CACHE_DIR`, or the user's cache folder)."""
+    return open_embedded(cache_root(), seed, lambda message: click.echo(message, err=True))
+
+
+@cache
+def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Item, ...]:
+    """The items of a suite on the embedded dataset."""
+    return make_items(embedded_dataset(data_seed), suite, items_seed)

@@ -1,0 +1,105 @@
+"""Trading days and hours of the stock market that the services are about (XNYS), early closes among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
+
+FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)
+"""The calendar's reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class TradingHours:
+    """Sessions of the exchange.
+
+    Attributes:
+        days: [n] datetime64[D], ascending.
+        open_ns, close_ns: [n] int64, the session's first moment and the end of its last minute.
+    """
+
+    days: npt.NDArray[np.datetime64]
+    open_ns: npt.NDArray[np.int64]
+    close_ns: npt.NDArray[np.int64]
+
+    def row_of(self, day: date) -> int | None:
+        """Row of a trading day; None on a day without a session."""
+        row = int(np.searchsorted(self.days, as_datetime64(day)))
+        return row if row < len(self.days) and self.days[row] == as_datetime64(day) else None
+
+    def day(self, row: int) -> date:
+        """The day of a row."""
+        found: date = self.days[row].astype(object)
+        return found
+
+    def close_of(self, day: date) -> int:
+        """When the bar of a day is complete: the session's close; the following midnight where there is no session."""
+        row = self.row_of(day)
+        return day_start(day) + DAY if row is None else int(self.close_ns[row])
+
+    def rows(self, first_ns: int, last_ns: int) -> range:
+        """Rows of the sessions that lie in [first, last], judged by open and close."""
+        return range(int(np.searchsorted(self.open_ns, first_ns)), int(np.searchsorted(self.close_ns, last_ns, side="right")))
+
+    def session_day(self, ns: int) -> date:
+        """The trading day that a moment belongs to: that of the session it lies in, or of the next one to come.
+
+        Raises:
+            ServiceError: `invalid_argument`: the moment lies after the calendar's last session.
+        """
+        return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))
+
+    def last_closed(self, ns: int) -> date:
+        """The last trading day whose session is over.
+
+        Raises:
+            ServiceError: `invalid_argument`: the moment lies before the end of the calendar's first session, or after its last.
+        """
+        if ns > self.close_ns[-1]:
+            raise _out_of_reach()
+        return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
+
+    def last_expiry_session(self, expiry: date) -> date:
+        """The last trading day on or before an expiry, which may fall on a holiday.
+
+        Raises:
+            ServiceError: `invalid_argument`: the calendar doesn't reach that far.
+        """
+        if as_datetime64(expiry) > self.days[-1]:
+            raise _out_of_reach()
+        return self._day_in_reach(int(np.searchsorted(self.days, as_datetime64(expiry), side="right")) - 1)
+
+    def _day_in_reach(self, row: int) -> date:
+        if not 0 <= row < len(self.days):
+            raise _out_of_reach()
+        return self.day(row)
+
+    def minutes(self, row: int) -> npt.NDArray[np.int64]:
+        """[m] starts of a session's minutes."""
+        return np.arange(self.open_ns[row], self.close_ns[row], MINUTE, dtype=np.int64)
+
+
+def _out_of_reach() -> ServiceError:
+    return invalid("calendar", f"the calendar of sessions reaches from {FIRST} to {LAST}; choose moments within")
+
+
+@cache
+def trading_hours() -> TradingHours:
+    """The calendar, read once; dates are fixed, so it does not depend on today."""
+    import exchange_calendars  # noqa: PLC0415 - heavy (it builds its calendars on import)
+    import pandas as pd  # noqa: PLC0415 - as above
+
+    calendar = exchange_calendars.get_calendar("XNYS", start=pd.Timestamp(FIRST), end=pd.Timestamp(LAST + timedelta(days=14)))
+    schedule = calendar.schedule.loc[: pd.Timestamp(LAST)]
+    return TradingHours(
+        schedule.index.to_numpy().astype("datetime64[D]"),
+        schedule["open"].dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64),
+        schedule["close"].dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64),
+    )

@@ -1,0 +1,1 @@
+"""UPQ, the unified price query: bars, options, rates and corporate actions as of the clock."""

@@ -1,0 +1,156 @@
+"""Bars of stocks and coins: pages of rows by ticker and time, adjusted and with indicators where asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval.api import JsonValue
+from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, Resolution
+from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.operations import Arguments
+from ktdeval_qfinzero.paging import read_cursor, write_cursor
+from ktdeval_qfinzero.upq import columns
+from ktdeval_qfinzero.upq.adjustments import Adjustment, Mode, adjustments, factors
+from ktdeval_qfinzero.upq.arguments import read_days, read_moments, read_names, read_tickers, span_of
+from ktdeval_qfinzero.upq.indicators import indicator_columns, read_indicators
+from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.workspace import Workspace
+
+VALUES = ("open", "high", "low", "close", "volume", "transactions")
+"""Fields that a caller may choose from, besides the row's key."""
+TIME_FIELD: dict[Resolution, str] = {"day": "date", "minute": "window_start"}
+
+
+@dataclass(frozen=True, slots=True)
+class BarQuery:
+    """What is asked for.
+
+    Attributes:
+        asset_class, resolution: of the bars.
+        tickers: in alphabetical order.
+        span: in which the bars start.
+        fields: some of `VALUES`.
+        indicators: as `read_indicators` gives them.
+        adjust: for what prices are adjusted.
+        limit: most rows of a page.
+        after: key (ticker, start) of the last row of the page before.
+    """
+
+    asset_class: AssetClass
+    resolution: Resolution
+    tickers: tuple[str, ...]
+    span: Span
+    fields: tuple[str, ...]
+    indicators: tuple[str, ...] = ()
+    adjust: Mode = "none"
+    limit: int = 10_000
+    after: tuple[str, int] | None = None
+
+    def span_of(self, ticker: str) -> Span:
+        """What is left to give of a ticker."""
+        if self.after is None or ticker > self.after[0]:
+            return self.span
+        first = self.span.end_ns if ticker < self.after[0] else max(self.span.start_ns, self.after[1] + 1)
+        return Span(first, self.span.end_ns)
+
+
+def stock_daily(workspace: Workspace, arguments: Arguments) -> JsonValue:
+    """`UPQ.stock.daily`."""
+    return _answer(workspace.view, "stock", "day", arguments)
+
+
+def stock_minute(workspace: Workspace, arguments: Arguments) -> JsonValue:
+    """`UPQ.stock.minute`."""
+    return _answer(workspace.view, "stock", "minute", arguments)
+
+
+def crypto_daily(workspace: Workspace, arguments: Arguments) -> JsonValue:
+    """`UPQ.crypto.daily`."""
+    return _answer(workspace.view, "crypto", "day", arguments)
+
+
+def crypto_minute(workspace: Workspace, arguments: Arguments) -> JsonValue:
+    """`UPQ.crypto.minute`."""
+    return _answer(workspace.view, "crypto", "minute", arguments)
+
+
+def _answer(view: View, asset_class: AssetClass, resolution: Resolution, arguments: Arguments) -> JsonValue:
+    asked, time_field = read_tickers(arguments), TIME_FIELD[resolution]
+    listed = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
+    names = read_names(arguments, "fields", ("ticker", time_field, *VALUES))
+    query = BarQuery(
+        asset_class,
+        resolution,
+        tuple(ticker for ticker in asked if ticker in listed),
+        span_of(*read_days(arguments)) if resolution == "day" else read_moments(arguments),
+        tuple(name for name in names if name in VALUES),
+        read_indicators(arguments.get("indicators")),
+        arguments.get("adjust", "none"),
+        int(arguments["limit"]),
+        _read_key(arguments.get("cursor")),
+    )
+    rows, applied, next_cursor = bar_rows(view, query)
+    return {
+        "as_of_ts": moment_text(view.as_of_ns),
+        "bars": rows,
+        "unknown": [ticker for ticker in asked if ticker not in listed],
+        **({"adjustments": [_shown(event) for event in applied]} if asset_class == "stock" else {}),
+        "next_cursor": next_cursor,
+    }
+
+
+def bar_rows(view: View, query: BarQuery) -> tuple[list[dict[str, JsonValue]], list[Adjustment], str | None]:
+    """The rows of a page, the events that changed any of them, and the cursor of the next page."""
+    rows: list[dict[str, JsonValue]] = []
+    applied: list[Adjustment] = []
+    last_key: tuple[str, int] | None = None
+    for ticker in query.tickers:
+        bars = view.bars(query.asset_class, ticker, query.resolution, query.span_of(ticker))
+        room = query.limit - len(rows)
+        if room and len(bars):
+            page = bars.take(slice(0, room))
+            last_key = (ticker, int(page.start_ns[-1]))
+            events = adjustments(view, ticker, query.adjust)
+            applied += [event for event in events if event.before_ns(query.resolution) > page.start_ns[0]]
+            rows += columns.to_rows(_columns(view, query, ticker, page, events))
+        if len(bars) > room and last_key is not None:
+            return rows, applied, write_cursor(*last_key)
+    return rows, applied, None
+
+
+def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, columns.Column]:
+    price, volume = factors(events, bars.start_ns, query.resolution) if events else (None, None)
+    found: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
+    found[TIME_FIELD[query.resolution]] = (columns.days if query.resolution == "day" else columns.moments)(bars.start_ns)
+    found |= {name: columns.bar_value(bars, name, price, volume) for name in query.fields}
+    if query.indicators:
+        found |= {name: columns.numbers(values) for name, values in _indicators(view, query, ticker, bars, events).items()}
+    return found
+
+
+def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, FloatArray]:
+    """Indicators of some bars, from the whole history before them."""
+    history = view.bars(query.asset_class, ticker, query.resolution, Span(0, int(bars.start_ns[-1]) + 1))
+    closes = history.close_e4 / E4 * factors(events, history.start_ns, query.resolution)[0]
+    rows = np.searchsorted(history.start_ns, bars.start_ns)
+    return {name: values[rows] for name, values in indicator_columns(query.indicators, closes).items()}
+
+
+def _read_key(cursor: str | None) -> tuple[str, int] | None:
+    if cursor is None:
+        return None
+    ticker, start_ns = read_cursor(cursor, (str, int))
+    return str(ticker), int(start_ns)
+
+
+def _shown(event: Adjustment) -> dict[str, JsonValue]:
+    return {
+        "ticker": event.ticker,
+        "kind": event.kind,
+        "ex_date": event.ex_day.isoformat(),
+        "price_factor": event.price_factor,
+        "volume_factor": event.volume_factor,
+    }

@@ -1,0 +1,173 @@
+"""The Black-Scholes-Merton price of European options, its Greeks and the volatility that a price implies.
+
+With S the spot less the present value of the dividends to come, K the strike, r the continuously compounded rate, T the years to
+expiry, σ the volatility, η = +1 for calls and −1 for puts, N and φ the distribution and density of the standard normal:
+
+    d1 = (ln(S / K) + (r + σ² / 2) T) / (σ √T),   d2 = d1 − σ √T
+    V  = η (S N(η d1) − K e^(−rT) N(η d2))
+
+after Black and Scholes (1973), Merton (1973), and Hull, Options, Futures, and Other Derivatives (chapters on model and Greeks).
+All functions take scalars and arrays, which are broadcast together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from ktdeval_qfinzero.data.rows import FloatArray
+
+DAYS_A_YEAR = 365
+VOLATILITY_RANGE = (1e-6, 10.0)
+"""Where implied volatility is looked for: 0.0001% to 1000% a year."""
+
+Floats = float | FloatArray
+SolveStatus = Literal["ok", "below_intrinsic", "no_bracket", "non_finite_input"]
+
+_ROOT_TOLERANCE = 1e-13
+_SQRT_TWO = math.sqrt(2)
+
+
+@dataclass(frozen=True, eq=False)
+class European:
+    """European options.
+
+    Attributes:
+        call: whether it is a call; else a put.
+        spot: price of the underlying less the present value of the dividends to come, in dollars; positive.
+        strike: dollars; positive.
+        rate: continuously compounded, a year (0.04 is 4%).
+        years: to expiry.
+    """
+
+    call: bool | npt.NDArray[np.bool_]
+    spot: Floats
+    strike: Floats
+    rate: Floats
+    years: Floats
+
+    @property
+    def sign(self) -> FloatArray:
+        """+1 for calls, −1 for puts."""
+        return np.where(self.call, 1.0, -1.0)
+
+    @property
+    def discounted_strike(self) -> FloatArray:
+        """K e^(−rT)."""
+        return np.asarray(self.strike * np.exp(-np.multiply(self.rate, self.years)), dtype=np.float64)
+
+    @property
+    def lower_bound(self) -> FloatArray:
+        """What a price can't be below: max(0, η (S − K e^(−rT)))."""
+        return np.asarray(np.maximum(0.0, self.sign * (self.spot - self.discounted_strike)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Greeks:
+    """Sensitivities of the price of one share's option.
+
+    Attributes:
+        delta: ∂V/∂S.
+        gamma: ∂²V/∂S².
+        theta: −∂V/∂T / 365, the change in a calendar day.
+        vega: ∂V/∂σ / 100, the change for one point of volatility.
+        rho: ∂V/∂r / 100, the change for one point of the rate.
+    """
+
+    delta: FloatArray
+    gamma: FloatArray
+    theta: FloatArray
+    vega: FloatArray
+    rho: FloatArray
+
+
+GREEK_NAMES = ("delta", "gamma", "theta", "vega", "rho")
+"""Attributes of `Greeks`, in order."""
+
+
+def price(option: European, volatility: Floats) -> FloatArray:
+    """Value in dollars. Without volatility or time it is the limit, `lower_bound`."""
+    deviation = np.asarray(volatility * np.sqrt(option.years), dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        d1 = np.log(option.spot / option.discounted_strike) / deviation + deviation / 2
+        value = option.sign * (
+            option.spot * ndtr(option.sign * d1) - option.discounted_strike * ndtr(option.sign * (d1 - deviation))
+        )
+    return np.asarray(np.where(deviation > 0, value, option.lower_bound), dtype=np.float64)
+
+
+def greeks(option: European, volatility: Floats) -> Greeks:
+    """Sensitivities; of options with time and volatility left (both positive), NaN for others.
+
+    Spot net of dividends and the rate are held fixed in theta, the dividends' present value in rho.
+    """
+    root = np.sqrt(option.years)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviation = np.where(volatility * root > 0, volatility * root, np.nan)
+        d1 = np.log(option.spot / option.discounted_strike) / deviation + deviation / 2
+        density = np.exp(-(d1**2) / 2) / math.sqrt(2 * math.pi)
+        exercise = option.sign * option.discounted_strike * ndtr(option.sign * (d1 - deviation))
+        decay = -option.spot * density * volatility / (2 * root) - option.rate * exercise
+    delta, gamma = option.sign * ndtr(option.sign * d1), density / (option.spot * deviation)
+    vega, rho = option.spot * density * root / 100, option.years * exercise / 100
+    return Greeks(*np.broadcast_arrays(delta, gamma, decay / DAYS_A_YEAR, vega, rho))
+
+
+def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArray, npt.NDArray[np.str_]]:
+    """The volatility at which the formula gives a price, and what came of looking for it.
+
+    Brent's method finds the root for the out-of-the-money option of the same strike (a price less `lower_bound` is its price, by
+    put-call parity), where no digits are lost. The price is monotonic in the volatility, so the root is the only one.
+
+    Returns:
+        [n] volatilities, NaN where there is none, and [n] statuses: `ok`; `below_intrinsic`: the price is not above `lower_bound`,
+        so that no volatility gives it; `no_bracket`: none within `VOLATILITY_RANGE` does; `non_finite_input`: an input is not
+        finite, or not positive where it has to be.
+    """
+    columns = np.broadcast_arrays(option.call, option.spot, option.strike, option.rate, option.years, market_price)
+    call, spot, strike, rate, years, paid = (np.atleast_1d(column) for column in columns)
+    each = European(call.astype(np.bool_), spot, strike, rate, years)
+    usable = np.isfinite(rate) & np.isfinite(paid) & (paid > 0)
+    for positive in (spot, strike, years):
+        usable &= np.isfinite(positive) & (positive > 0)
+    found = np.full(len(paid), np.nan)
+    status = np.where(usable, "ok", "non_finite_input").astype("<U16")
+    with np.errstate(invalid="ignore"):
+        time_value, discounted = paid - each.lower_bound, each.discounted_strike
+    status[usable & (time_value <= 0)] = "below_intrinsic"
+    for row in np.flatnonzero(status == "ok"):
+        volatility = _root(float(spot[row]), float(discounted[row]), math.sqrt(float(years[row])), float(time_value[row]))
+        if volatility is None:
+            status[row] = "no_bracket"
+        else:
+            found[row] = volatility
+    return found, status
+
+
+def _root(spot: float, discounted: float, root_years: float, time_value: float) -> float | None:
+    """Volatility of an out-of-the-money option (a call where spot ≤ K e^(−rT), else a put) worth `time_value`."""
+    least, most = VOLATILITY_RANGE
+    miss = _miss(spot, discounted, root_years, time_value)
+    if not miss(least) <= 0 <= miss(most):
+        return None
+    return float(brentq(miss, least, most, xtol=_ROOT_TOLERANCE, rtol=8.9e-16, maxiter=500))
+
+
+def _miss(spot: float, discounted: float, root_years: float, time_value: float) -> Callable[[float], float]:
+    """By how much the price at a volatility is more than that wanted; on scalars, as the solver calls it often."""
+    moneyness, low, high = math.log(spot / discounted), min(spot, discounted), max(spot, discounted)
+    distance, erfc = abs(moneyness), math.erfc
+
+    def miss(volatility: float) -> float:
+        deviation = volatility * root_years
+        inner, outer = distance / deviation - deviation / 2, distance / deviation + deviation / 2
+        return 0.5 * (low * erfc(inner / _SQRT_TWO) - high * erfc(outer / _SQRT_TWO)) - time_value
+
+    return miss

@@ -1,0 +1,151 @@
+"""Implied volatility and Greeks of option prices, each from what was known at the moment of its price.
+
+Nothing later is used, so a row's Greeks do not depend on when they are asked for: the spot is the underlying's price at the same
+moment, the rate that of the last curve published by then, and only dividends declared by then are deducted. With m the moment of
+the price, E the close of the last session up to expiry and e the open of an ex-day's session:
+
+    T = (E − m) / 365 days,   S = spot − Σ cash · e^(−r(t) t)  over dividends with m < e < E,  t = (e − m) / 365 days.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval_qfinzero.data.rows import E4, FloatArray, IntArray
+from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.instruments import OptionContract
+from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64
+from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.upq import pricing
+from ktdeval_qfinzero.upq.curves import Curves, curves_for
+from ktdeval_qfinzero.view import View
+
+PriceField = Literal["close", "open"]
+GREEK_FIELDS = ("iv", *pricing.GREEK_NAMES)
+INPUT_FIELDS = ("greek_spot", "greek_dividends", "greek_rate", "greek_years")
+STATUSES = ("ok", "below_intrinsic", "no_bracket", "non_finite_input", "expired", "missing_spot", "missing_rate")
+
+_YEAR_NS = pricing.DAYS_A_YEAR * DAY
+
+
+@dataclass(frozen=True, eq=False)
+class Quotes:
+    """Prices of options on one underlying, one at least.
+
+    Attributes:
+        underlying: ticker.
+        contracts: [n] the options.
+        moment_ns: [n] the moments of the prices.
+        price: [n] dollars.
+        spot: [n] price of the underlying at that moment, in dollars; NaN where there is none.
+    """
+
+    underlying: str
+    contracts: tuple[OptionContract, ...]
+    moment_ns: IntArray
+    price: FloatArray
+    spot: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Valuation:
+    """What comes of quotes.
+
+    Attributes:
+        values: `GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where there is none.
+        status: [n] of `STATUSES`.
+    """
+
+    values: dict[str, FloatArray]
+    status: npt.NDArray[np.str_]
+
+
+def value_quotes(view: View, quotes: Quotes) -> Valuation:
+    """Implied volatility, Greeks, what they were computed from, and what came of it."""
+    count = len(quotes.contracts)
+    expiry_ns = _expiry_ns(quotes.contracts)
+    years = (expiry_ns - quotes.moment_ns) / _YEAR_NS
+    curves = curves_for(view, int(quotes.moment_ns.min()), int(quotes.moment_ns.max()))
+    rate = curves.rates(quotes.moment_ns, np.maximum(years, 0.0))
+    deducted = _dividends(view, quotes, expiry_ns, curves)
+    call = np.array([contract.right == "C" for contract in quotes.contracts], dtype=bool)
+    strike = np.array([contract.strike_e4 / E4 for contract in quotes.contracts], dtype=np.float64)
+    status = np.full(count, "ok", dtype="<U16")
+    status[np.isnan(rate)] = "missing_rate"
+    status[np.isnan(quotes.spot)] = "missing_spot"
+    status[years <= 0] = "expired"
+    values = {name: np.full(count, np.nan) for name in GREEK_FIELDS}
+    rows = np.flatnonzero(status == "ok")
+    option = pricing.European(call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows])
+    values["iv"][rows], status[rows] = pricing.implied_volatility(option, quotes.price[rows])
+    solved = pricing.greeks(_positive(option), values["iv"][rows])
+    for name in pricing.GREEK_NAMES:
+        values[name][rows] = np.where(status[rows] == "ok", getattr(solved, name), np.nan)
+    inputs = dict(zip(INPUT_FIELDS, (quotes.spot, deducted, rate, years), strict=True))
+    return Valuation(values | inputs, status)
+
+
+def _positive(option: pricing.European) -> pricing.European:
+    """The options with NaN for a spot that dividends have used up, of which there is no logarithm."""
+    spot = np.where(np.asarray(option.spot) > 0, option.spot, np.nan)
+    return pricing.European(option.call, spot, option.strike, option.rate, option.years)
+
+
+def day_moment(day: date, field: PriceField) -> int:
+    """When the opening or closing price of a day was made."""
+    hours = trading_hours()
+    row = hours.row_of(day)
+    if row is None:
+        return hours.close_of(day)
+    return int((hours.open_ns if field == "open" else hours.close_ns)[row])
+
+
+def spots_of_days(view: View, underlying: str, start_ns: IntArray, field: PriceField) -> FloatArray:
+    """[n] open or close of the underlying's daily bars that start then; NaN where there is none."""
+    bars = view.bars("stock", underlying, "day", Span(int(start_ns.min()), int(start_ns.max()) + 1))
+    rows = np.searchsorted(bars.start_ns, start_ns)
+    spots = np.full(len(start_ns), np.nan)
+    for i, row in enumerate(rows):
+        if row < len(bars) and bars.start_ns[row] == start_ns[i]:
+            spots[i] = getattr(bars, f"{field}_e4")[row] / E4
+    return spots
+
+
+def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatArray:
+    """[n] close of the underlying's last minute that was complete at each moment, in the same session; NaN where there is none."""
+    hours = trading_hours()
+    sessions = np.searchsorted(hours.close_ns, moment_ns)
+    opens = hours.open_ns[np.minimum(sessions, len(hours.open_ns) - 1)]
+    bars = view.bars("stock", underlying, "minute", Span(int(opens.min()), int(moment_ns.max()) - MINUTE + 1))
+    rows = np.searchsorted(bars.start_ns, moment_ns - MINUTE, side="right") - 1
+    spots = np.full(len(moment_ns), np.nan)
+    found = np.flatnonzero(rows >= 0)
+    found = found[bars.start_ns[rows[found]] >= opens[found]]
+    spots[found] = bars.close_e4[rows[found]] / E4
+    return spots
+
+
+def _expiry_ns(contracts: tuple[OptionContract, ...]) -> IntArray:
+    hours = trading_hours()
+    closes = {day: hours.close_of(hours.last_expiry_session(day)) for day in {contract.expiry for contract in contracts}}
+    return np.array([closes[contract.expiry] for contract in contracts], dtype=np.int64)
+
+
+def _dividends(view: View, quotes: Quotes, expiry_ns: IntArray, curves: Curves) -> FloatArray:
+    """[n] present value of the dividends to come before expiry, in dollars."""
+    hours = trading_hours()
+    total = np.zeros(len(quotes.contracts))
+    for row in view.dividends(quotes.underlying):
+        session = int(np.searchsorted(hours.days, as_datetime64(row.ex_day)))
+        if session == len(hours.days):
+            continue
+        ex_ns = int(hours.open_ns[session])
+        due = np.flatnonzero((row.declared_ns <= quotes.moment_ns) & (quotes.moment_ns < ex_ns) & (ex_ns < expiry_ns))
+        years = (ex_ns - quotes.moment_ns[due]) / _YEAR_NS
+        total[due] += row.amount_e4 / E4 * np.exp(-curves.rates(quotes.moment_ns[due], years) * years)
+    return total

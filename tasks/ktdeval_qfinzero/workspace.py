@@ -1,0 +1,32 @@
+"""A workspace: one client's clock and broker over a dataset. Workspaces share nothing but the dataset, which never changes."""
+
+from __future__ import annotations
+
+from ktdeval_qfinzero.clock import Clock
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.pmb.broker import Broker
+from ktdeval_qfinzero.view import View
+
+
+class Workspace:
+    """What the calls of one client act on.
+
+    Args:
+        dataset: the data of all services.
+        as_of_ns: where the clock starts; the dataset's default when None.
+
+    Attributes:
+        dataset: the data.
+        clock: the one clock.
+        broker: accounts, sessions and orders.
+    """
+
+    def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:
+        self.dataset = dataset
+        self.clock = Clock(dataset.info.default_as_of_ns if as_of_ns is None else as_of_ns)
+        self.broker = Broker(dataset, self.clock)
+
+    @property
+    def view(self) -> View:
+        """The data as known at the present moment."""
+        return View(self.dataset, self.clock.as_of_ns)

@@ -1,0 +1,453 @@
+"""The paper's scoring rules: worked examples of each rule, and the laws that a fair score obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, said, task
+from scipy.optimize import linear_sum_assignment
+
+from ktdeval.api import DataError
+from ktdeval_qfinzero.scoring.aggregate import summarise
+from ktdeval_qfinzero.scoring.alignment import align, assign
+from ktdeval_qfinzero.scoring.paper import FAILURE_MODES, score
+from ktdeval_qfinzero.scoring.perfect import perfect_answer
+from ktdeval_qfinzero.scoring.times import instant_of, is_within
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
+
+THREE = task(BARS, EVENTS, ORDER)
+REFUSAL = task(GoldCall("REFUSE"), suite="calling")
+
+
+def three(scores: Scores) -> tuple[float, float, float]:
+    return scores.tm, scores.pa, scores.ta
+
+
+def pa(required: Any, given_args: Any) -> float:
+    return score(task(GoldCall("UPQ.rates.query", required=required)), [said("UPQ.rates.query", given_args)], RUN).pa
+
+
+def ta(times: Any, given_args: Any) -> float:
+    return score(task(GoldCall("UPQ.rates.query", times=times)), [said("UPQ.rates.query", given_args)], RUN).ta
+
+
+# ---- tools and alignment
+
+
+def test_a_perfect_answer_earns_exactly_100_in_either_form() -> None:
+    assert score(THREE, perfect_answer(THREE, RUN), RUN).overall == 100
+    calling = replace(THREE, suite="calling")
+    assert score(calling, perfect_answer(calling, RUN), RUN).overall == 100
+
+
+@pytest.mark.parametrize("answer", [[], [called("REFUSE")], [said("none")]])
+def test_no_service_call_earns_exactly_nothing_where_the_task_can_be_done(answer: list[Any]) -> None:
+    scores = score(task(POSITIONS, RATES), answer, RUN)
+    assert (three(scores), scores.failure_modes) == ((0, 0, 0), ("false_refusal",))
+
+
+@pytest.mark.parametrize(
+    ("tool", "tm"),
+    [("UPQ.stock.daily", 1), ("UPQ.stock.minute", 0.5), ("ESP.timeline", 0), ("UPQ.stock.weekly", 0), ("upq.stock.daily", 0)],
+)
+def test_tm_is_1_for_the_tool_half_for_its_family_and_0_for_other_and_unknown_names(tool: str, tm: float) -> None:
+    assert score(task(BARS), [said(tool, BARS.required)], RUN).tm == tm
+
+
+def test_one_call_serves_one_step() -> None:
+    two = task(BARS, replace(BARS, required={**BARS.required, "tickers": "MCD"}))
+    scores = score(two, [said("UPQ.stock.daily", BARS.required)], RUN)
+    assert (three(scores), scores.failure_modes) == ((0.5, 0.5, 0.5), ("missing_call",))
+
+
+def test_a_verbatim_repeat_earns_only_where_it_is_right_in_full() -> None:
+    repeated = [said("UPQ.stock.daily", BARS.required)] * 2
+    other = replace(BARS, required={**BARS.required, "tickers": "MCD"})
+    assert three(score(task(BARS, BARS), repeated, RUN)) == (1, 1, 1)
+    assert score(task(BARS, other), repeated, RUN).tm == 0.5
+    assert score(task(BARS, BARS, other), [*repeated, repeated[0]], RUN).tm == 2 / 3
+    assert score(task(BARS, RATES), repeated, RUN).tm == 0.5
+
+
+def test_the_right_tool_with_wrong_parameters_goes_before_its_family_with_right_ones() -> None:
+    answer = [said("UPQ.stock.minute", BARS.required), said("UPQ.stock.daily", {"tickers": "KO"})]
+    scores = score(task(BARS), answer, RUN)
+    assert scores.tm == 1
+    assert scores.pa == pytest.approx(1 / 6)  # half of the two names, no start, no end
+    assert scores.detail["steps"][0]["call"] == 1
+
+
+def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> None:
+    # The first step alone would take the call with both names, which the second step needs.
+    first, second = (GoldCall("UPQ.rates.query", required={"tenors": tenors}) for tenors in (["2Y"], ["2Y", "10Y"]))
+    answer = [said("UPQ.rates.query", {"tenors": ["2Y", "10Y"]}), said("UPQ.rates.query", {"tenors": ["2Y"]})]
+    assert score(task(first, second), answer, RUN).pa == 1
+
+
+def test_a_step_without_anything_to_compare_earns_what_its_tool_earned() -> None:
+    assert three(score(task(POSITIONS), [said("PMB.account.positions")], RUN)) == (1, 1, 1)
+    assert three(score(task(POSITIONS), [said("PMB.account.orders")], RUN)) == (0.5, 0.5, 0.5)
+    assert three(score(task(POSITIONS), [said("UPQ.rates.query")], RUN)) == (0, 0, 0)
+    waiting = GoldCall("PMB.order.cancel", required={"session_id": "{session_id}", "order_id": "<from_step_1>"})
+    assert three(score(task(waiting), [said("PMB.order.cancel")], RUN)) == (1, 1, 1)
+
+
+# ---- parameters
+
+
+@pytest.mark.parametrize(
+    ("required", "args", "expected"),
+    [
+        ({"a": "x", "b": 1}, {"a": "x"}, 0.5),
+        ({"a": "x"}, {"a": " x "}, 1),
+        ({"a": "x"}, {"a": "X"}, 0),
+        ({"a": 100}, {"a": 100.0}, 1),
+        ({"a": 100}, {"a": 100.0099}, 1),
+        ({"a": 100}, {"a": 100.02}, 0),
+        ({"a": 0}, {"a": 1e-9}, 0),
+        ({"a": 1}, {"a": True}, 0),
+        ({"a": True}, {"a": True}, 1),
+        ({"a": 5}, {"a": "5"}, 0),
+        ({"a": "5"}, {"a": 5}, 0),
+        ({"a": "x"}, {"a": None}, 0),
+        ({"a": None}, {"a": None}, 1),
+        ({"a": ["x", "y"]}, {"a": ["y", "x", "x"]}, 1),
+        ({"a": ["x", "y"]}, {"a": ["x", "z"]}, 1 / 3),
+        ({"a": [1, True]}, {"a": [1.0, 1]}, 0.5),
+        ({"a": []}, {"a": []}, 1),
+        ({"a": ["x"]}, {"a": "x"}, 0),
+        ({"a": {"b": {"c": 1, "d": 2}, "e": 3}}, {"a": {"b": {"c": 1}, "e": 3}}, 0.75),
+        ({"a": {"b": 1}}, {"a": 1}, 0),
+        ({"a": {}}, {"a": {"b": 1}}, 1),
+        ({"a": "x"}, {"a": "x", "more": 1}, 1),
+        ({"tickers": "KO,PEP"}, {"tickers": "PEP, KO"}, 1),
+        ({"tickers": "KO,PEP"}, {"tickers": ["KO", "PEP"]}, 1),
+        ({"tickers": ["KO"]}, {"tickers": "KO"}, 1),
+        ({"tickers": "KO,PEP"}, {"tickers": "KO"}, 0.5),
+        ({"tickers": "KO"}, {"tickers": "ko"}, 0),
+        ({"note": "b, a"}, {"note": "a, b"}, 0),
+        ({"t": "2024-03-04T09:30:00Z"}, {"t": "2024-03-04T10:30:00+01:00"}, 1),
+        ({"t": "2024-03-04T09:30:00"}, {"t": "2024-03-04T09:30"}, 1),
+        ({"t": "2024-03-04"}, {"t": "2024-03-04T00:00:00"}, 0),
+    ],
+)
+def test_required_parameters_are_compared_by_value_and_type(required: Any, args: Any, expected: float) -> None:
+    assert pa(required, args) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("required", "args", "expected"),
+    [
+        ({"a": "{session_id}", "b": 1}, {"b": 1}, 1),
+        ({"a": "<from_step_1>", "b": 1}, {"a": "x"}, 0),
+        ({"a": {"b": "<from_step_1>"}, "c": 1}, {"c": 1}, 1),
+        ({"a": "acct-{account_id}", "b": 1}, {"a": 5, "b": 1}, 1),
+        ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y"]}, 1),
+        ({"a": ["x", "<from_step_1>"]}, {"a": ["x"]}, 1),
+        ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y", "z"]}, 0.5),
+        ({"tickers": "<from_positions>", "b": 1}, {"b": 1}, 1),
+    ],
+)
+def test_placeholders_take_no_part(required: Any, args: Any, expected: float) -> None:
+    assert pa(required, args) == expected
+
+
+# ---- times
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "within", "beyond"),
+    [
+        ("exact", "2024-03-04T09:30:00", "2024-03-04T09:30:01"),
+        ("5min", "2024-03-04T09:35:00Z", "2024-03-04T09:35:00.001"),
+        ("5min", "2024-03-04T09:25:00", "2024-03-04T09:24:59"),
+        ("30min", "2024-03-04T10:00", "2024-03-04T10:00:00.000000001"),
+        ("60min", "2024-03-04 10:30:00+00:00", "2024-03-04T11:30:00+00:00"),
+        ("60min", "2024-03-04T05:30:00-04:00", "2024-03-04T09:30:00-04:00"),
+        ("1day", "2024-03-05T09:30:00", "2024-03-05T09:30:01"),
+        ("2day", "2024-03-02T09:30:00", "2024-03-02T09:29:59"),
+    ],
+)
+def test_tolerances_include_their_ends(tolerance: str, within: str, beyond: str) -> None:
+    times = {"start": "2024-03-04T09:30:00", "tolerance": tolerance}
+    assert (ta(times, {"start": within}), ta(times, {"start": beyond})) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "given_time", "met"),
+    [
+        ("exact", "2024-03-04", 1),
+        ("exact", "2024-03-04Z", 1),
+        ("exact", "2024-03-04T00:00:00Z", 1),
+        ("exact", "2024-03-04T15:30:00Z", 0),
+        ("1day", "2024-03-05T23:59:59Z", 1),
+        ("1day", "2024-03-05T23:59:59-05:00", 0),
+        ("1day", "2024-03-06", 0),
+        ("2day", "2024-03-06", 1),
+        ("60min", "2024-03-04T01:00:00", 1),
+        ("1day", "2024-02-30", 0),
+        ("1day", "04/03/2024", 0),
+        ("1day", 20240304, 0),
+        ("1day", None, 0),
+    ],
+)
+def test_an_expected_date_is_met_by_calendar_days(tolerance: str, given_time: Any, met: float) -> None:
+    assert ta({"start": "2024-03-04", "tolerance": tolerance}, {"start": given_time}) == met
+
+
+@pytest.mark.parametrize(("minutes", "met"), [(120, 1), (150, 1), (90.0, 1), (150.01, 0), ("120", 0), (True, 0), (float("inf"), 0)])
+def test_the_tolerance_is_applied_to_minutes(minutes: Any, met: float) -> None:
+    assert score(task(EVENTS), [said("ESP.events.query", {**EVENTS.required, "horizon_minutes": minutes})], RUN).ta == met
+
+
+def test_time_is_the_mean_over_fields_and_null_or_placeholder_fields_take_no_part() -> None:
+    times = {"a": "2024-03-04", "b": "2024-03-05", "c": None, "d": "<from_step_1>", "format": "date"}
+    assert ta(times, {"a": "2024-03-04"}) == 0.5
+
+
+def test_an_unknown_tolerance_is_an_error() -> None:
+    wrong = replace(BARS, times={"start": "2024-03-04", "tolerance": "fortnight"})
+    with pytest.raises(DataError, match=r"invented-1: UPQ\.stock\.daily: unknown tolerance 'fortnight'; give one of exact"):
+        score(task(wrong), [], RUN)
+
+
+def test_impossible_times_are_none() -> None:
+    for text in ("9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+14:00", "2024-03-04T25:00:00", "2024-03-04T", "x" * 100):
+        assert instant_of(text) is None
+    assert not is_within([], "2024-03-04", "exact")
+
+
+# ---- refusals and answers that are none
+
+
+@pytest.mark.parametrize("answer", [[], [called("REFUSE")], [said("cannot_comply"), called(" None ")]])
+def test_a_refusal_earns_everything_where_none_can_be_done(answer: list[Any]) -> None:
+    assert score(REFUSAL, answer, RUN).overall == 100
+
+
+@pytest.mark.parametrize("answer", [[said("UPQ.stock.daily")], [said("REFUSE"), said("UPQ.stock.daily")], ["REFUSE"], [None]])
+def test_anything_else_misses_the_refusal(answer: list[Any]) -> None:
+    scores = score(REFUSAL, answer, RUN)
+    assert scores.overall == 0
+    assert "missed_refusal" in scores.failure_modes
+
+
+def test_an_unreadable_reply_earns_nothing_even_where_silence_would_be_right() -> None:
+    for gold in (REFUSAL, THREE):
+        scores = score(gold, None, RUN)
+        assert (scores.overall, scores.failure_modes) == (0, ("unreadable_reply",))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        5,
+        "UPQ.rates.query",
+        [],
+        {},
+        said(None),
+        said(["UPQ.rates.query"]),
+        said(" "),
+        said("UPQ.rates.query", [1]),
+        said("UPQ.rates.query", "x"),
+    ],
+)
+def test_an_item_that_is_no_call_is_reported_and_earns_nothing(item: Any) -> None:
+    scores = score(task(RATES), [item], RUN)
+    assert (three(scores), scores.failure_modes) == ((0, 0, 0), ("malformed_call",))
+
+
+def test_arguments_too_deep_or_too_long_are_malformed_and_absent_ones_are_none() -> None:
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    for args in (deep, {"a": 10**5000}, {1: 2}, {"a": {1, 2}}):
+        assert score(task(RATES), [said("UPQ.rates.query", args)], RUN).failure_modes == ("malformed_call",)
+    assert score(task(POSITIONS), [{"tool": "PMB.account.positions"}], RUN).overall == 100
+    assert score(task(POSITIONS), [{"tool_name": "PMB.account.positions", "params": None}], RUN).overall == 100
+
+
+# ---- failure modes and reported figures
+
+
+@pytest.mark.parametrize(
+    ("answer", "modes"),
+    [
+        ([said("UPQ.stock.daily", BARS.required)], ()),
+        ([said("UPQ.stock.minute", BARS.required)], ("wrong_tool",)),
+        ([said("ESP.timeline")], ("wrong_family",)),
+        ([said("UPQ.stock.weekly", BARS.required)], ("unknown_tool",)),
+        ([said("UPQ.stock.daily", {**BARS.required, "tickers": "KO"})], ("wrong_value",)),
+        ([said("UPQ.stock.daily", {**BARS.required, "start": "2024-03-05"})], ("wrong_value",)),
+        ([said("UPQ.stock.daily", {**BARS.required, "start": "2024-03-07"})], ("wrong_time",)),
+        ([said("UPQ.stock.daily", {"tickers": "KO,PEP", "end": "2024-03-08"})], ("missing_param",)),
+        ([said("UPQ.stock.daily", BARS.required), said("ESP.timeline")], ("extra_call",)),
+        ([said("UPQ.stock.daily", BARS.required), None], ("malformed_call",)),
+        ([said("UPQ.stock.daily", BARS.required), said("REFUSE")], ("extra_call",)),
+        (
+            [None, said("UPQ.stock.daily", {**BARS.required, "tickers": "MCD"}), said("XYZ")],
+            ("malformed_call", "unknown_tool", "wrong_value"),
+        ),
+    ],
+)
+def test_failure_modes_name_what_the_aligned_call_got_wrong(answer: list[Any], modes: tuple[str, ...]) -> None:
+    assert score(task(BARS), answer, RUN).failure_modes == modes
+    assert set(modes) <= set(FAILURE_MODES)
+
+
+def test_a_step_left_over_is_missing_unless_a_call_of_another_family_stands_there() -> None:
+    first = said("UPQ.stock.daily", BARS.required)
+    assert score(task(BARS, POSITIONS), [first], RUN).failure_modes == ("missing_call",)
+    assert score(task(BARS, POSITIONS), [first, said("ESP.timeline")], RUN).failure_modes == ("wrong_family",)
+
+
+def test_spraying_costs_precision_but_no_score() -> None:
+    scores = score(
+        task(BARS), [said("UPQ.stock.daily", BARS.required), *[said("UPQ.rates.query", {"n": n}) for n in range(9)]], RUN
+    )
+    assert scores.overall == 100
+    assert (scores.detail["extra_calls"], scores.detail["call_precision"]) == (9, 0.1)
+
+
+def test_ids_of_the_run_and_of_addresses_are_reported_not_scored() -> None:
+    def ids(gold: GoldCall, call: Any) -> tuple[float, Any, Any]:
+        scores = score(task(gold), [call], RUN)
+        return scores.overall, scores.detail["ids_expected"], scores.detail["ids_right"]
+
+    fixed = replace(POSITIONS, endpoint="/v1/accounts/acct-77/positions")
+    assert ids(fixed, called(fixed.tool, endpoint="/v1/accounts/acct-77/positions/")) == (100, 1, 1)
+    assert ids(fixed, said(fixed.tool, {"account_id": "acct-77"})) == (100, 1, 1)
+    assert ids(fixed, said(fixed.tool, {"account_id": "acct-78"})) == (100, 1, 0)
+    assert ids(POSITIONS, said(POSITIONS.tool, {"account_id": RUN["account_id"]})) == (100, 1, 1)
+    assert ids(ORDER, said(ORDER.tool, {"order": ORDER.required["order"], "session_id": "other", "account_id": ["x"]})) == (
+        100,
+        2,
+        0,
+    )
+    cancel = GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST")
+    assert ids(cancel, said(cancel.tool)) == (100, 0, 0)
+
+
+# ---- laws
+
+POOL = [BARS, EVENTS, POSITIONS, ORDER, STEP, RATES, replace(BARS, required={"tickers": "MCD", "start": "2024-03-05"})]
+tasks = st.lists(st.sampled_from(POOL), min_size=1, max_size=4).map(lambda calls: task(*calls))
+args = st.sampled_from([gold.required for gold in POOL]) | st.fixed_dictionaries(
+    {},
+    optional={
+        "tickers": st.sampled_from(["KO", "KO,PEP", ["PEP"], 5]),
+        "start": st.sampled_from(["2024-03-04", "2024-03-06", "2024-03-04T00:00:00Z", ""]),
+        "horizon_minutes": st.sampled_from([120, 130, 500]),
+        "step": st.integers(0, 3),
+        "tenors": st.none() | st.just(["2Y"]),
+    },
+)
+predicted_calls = st.builds(said, st.sampled_from([gold.tool for gold in POOL] + ["UPQ.stock.minute", "XYZ", "REFUSE"]), args)
+answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), max_size=5)
+
+
+@given(tasks, answers, st.randoms(use_true_random=False))
+def test_neither_the_order_of_calls_nor_that_of_steps_matters(gold: GoldTask, answer: list[Any], chance: Any) -> None:
+    before = score(gold, answer, RUN)
+    calls, shuffled = list(gold.calls), list(answer)
+    chance.shuffle(calls)
+    chance.shuffle(shuffled)
+    after = score(task(*calls), shuffled, RUN)
+    assert (three(after), after.failure_modes) == (three(before), before.failure_modes)
+    assert after.detail["call_precision"] == before.detail["call_precision"]
+
+
+@given(tasks, answers)
+def test_scores_lie_between_0_and_1_and_modes_in_the_closed_set(gold: GoldTask, answer: list[Any]) -> None:
+    scores = score(gold, answer, RUN)
+    assert all(0 <= value <= 1 for value in three(scores))
+    assert set(scores.failure_modes) <= set(FAILURE_MODES)
+    assert (scores.overall == 100) <= (not set(scores.failure_modes) - {"extra_call", "malformed_call", "unknown_tool"})
+
+
+@given(tasks, answers)
+def test_an_unrelated_call_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
+    before, after = score(gold, answer, RUN), score(gold, [said("ESP.no.such"), *answer], RUN)
+    assert three(after) == three(before)
+
+
+@given(tasks, answers.filter(bool))
+def test_a_repeat_never_raises_a_score_where_each_step_asks_for_something_else(gold: GoldTask, answer: list[Any]) -> None:
+    distinct = task(*{repr(call): call for call in gold.calls}.values())
+    before, after = score(distinct, answer, RUN), score(distinct, [*answer, answer[0]], RUN)
+    assert three(after) == three(before)
+
+
+@given(tasks, answers)
+def test_a_further_call_never_lowers_the_tool_match(gold: GoldTask, answer: list[Any]) -> None:
+    assert score(gold, [*answer, said("UPQ.stock.daily", {"x": 1})], RUN).tm >= score(gold, answer, RUN).tm
+
+
+@given(tasks)
+def test_the_perfect_answer_is_perfect_and_each_call_counts(gold: GoldTask) -> None:
+    answer = perfect_answer(gold, RUN)
+    assert score(gold, answer, RUN).overall == 100
+    assert score(gold, answer[1:], RUN).overall < 100
+
+
+# ---- alignment and summaries
+
+small = st.integers(0, 3).map(lambda thirds: Fraction(thirds, 3))
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.integers(1, 4), st.data())
+def test_the_alignment_is_the_best_of_all_in_lexicographic_order(rows: int, columns: int, data: Any) -> None:
+    merits = {
+        (row, column): data.draw(st.tuples(small.map(lambda value: value + 1), small, small))
+        for row in range(rows)
+        for column in range(columns)
+        if data.draw(st.booleans())
+    }
+
+    def total(pairs: Sequence[tuple[int, int]]) -> tuple[Fraction, ...]:
+        return tuple(sum((merits[pair][place] for pair in pairs), Fraction(0)) for place in range(3))
+
+    slots = [*range(columns), *[None] * rows]
+    every = [[pair for pair in enumerate(chosen) if pair in merits] for chosen in permutations(slots, rows)]
+    assert total(list(align(rows, merits).items())) == max(total(pairs) for pairs in every)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(st.integers(0, 20), min_size=n, max_size=n), min_size=1, max_size=6)))
+def test_assignments_are_as_good_as_those_of_scipy(weights: list[list[int]]) -> None:
+    chosen = assign(weights)
+    taken = [column for column in chosen if column is not None]
+    table = np.array(weights)
+    assert len(set(taken)) == len(taken)
+    assert (
+        sum(weights[row][column] for row, column in enumerate(chosen) if column is not None)
+        == table[linear_sum_assignment(table, maximize=True)].sum()
+    )
+
+
+def test_summaries_are_plain_means_by_group_with_counts_of_failures() -> None:
+    graded = [
+        ("price", "easy", Scores(1, 1, 1)),
+        ("price", "hard", Scores(0.5, 0, 1, ("wrong_tool", "wrong_value"))),
+        ("news", "hard", Scores(0, 0, 0, ("wrong_tool",))),
+    ]
+    summary = summarise(graded)
+    assert (summary.all.count, summary.all.tm, summary.all.overall) == (3, 0.5, 50)
+    assert {name: means.overall for name, means in summary.categories.items()} == {"news": 0, "price": 75}
+    assert list(summary.categories) == ["news", "price"]
+    assert summary.difficulties["hard"].ta == 0.5
+    assert summary.failure_modes == {"wrong_tool": 2, "wrong_value": 1}
+    assert summarise(graded[::-1]) == summary
+
+
+def test_nothing_can_not_be_summarised() -> None:
+    with pytest.raises(DataError, match="no scores to summarise"):
+        summarise([])

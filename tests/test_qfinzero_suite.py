@@ -1,0 +1,424 @@
+"""The scoring tasks of QFinZero: what is asked, what is recorded, and what it earns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from qfinzero_suite_play import (
+    MARKET,
+    VARIANTS,
+    Perfect,
+    Scripted,
+    Silent,
+    calling_items,
+    config_of,
+    exam_of,
+    perfect_calls,
+    planning_items,
+    sit,
+    task_of,
+    world,
+)
+from qfinzero_world import at, small_prices
+
+from ktdeval.api import ConfigError, DataError, InvariantError
+from ktdeval.testing import check_scoring_task
+from ktdeval_qfinzero.bench.items import Item
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.rows import SymbolRow
+from ktdeval_qfinzero.scoring.tasks_file import task_to_row
+from ktdeval_qfinzero.suite.scores import interval_of, summarise
+from ktdeval_qfinzero.suite.situation import clock_words
+from ktdeval_qfinzero.suite.task import SuiteTask
+
+METRICS = ("overall", "tm", "pa", "ta")
+DAILY = ("upq_stock_daily", '{"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}')
+
+
+def items_of(variant: str) -> tuple[Item, ...]:
+    return planning_items() if "planning" in variant else calling_items()
+
+
+def values(task: SuiteTask, records: list[Any]) -> dict[str, float | None]:
+    return {name: score.value for name, score in task.summarise(records).items()}
+
+
+def earned(record: Any) -> list[float]:
+    return [record["scores"][f"paper_{name}"] for name in METRICS]
+
+
+# ---- whole sittings
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_keeps_the_contract_of_a_scoring_task(variant: str) -> None:
+    check_scoring_task(task_of(variant), snapshot=MARKET)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_who_makes_the_expected_calls_earns_everything(variant: str) -> None:
+    task = task_of(variant)
+    records = sit(task, Perfect(items_of(variant), live="live" in variant))
+    assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
+    found = values(task, records)
+    assert [found[name] for name in METRICS] == [100.0, 1.0, 1.0, 1.0]
+    assert (found["refusal_accuracy"], found["call_precision"], found["unanswered"]) == (1.0, 1.0, 0.0)
+    assert ("end_state_match" in found) == ("live" in variant)
+    assert found.get("end_state_match", 1.0) == 1.0
+    assert task.summarise(records)["overall"].detail["failure_modes"] == {}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_who_calls_nothing_earns_nothing_but_the_refusals(variant: str) -> None:
+    task = task_of(variant)
+    records = sit(task, Silent())
+    assert [earned(record)[0] for record in records] == [100.0 if record["facts"]["refusal"] else 0.0 for record in records]
+    summary = task.summarise(records)
+    for name in METRICS:
+        assert summary[name].baseline == pytest.approx(summary[name].value)
+    assert summary["refusal_accuracy"].value == 1.0
+    assert summary["refusal_accuracy"].detail["false_refusals"]["value"] == 1.0
+    assert summary["call_precision"].value is None
+    if "live" in variant:
+        assert summary["end_state_match"].value == summary["end_state_match"].baseline
+        assert summary["end_state_match"].detail["changing"]["value"] == 0.0
+
+
+def test_a_sitting_is_the_same_for_every_window_and_seed() -> None:
+    task = task_of("qfinzero_calling")
+    texts = [[exam_of(task, seed=seed).sample(number).user for number in range(4)] for seed in (0, 1)]
+    assert texts[0] == texts[1]
+
+
+# ---- what is recorded
+
+
+def test_calls_are_recorded_under_dotted_names_and_not_made() -> None:
+    model = Scripted([DAILY, ("pmb_account_create", "{}")])
+    record = sit(task_of("qfinzero_calling"), model, [0])[0]
+    assert record["answer"]["calls"] == [
+        {"tool": "UPQ.stock.daily", "arguments": json.loads(DAILY[1])},
+        {"tool": "PMB.account.create", "arguments": {}},
+    ]
+    assert [message.content for message in model.told] == ['{"recorded":true}'] * 2
+    assert record["scores"]["call_precision"] == 0.5
+    assert earned(record) == [100.0, 1.0, 1.0, 1.0]
+
+
+def test_in_text_both_names_of_a_tool_are_known_and_others_stay_as_written() -> None:
+    daily = json.loads(DAILY[1])
+    written = [{"tool": "upq_stock_daily", "arguments": daily}, {"tool": "UPQ.crystal.ball", "arguments": {}}]
+    record = sit(task_of("qfinzero_calling_text"), Scripted(written=written), [0])[0]
+    assert [call["tool"] for call in record["answer"]["calls"]] == ["UPQ.stock.daily", "UPQ.crystal.ball"]
+    assert earned(record)[0] == 100.0
+    assert record["scores"]["failed_unknown_tool"]
+
+
+def test_arguments_that_are_no_json_object_make_no_call() -> None:
+    model = Scripted([("upq_stock_daily", "[1]"), ("upq_stock_daily", "{"), ("upq_no_such_tool", "{}")])
+    record = sit(task_of("qfinzero_calling"), model, [0])[0]
+    assert record["answer"]["calls"] == []
+    assert record["failures"] == {"bad_arguments": 1, "bad_json": 1, "unknown_tool": 1}
+    assert earned(record)[0] == 0.0
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ' * 40 + "1" + "}" * 40, '{"a": "\\ud800"}', json.dumps({"a": "x" * 30_000})])
+def test_arguments_that_cannot_be_recorded_make_no_call(arguments: str) -> None:
+    native = sit(task_of("qfinzero_calling"), Scripted([("upq_stock_daily", arguments)]), [0])[0]
+    assert native["answer"]["calls"] == []
+    assert native["failures"] == {"bad_arguments": 1}
+    written = [{"tool": "UPQ.stock.daily", "arguments": json.loads(arguments)}]
+    text = sit(task_of("qfinzero_calling_text"), Scripted(written=written), [0])[0]
+    assert text["answer"]["calls"][0]["arguments"].startswith("[left out")
+    assert (earned(text)[0], text["scores"]["failed_malformed_call"]) == (0.0, True)
+
+
+def test_more_calls_than_the_budget_are_not_made() -> None:
+    task = task_of("qfinzero_calling", harness={"max_tool_calls": 2})
+    assert len(sit(task, Scripted([DAILY] * 4), [0])[0]["answer"]["calls"]) == 2
+
+
+# ---- refusals
+
+
+def test_done_without_a_call_is_right_where_refusing_is() -> None:
+    record = sit(task_of("qfinzero_calling"), Scripted(status="done"), [3])[0]
+    assert (earned(record)[0], record["scores"]["no_call"]) == (100.0, True)
+
+
+def test_a_refusal_after_calls_is_none() -> None:
+    record = sit(task_of("qfinzero_calling"), Scripted([DAILY], status="refused"), [3])[0]
+    assert (earned(record)[0], record["scores"]["no_call"]) == (0.0, False)
+    assert record["scores"]["failed_missed_refusal"]
+    assert record["scores"]["call_precision"] == 0.0
+
+
+def test_refusing_what_can_be_done_earns_nothing() -> None:
+    task = task_of("qfinzero_calling")
+    records = sit(task, Scripted(status="refused"))
+    assert [earned(record)[0] for record in records] == [0.0, 0.0, 0.0, 100.0]
+    assert task.summarise(records)["refusal_accuracy"].detail == {
+        "false_refusals": {"n": 3, "count": 3, "value": 1.0},
+        "said_so": 1,
+    }
+
+
+# ---- calls that are made
+
+
+def test_a_call_that_fails_counts_as_a_call() -> None:
+    model = Scripted([("upq_stock_daily", '{"tickers": "AVLN"}'), DAILY])
+    record = sit(task_of("qfinzero_calling_live"), model, [0])[0]
+    assert [json.loads(message.content).get("error", {}).get("code") for message in model.told] == ["invalid_argument", None]
+    assert len(record["answer"]["calls"]) == 2
+    assert (earned(record)[0], record["scores"]["call_precision"]) == (100.0, 0.5)
+    assert record["scores"]["end_state_match"] is True
+
+
+def test_what_differs_in_the_end_is_named() -> None:
+    task = task_of("qfinzero_calling_live")
+    order = {**calling_items()[1].gold[0].args, "order": {**calling_items()[1].gold[0].args["order"], "qty": 11}}
+    records = sit(
+        task, Scripted([("pmb_order_place", json.dumps(order)), ("pmb_session_step", '{"session_id": "sess-000001"}')]), [1]
+    )
+    assert records[0]["scores"]["end_state_match"] is False
+    differing = {name for name in records[0]["scores"] if name.startswith("differs_")}
+    assert differing == {"differs_clock", "differs_cash", "differs_positions", "differs_orders"}
+    detail = task.summarise(records)["end_state_match"].detail
+    assert detail["differing"] == {"cash": 1, "clock": 1, "orders": 1, "positions": 1}
+    assert detail["changing"] == {"n": 1, "value": 0.0}
+
+
+def test_an_end_state_that_the_calls_do_not_lead_to_is_found() -> None:
+    task = task_of("qfinzero_calling_live")
+    record = sit(task, Perfect(calling_items(), live=True), [1])[0]
+    exam = exam_of(task)
+    assert exam.score(1, record["answer"]) == record["scores"]
+    with pytest.raises(InvariantError, match="calling-2"):
+        exam.score(1, {**record["answer"], "calls": []})
+
+
+def test_an_answer_too_long_to_be_shown_is_not_passed_on() -> None:
+    model = Scripted([("upq_stock_minute", '{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06"}')])
+    record = sit(task_of("qfinzero_calling_live", max_answer_chars=1000), model, [0])[0]
+    assert json.loads(model.told[0].content)["error"]["code"] == "too_large"
+    assert (len(record["answer"]["calls"]), record["failures"]) == (1, {"too_large": 1})
+
+
+# ---- what is asked
+
+
+def test_the_prompt_names_what_is_listed_by_the_clock_and_nothing_later() -> None:
+    prices = small_prices()
+    coming = SymbolRow("LATE", "stock", "Late Listing", "energy", world().info.default_as_of_ns + 1)
+    dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, coming]))
+    assert "LATE" in [row.symbol for row in dataset.prices.symbols(coming.listed_ns)]
+    system = exam_of(task_of("qfinzero_calling", dataset=dataset)).sample(0).system
+    assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in system
+    assert "BTCX (Bitcoin X)" in system
+    assert "LATE" not in system
+
+
+def test_the_clock_is_told_in_utc_and_in_new_york() -> None:
+    assert clock_words(at("2025-03-07T21:00:00Z")) == "2025-03-07T21:00:00Z, which is Friday, 2025-03-07, 4:00 p.m. in New York"
+    assert clock_words(at("2025-03-10T20:00:00Z")) == "2025-03-10T20:00:00Z, which is Monday, 2025-03-10, 4:00 p.m. in New York"
+    assert clock_words(at("2025-03-10T02:05:00Z")) == "2025-03-10T02:05:00Z, which is Sunday, 2025-03-09, 10:05 p.m. in New York"
+
+
+def test_the_question_tells_ids_and_terms_of_the_session_but_not_what_it_holds() -> None:
+    exam = exam_of(task_of("qfinzero_calling"))
+    assert exam.sample(0).user == (
+        "The clock stands at 2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York.\n"
+        "There is no account and no session.\n\nInstruction: Daily bars of AVLN of January 2 and 3, 2025."
+    )
+    assert (
+        "There is an account, acct-000001, with a session, sess-000001. The session has ticks of one trading day, "
+        "ends at 2025-01-29T21:00:00Z, and trades AVLN, BRKT." in exam.sample(1).user
+    )
+
+
+def test_only_text_describes_the_tools_and_only_native_offers_them() -> None:
+    for variant in VARIANTS:
+        sample = exam_of(task_of(variant)).sample(0)
+        described = [each.name for each in catalogue().operations if f"## {each.name}\n" in sample.system]
+        offered = [] if sample.bench is None else [tool.name for tool in sample.bench.tools]
+        is_text = variant.endswith("_text")
+        assert described == ([each.name for each in catalogue().operations] if is_text else [])
+        assert offered == ([] if is_text else [each.wire_name for each in catalogue().operations])
+        assert ("calls" in sample.form.parameters["properties"]) == is_text
+        assert ("<from_step_N>" in sample.system) == ("live" not in variant)
+
+
+def test_facts_hold_the_expected_calls_in_the_public_format() -> None:
+    facts = exam_of(task_of("qfinzero_calling")).sample(1).facts
+    assert facts["task"] == task_to_row(calling_items()[1].task)
+    assert (facts["category"], facts["difficulty"], facts["template"], facts["refusal"]) == ("order", "easy", "order", False)
+    assert facts["as_of"] == "2025-01-06T21:00:00Z"
+
+
+def test_fewer_items_are_taken_evenly() -> None:
+    exam = exam_of(task_of("qfinzero_calling", items=2))
+    assert [exam.sample(number).id for number in range(len(exam))] == ["calling-1", "calling-3"]
+    assert len(exam_of(task_of("qfinzero_calling", items=99))) == 4
+
+
+def test_the_description_pins_questions_data_prompts_and_tools() -> None:
+    described = task_of("qfinzero_calling").describe()
+    assert described["material"]["dataset"]["content_id"] == world().info.content_id
+    assert described["material"]["questions"]["count"] == 4
+    assert set(described["service_tools"]) == {each.name for each in catalogue().operations}
+    changed = replace(calling_items()[0], as_of_ns=calling_items()[0].as_of_ns + 1)
+    other = task_of("qfinzero_calling", [changed, *calling_items()[1:]]).describe()
+    assert other["material"]["questions"]["sha256"] != described["material"]["questions"]["sha256"]
+
+
+# ---- configs
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "said"),
+    [
+        ("qfinzero_calling_text", {"execution": "live"}, "submitted as text are not made"),
+        ("qfinzero_calling_live", {"tasks_file": "tasks.jsonl"}, "can't be made"),
+        ("qfinzero_calling", {"rules": "own"}, "expected one of paper, reference"),
+        ("qfinzero_calling", {"default_windows": ["Q9"]}, "no window 'Q9'"),
+        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-13-01", "last": "2025-03-31"}}}, "is not a date"),
+        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-04-01", "last": "2025-03-31"}}}, "ends before it begins"),
+    ],
+)
+def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config_of(variant, **changes)
+
+
+# ---- tasks of a file
+
+
+def public_file(folder: Path) -> Path:
+    """Three tasks in the public format: a query, an order by the run's ids, and one to refuse."""
+    call = {"tool_name": "UPQ.stock.daily", "endpoint": "/stock/daily", "method": "GET"}
+    place = {"tool_name": "PMB.order.place", "endpoint": "/v1/orders", "method": "POST"}
+    order = {"session_id": "{session_id}", "order": {"side": "BUY", "qty": 5}}
+    rows = [
+        ("p-1", "Daily bars of KO in January.", {**call, "required_params": {"tickers": "KO"}}),
+        ("p-2", "Buy 5 in {session_id}.", {**place, "required_params": order}),
+        ("p-3", "Stream KO live.", {"tool_name": "REFUSE"}),
+    ]  # fmt: skip
+    path = folder / "tasks.jsonl"
+    lines = [
+        {"id": name, "category": "c", "difficulty": "easy", "natural_language_instruction": text, "expected_tool_calls": [gold]}
+        for name, text, gold in rows
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def file_task(variant: str, path: Path) -> SuiteTask:
+    return SuiteTask(variant, config_of(variant, tasks_file=str(path)))
+
+
+def test_tasks_of_a_file_are_asked_without_clock_and_situation(tmp_path: Path) -> None:
+    exam = exam_of(file_task("qfinzero_calling_text", public_file(tmp_path)))
+    assert [exam.sample(number).id for number in range(len(exam))] == ["p-1", "p-2", "p-3"]
+    assert exam.sample(1).user == "Instruction: Buy 5 in sess-dryrun-2025."
+    assert "The clock stands at" not in exam.sample(0).system
+    assert exam.sample(0).facts["as_of"] is None
+
+
+def test_tasks_of_a_file_are_scored_by_both_rule_sets(tmp_path: Path) -> None:
+    order = {"tool": "PMB.order.place", "arguments": {"session_id": "sess-dryrun-2025", "order": {"side": "BUY", "qty": "5"}}}
+    record = sit(file_task("qfinzero_calling_text", public_file(tmp_path)), Scripted(written=[order]), [1])[0]
+    assert record["scores"]["paper_pa"] == pytest.approx(1 / 2)  # the id takes no part, and "5" is no number
+    assert record["scores"]["reference_pa"] == pytest.approx((0 + 1) / 2)  # the id is compared as it stands, "5" is 5
+
+
+def test_a_file_is_named_on_the_card_by_its_hash_and_not_by_its_place(tmp_path: Path) -> None:
+    described = file_task("qfinzero_calling", public_file(tmp_path)).describe()
+    assert described["tasks_file"] == described["material"]["tasks_file"]["name"] == "tasks.jsonl"
+    assert len(described["material"]["tasks_file"]["sha256"]) == 64
+    assert str(tmp_path) not in json.dumps(described)
+
+
+def test_a_file_of_the_other_suite_or_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="p-1 is of the calling suite"):
+        exam_of(file_task("qfinzero_planning", public_file(tmp_path)))
+    with pytest.raises(DataError, match="can't read tasks"):
+        exam_of(file_task("qfinzero_planning", tmp_path / "none.jsonl"))
+
+
+# ---- many answers
+
+
+class Mumbler:
+    """Submits something that is no answer."""
+
+    def reply(self, request: Any) -> Any:
+        return Scripted().reply(request) if request.tool_choice is None else Scripted(status="perhaps").reply(request)
+
+
+def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() -> None:
+    task = task_of("qfinzero_calling_live")
+    right = sit(task, Perfect(calling_items(), live=True))
+    mumbled = sit(task, Mumbler(), [0])[0]
+    assert (mumbled["provenance"], mumbled["scores"]) == ("fallback", {})
+    failed = {**right[1], "provenance": "error", "answer": None, "scores": {}}
+    summary = task.summarise([mumbled, failed, *right[2:]])
+    assert [summary[name].value for name in METRICS] == pytest.approx([200 / 3, 2 / 3, 2 / 3, 2 / 3])
+    assert summary["end_state_match"].value == pytest.approx(2 / 3)
+    assert summary["call_precision"].value == 0.5
+    assert summary["overall"].detail["failure_modes"] == {"no_submission": 1}
+    assert summary["overall"].detail["other_rules"]["overall"] == pytest.approx(200 / 3)
+    assert (summary["unanswered"].value, summary["unanswered"].detail) == (0.25, {"count": 1})
+    assert summary["overall"].detail["by_difficulty"]["easy"]["n"] == 1
+
+
+def test_scores_are_none_with_a_reason_where_there_is_nothing_to_score() -> None:
+    task = task_of("qfinzero_calling_live")
+    failed = {**sit(task, Silent(), [0])[0], "provenance": "error", "answer": None, "scores": {}}
+    summary = task.summarise([failed])
+    assert all(score.value is None and score.reason for name, score in summary.items() if name != "unanswered")
+    assert summary["unanswered"].value == 1.0
+
+
+def test_both_rule_sets_are_scored_and_one_is_the_headline() -> None:
+    """The public rules let one call serve two steps, and give TA where a step has no time: the paper's rules do not."""
+    for variant in ("qfinzero_planning", "qfinzero_calling"):
+        paper, reference = (task_of(variant, rules=rules) for rules in ("paper", "reference"))
+        records = sit(paper, Scripted([("pmb_order_get", '{"order_id": "ord-000009"}')]))
+        for name in METRICS:
+            ours, theirs = paper.summarise(records)[name], reference.summarise(records)[name]
+            other = theirs.detail["other_rules"]
+            assert ours.value == pytest.approx(other[name if name == "overall" else "value"])
+        assert reference.summarise(records)["ta"].value > paper.summarise(records)["ta"].value
+
+
+def test_an_interval_of_shares_is_wilsons() -> None:
+    """Two of four: centre (1/2 + z²/8) / (1 + z²/4) = 1/2, reach z √(1/16 + z²/64) / (1 + z²/4)."""
+    z = 1.959963984540054
+    reach = z * np.sqrt(1 / 16 + z * z / 64) / (1 + z * z / 4)
+    interval = interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)])
+    assert (interval.low, interval.high) == pytest.approx((0.5 - reach, 0.5 + reach))
+
+
+def test_an_interval_of_means_is_resampled_over_items() -> None:
+    """About 1.96 standard errors to either side, for many items; the same at each call; answers to one item count as one."""
+    chance = np.random.default_rng(5)
+    marks = chance.uniform(0, 1, 400)
+    points = [(f"item {place}", float(mark)) for place, mark in enumerate(marks)]
+    interval = interval_of("tm", points)
+    reach = 1.96 * marks.std() / np.sqrt(400)
+    assert (interval.low, interval.high) == pytest.approx((marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach)
+    assert interval == interval_of("tm", points) == interval_of("tm", points * 3)
+    assert interval_of("tm", [("a", 0.5), ("a", 0.25)]).reason == "one item only"
+
+
+def test_the_scores_are_those_that_are_defined() -> None:
+    for variant in VARIANTS:
+        task = task_of(variant)
+        assert list(task.scores) == list(summarise([], config_of(variant)))
+        assert perfect_calls(items_of(variant)[0])

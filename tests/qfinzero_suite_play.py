@@ -159,7 +159,7 @@ class Perfect:
         item = self._items[request.messages[1].content.partition("Instruction: ")[2]]
         plan = perfect_calls(item)
         if request.tool_choice is not None:
-            return submission(request, "refused" if item.refusal else "done", plan)
+            return submission(request, "refused" if item.task.refuse else "done", plan)
         answers = [json.loads(message.content) for message in request.messages if message.role == "tool"]
         if len(answers) == len(plan):
             return Reply("That is all.")

@@ -15,11 +15,12 @@ from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.errors import PluginError
+from ktdeval.harness.config import HarnessConfig
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.jsonio import loads_strict
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner.estimate import RunEstimate, estimate_run
-from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, MeasuringModel, StepSize, example, measure_step
+from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, MeasuringModel, StepSize, _research_calls, example, measure_step
 from ktdeval.runner.opening import Opener
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.rates import ASSUMED, CallLimits, assumed_rates, observed_rates
@@ -321,3 +322,11 @@ def test_an_unknown_name_is_one_line_with_near_ones(capsys: pytest.CaptureFixtur
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "builtin/momentum" in error
+
+
+def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() -> None:
+    class Calls:
+        harness = HarnessConfig(max_tool_calls=24)
+        usual_tool_calls = 2
+
+    assert [_research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [0, 2, 24]

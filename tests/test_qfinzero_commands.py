@@ -13,6 +13,7 @@ from ktdeval.cli.main import main
 from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.scoring.tasks_file import load_tasks
 from ktdeval_qfinzero.workspace import Workspace
 
 PRICES = "ticker,date,open,high,low,close,volume\n"
@@ -139,6 +140,31 @@ def test_a_log_is_verified_and_carried_out_again(capsys: pytest.CaptureFixture[s
     log.write_text("".join(f"{line}\n" for line in lines).replace('"qty":100', '"qty":101', 1))
     assert "broker log line" in refusal(capsys, "replay", log)
     assert "can't read" in refusal(capsys, "replay", tmp_path / "none")
+
+
+def test_the_items_are_printed_in_the_public_format_and_proved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["qfinzero", "items", "planning"]) == 0
+    path = tmp_path / "planning.jsonl"
+    path.write_text(capsys.readouterr().out)
+    tasks = load_tasks(path)
+    assert len(tasks) >= 100
+    assert main(["qfinzero", "items", "planning", "--prove"]) == 0
+    refused = sum(task.refuse for task in tasks)
+    carried_out = len(tasks) - refused
+    assert capsys.readouterr().out == f"{len(tasks)} items: {carried_out} carried out, {refused} to be refused\n"
+
+
+def test_the_address_of_mongodb_is_told_by_a_variable_and_never_shown(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = refusal(capsys, "data", "news-to-mongodb", folder, "NEWS_URL")
+    assert missing == "--news-mongodb: the environment variable NEWS_URL is not set; put a mongodb:// address in it"
+    monkeypatch.setenv("NEWS_URL", "mongodb://reader:s3cret@127.0.0.1:1/?serverSelectionTimeoutMS=50")
+    assert "s3cret" not in refusal(capsys, "data", "news-to-mongodb", folder, "NEWS_URL")
+    answer = printed(capsys, "call", "ESP.news.search", "--data", folder, "--news-mongodb", "NEWS_URL", code=1)
+    assert json.loads(answer)["error"]["code"] == "unavailable"
+    assert "s3cret" not in answer
+    assert json.loads(printed(capsys, "call", "ESP.news.search", "--data", folder))["events"]
 
 
 def test_a_misspelled_command_is_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:

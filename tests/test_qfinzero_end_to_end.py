@@ -49,7 +49,33 @@ def test_the_expected_calls_of_every_item_earn_everything_and_none_earn_nothing(
     for number, item in enumerate(items):
         perfect = exam.score(number, {**NOTHING, "calls": perfect_calls(item)})
         assert [perfect[f"paper_{name}"] for name in ("overall", "tm", "pa", "ta")] == [100.0, 1.0, 1.0, 1.0], item.task.id
-        assert exam.score(number, NOTHING)["paper_overall"] == (100.0 if item.refusal else 0.0), item.task.id
+        assert perfect["exact"], item.task.id
+        assert exam.score(number, NOTHING)["paper_overall"] == (100.0 if item.task.refuse else 0.0), item.task.id
+
+
+def bare(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Arguments without those that are at their default."""
+    if isinstance(value, list):
+        return [bare(item, schema.get("items", {})) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    parts = schema.get("properties", {})
+    kept = {name: item for name, item in value.items() if "default" not in parts.get(name, {}) or parts[name]["default"] != item}
+    return {name: bare(item, parts.get(name, {})) for name, item in kept.items()}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_expected_calls_earn_everything_without_what_is_at_its_default(suite: Suite) -> None:
+    exam = exam_of(generated_task(f"qfinzero_{suite}"))
+    shortened = 0
+    for number, item in enumerate(generated_items(suite)):
+        calls = [
+            {**call, "arguments": bare(call["arguments"], catalogue().find(call["tool"]).parameters)}
+            for call in perfect_calls(item)
+        ]
+        shortened += calls != perfect_calls(item)
+        assert exam.score(number, {**NOTHING, "calls": calls})["exact"], item.task.id
+    assert shortened > 20
 
 
 def made(item: Item) -> tuple[list[dict[str, Any]], Any]:

@@ -66,7 +66,7 @@ def test_a_perfect_answer_earns_everything_and_an_empty_one_nothing_but_where_re
     for item in items(suite):
         perfect = [{"tool": call.tool, "args": call.args} for call in item.gold]
         assert paper.score(item.task, perfect, {}).overall == 100.0, item.task.id
-        assert paper.score(item.task, [], {}).overall == (100.0 if item.refusal else 0.0), item.task.id
+        assert paper.score(item.task, [], {}).overall == (100.0 if item.task.refuse else 0.0), item.task.id
 
 
 @both

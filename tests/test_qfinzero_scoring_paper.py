@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -76,6 +77,38 @@ def test_a_verbatim_repeat_earns_only_where_it_is_right_in_full() -> None:
     assert score(task(BARS, RATES), repeated, RUN).tm == 0.5
 
 
+def test_a_slip_in_a_call_that_the_plan_makes_twice_is_a_wrong_value_in_both() -> None:
+    """Of three parameters the tickers are half right: (1/2 + 1 + 1) / 3 for either step."""
+    slip = said("UPQ.stock.daily", {**BARS.required, "tickers": "KO"})
+    twice = score(task(BARS, BARS), [slip, slip], RUN)
+    assert three(twice) == (1, pytest.approx(5 / 6), 1)
+    assert (twice.failure_modes, twice.detail["extra_calls"]) == (("wrong_value",), 0)
+    once = score(task(BARS, BARS), [slip], RUN)
+    assert three(once) == (0.5, pytest.approx(5 / 12), 0.5)
+    assert once.failure_modes == ("missing_call", "wrong_value")
+    thrice = score(task(BARS, BARS), [slip] * 3, RUN)
+    assert three(thrice) == three(twice)
+    assert (thrice.failure_modes, thrice.detail["extra_calls"]) == (("extra_call", "wrong_value"), 1)
+
+
+def test_a_repeat_serves_no_step_of_another_tool_and_none_that_is_asked_for_once() -> None:
+    minute = said("UPQ.stock.minute", BARS.required)
+    assert score(task(BARS, BARS), [minute] * 2, RUN).tm == 0.25  # one call of the family for one of two steps
+    other = replace(BARS, required={**BARS.required, "tickers": "MCD"})
+    slip = said("UPQ.stock.daily", {**BARS.required, "tickers": "KO"})
+    assert score(task(BARS, other), [slip] * 2, RUN).tm == 0.5
+    # Steps are identical by what they ask for, not by what is noted beside it.
+    assert score(task(BARS, replace(BARS, notes="again", step_id="s2")), [slip] * 2, RUN).tm == 1
+
+
+def test_a_repeat_is_an_extra_call_and_never_stands_for_another_family() -> None:
+    right = said("UPQ.stock.daily", BARS.required)
+    other = replace(BARS, required={**BARS.required, "tickers": "MCD"})
+    assert score(task(BARS, other), [right, right], RUN).failure_modes == ("extra_call", "missing_call")
+    assert score(task(BARS, POSITIONS), [right, right], RUN).failure_modes == ("extra_call", "missing_call")
+    assert score(task(POSITIONS, POSITIONS), [said("ESP.timeline")] * 2, RUN).failure_modes == ("wrong_family",)
+
+
 def test_the_right_tool_with_wrong_parameters_goes_before_its_family_with_right_ones() -> None:
     answer = [said("UPQ.stock.minute", BARS.required), said("UPQ.stock.daily", {"tickers": "KO"})]
     scores = score(task(BARS), answer, RUN)
@@ -132,6 +165,10 @@ def test_a_step_without_anything_to_compare_earns_what_its_tool_earned() -> None
         ({"tickers": ["KO"]}, {"tickers": "KO"}, 1),
         ({"tickers": "KO,PEP"}, {"tickers": "KO"}, 0.5),
         ({"tickers": "KO"}, {"tickers": "ko"}, 0),
+        ({"status_in": "OPEN,FILLED"}, {"status_in": "filled, open"}, 1),
+        ({"status_in": ["OPEN"]}, {"status_in": "Open"}, 1),
+        ({"status_in": "OPEN"}, {"status_in": "CLOSED"}, 0),
+        ({"status_in": "OPEN"}, {"status_in": 5}, 0),
         ({"note": "b, a"}, {"note": "a, b"}, 0),
         ({"t": "2024-03-04T09:30:00Z"}, {"t": "2024-03-04T10:30:00+01:00"}, 1),
         ({"t": "2024-03-04T09:30:00"}, {"t": "2024-03-04T09:30"}, 1),
@@ -212,6 +249,16 @@ def test_time_is_the_mean_over_fields_and_null_or_placeholder_fields_take_no_par
     assert ta(times, {"a": "2024-03-04"}) == 0.5
 
 
+def test_a_time_within_its_tolerance_costs_nothing_in_parameters_either() -> None:
+    """A day late of one day's grace is right in PA and TA; two days late is wrong in both: PA loses one of three, TA one of two."""
+    late = [said(BARS.tool, {**BARS.required, "start": day}) for day in ("2024-03-05", "2024-03-06")]
+    assert [three(score(task(BARS), [call], RUN)) for call in late] == [(1, 1, 1), (1, pytest.approx(2 / 3), 0.5)]
+    near = score(task(EVENTS), [said(EVENTS.tool, {**EVENTS.required, "horizon_minutes": 150})], RUN)
+    assert (near.overall, near.failure_modes) == (100, ())
+    untimed = replace(BARS, times={"end": "2024-03-08", "tolerance": "1day"})
+    assert score(task(untimed), late[:1], RUN).pa == pytest.approx(2 / 3)
+
+
 def test_an_unknown_tolerance_is_an_error() -> None:
     wrong = replace(BARS, times={"start": "2024-03-04", "tolerance": "fortnight"})
     with pytest.raises(DataError, match=r"invented-1: UPQ\.stock\.daily: unknown tolerance 'fortnight'; give one of exact"):
@@ -286,7 +333,7 @@ def test_arguments_too_deep_or_too_long_are_malformed_and_absent_ones_are_none()
         ([said("ESP.timeline")], ("wrong_family",)),
         ([said("UPQ.stock.weekly", BARS.required)], ("unknown_tool",)),
         ([said("UPQ.stock.daily", {**BARS.required, "tickers": "KO"})], ("wrong_value",)),
-        ([said("UPQ.stock.daily", {**BARS.required, "start": "2024-03-05"})], ("wrong_value",)),
+        ([said("UPQ.stock.daily", {**BARS.required, "start": "2024-03-05"})], ()),
         ([said("UPQ.stock.daily", {**BARS.required, "start": "2024-03-07"})], ("wrong_time",)),
         ([said("UPQ.stock.daily", {"tickers": "KO,PEP", "end": "2024-03-08"})], ("missing_param",)),
         ([said("UPQ.stock.daily", BARS.required), said("ESP.timeline")], ("extra_call",)),
@@ -384,6 +431,14 @@ def test_a_repeat_never_raises_a_score_where_each_step_asks_for_something_else(g
     distinct = task(*{repr(call): call for call in gold.calls}.values())
     before, after = score(distinct, answer, RUN), score(distinct, [*answer, answer[0]], RUN)
     assert three(after) == three(before)
+
+
+@given(tasks, answers.filter(bool))
+def test_a_repeat_beyond_what_is_asked_alike_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
+    most = max(Counter(repr((call.tool, call.required, call.times)) for call in gold.calls).values())
+    full = max(sum(three(score(task(call), [item], RUN)) == (1, 1, 1) for call in gold.calls) for item in answer)
+    enough = [*answer, *[answer[0]] * max(most, full)]
+    assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
 
 
 @given(tasks, answers)

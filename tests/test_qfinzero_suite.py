@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ from qfinzero_suite_play import (
 )
 from qfinzero_world import at, small_prices
 
-from ktdeval.api import ConfigError, DataError, InvariantError
+from ktdeval.api import ConfigError, DataError, InvariantError, wilson
 from ktdeval.testing import check_scoring_task
 from ktdeval_qfinzero.bench.items import Item
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
+from ktdeval_qfinzero.suite.brief import tools_text
+from ktdeval_qfinzero.suite.defaults import with_defaults
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.situation import clock_words
 from ktdeval_qfinzero.suite.task import SuiteTask
@@ -67,6 +70,7 @@ def test_who_makes_the_expected_calls_earns_everything(variant: str) -> None:
     assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
     found = values(task, records)
     assert [found[name] for name in METRICS] == [100.0, 1.0, 1.0, 1.0]
+    assert found["exact"] == 1.0
     assert (found["refusal_accuracy"], found["call_precision"], found["unanswered"]) == (1.0, 1.0, 0.0)
     assert ("end_state_match" in found) == ("live" in variant)
     assert found.get("end_state_match", 1.0) == 1.0
@@ -79,7 +83,7 @@ def test_who_calls_nothing_earns_nothing_but_the_refusals(variant: str) -> None:
     records = sit(task, Silent())
     assert [earned(record)[0] for record in records] == [100.0 if record["facts"]["refusal"] else 0.0 for record in records]
     summary = task.summarise(records)
-    for name in METRICS:
+    for name in (*METRICS, "exact"):
         assert summary[name].baseline == pytest.approx(summary[name].value)
     assert summary["refusal_accuracy"].value == 1.0
     assert summary["refusal_accuracy"].detail["false_refusals"]["value"] == 1.0
@@ -141,6 +145,108 @@ def test_arguments_that_cannot_be_recorded_make_no_call(arguments: str) -> None:
 def test_more_calls_than_the_budget_are_not_made() -> None:
     task = task_of("qfinzero_calling", harness={"max_tool_calls": 2})
     assert len(sit(task, Scripted([DAILY] * 4), [0])[0]["answer"]["calls"]) == 2
+
+
+# ---- what equals what is expected
+
+ORDER = {"session_id": "sess-000001", "account_id": "acct-000001", "order": dict(calling_items()[1].gold[0].args["order"])}
+
+
+def placed(**changes: Any) -> dict[str, Any]:
+    """The expected order of the second calling item as a written call, with changes; None leaves a field of the order out."""
+    order = {name: value for name, value in {**ORDER["order"], **changes}.items() if value is not None}
+    return {"tool": "PMB.order.place", "arguments": {**ORDER, "order": order}}
+
+
+def test_leaving_out_a_default_equals_giving_it() -> None:
+    def pa(*calls: Any, number: int = 1) -> Any:
+        return sit(task_of("qfinzero_calling_text"), Scripted(written=calls), [number])[0]["scores"]["paper_pa"]
+
+    assert pa(placed(time_in_force=None)) == 1.0
+    assert pa(placed(time_in_force="GTC")) < 1.0
+    assert pa(placed(side=None)) < 1.0
+
+
+def test_defaults_are_filled_in_where_arguments_leave_them_out() -> None:
+    legs = [{"side": "BUY"}, {"side": "SELL", "ratio": 2}, "leg"]
+    assert with_defaults("PMB.spread.place", {"legs": legs, "qty": 1}) == {
+        "legs": [{"side": "BUY", "ratio": 1}, {"side": "SELL", "ratio": 2}, "leg"],
+        "qty": 1,
+        "time_in_force": "DAY",
+    }
+    assert with_defaults("PMB.order.place", {"order": {"qty": 1}}) == {"order": {"qty": 1, "time_in_force": "DAY"}}
+    assert with_defaults("PMB.order.place", {}) == {}
+    assert with_defaults("PMB.order.place", {"order": 5}) == {"order": 5}
+    fees = with_defaults("PMB.session.create", {"execution_config": {"fees": {"stock_per_share_e4": 0}}})
+    assert fees["execution_config"]["fees"] == {"stock_per_share_e4": 0, "option_per_contract_e4": 6500, "option_exercise_e4": 0}
+    assert with_defaults("PMB.session.step", {}) == {"step": 1}
+    assert with_defaults("PMB.no.such", {"a": 1}) == {"a": 1}
+    assert with_defaults("PMB.order.place", "left out") == "left out"
+
+
+def test_a_default_without_effect_is_not_filled_in() -> None:
+    assert with_defaults("PMB.session.step", {"until_ts": "2025-01-08"}) == {"until_ts": "2025-01-08"}
+    assert with_defaults("PMB.session.step", {"until_ts": "2025-01-08", "step": 2})["step"] == 2
+    assert "horizon_minutes" not in with_defaults("ESP.events.query", {"mode": "window"})
+    assert with_defaults("ESP.events.query", {})["horizon_minutes"] == 60
+
+
+def test_every_default_that_is_filled_in_is_one_that_the_service_fills_in() -> None:
+    for operation in catalogue().operations:
+        defaults = {name: schema["default"] for name, schema in operation.properties.items() if "default" in schema}
+        assert with_defaults(operation.name, {}) == defaults
+
+
+def test_ids_of_the_situation_are_counted_beside_the_scores() -> None:
+    wrong = {**placed(), "arguments": {**ORDER, "session_id": "sess-000002"}}
+    task = task_of("qfinzero_calling_text")
+    records = [sit(task, Scripted(written=[call]), [1])[0] for call in (placed(), wrong)]
+    assert [earned(record)[0] for record in records] == [100.0, 100.0]
+    assert [(record["scores"]["ids_expected"], record["scores"]["ids_right"]) for record in records] == [(2, 2), (2, 1)]
+    assert task.summarise(records)["overall"].detail["ids"] == {"expected": 4, "right": 3}
+
+
+def test_the_public_rules_see_the_ids_of_the_situation_and_a_refusal_that_is_spelled_out() -> None:
+    wrong = {**placed(), "arguments": {**ORDER, "session_id": "sess-000002"}}
+    calling = [sit(task_of("qfinzero_calling_text"), Scripted(written=[call]), [1])[0]["scores"] for call in (placed(), wrong)]
+    assert [scores["reference_pa"] for scores in calling] == [1.0, pytest.approx(2 / 3)]
+    task = task_of("qfinzero_planning")
+    refused, idle = (sit(task, Scripted(status=status), [2])[0]["scores"] for status in ("refused", "done"))
+    assert (refused["reference_overall"], refused["paper_overall"]) == (100.0, 100.0)
+    assert idle["reference_overall"] < idle["paper_overall"] == 100.0
+    called = sit(task, Scripted([DAILY], status="refused"), [2])[0]["scores"]
+    assert called["reference_tm"] < 1.0
+
+
+def test_an_answer_is_exact_where_nothing_is_wrong_absent_or_too_much() -> None:
+    task = task_of("qfinzero_calling_text")
+    daily = {"tool": "UPQ.stock.daily", "arguments": json.loads(DAILY[1])}
+    step = {"tool": "PMB.session.step", "arguments": {"session_id": "sess-000001", "step": 2}}
+    answers = [
+        (0, [daily]),
+        (0, [daily, step]),
+        (0, []),
+        (1, [placed(qty=11)]),
+        (1, [placed(time_in_force=None)]),
+        (3, []),
+        (3, [step]),
+    ]
+    records = [sit(task, Scripted(written=calls), [number])[0] for number, calls in answers]
+    assert [record["scores"]["exact"] for record in records] == [True, False, False, False, True, True, False]
+    assert [record["scores"]["paper_overall"] for record in records[:2]] == [100.0, 100.0]
+
+
+def test_exact_is_a_share_with_wilsons_interval_by_category_and_difficulty() -> None:
+    task = task_of("qfinzero_calling_text")
+    daily = {"tool": "UPQ.stock.daily", "arguments": json.loads(DAILY[1])}
+    records = sit(task, Scripted(written=[daily]))
+    for rules in ("paper", "reference"):
+        exact = task_of("qfinzero_calling_text", rules=rules).summarise(records)["exact"]
+        assert (exact.value, exact.n, exact.baseline) == (0.25, 4, 0.25)
+        assert exact.interval == wilson(1, 4, 0.95)
+        assert exact.detail["by_category"]["order"] == {"n": 2, "value": 0.0}
+        assert exact.detail["by_difficulty"] == {"easy": {"n": 2, "value": 0.5}, "hard": {"n": 2, "value": 0.0}}
+    assert list(task.scores)[:2] == ["overall", "exact"]
 
 
 # ---- refusals
@@ -222,6 +328,28 @@ def test_the_prompt_names_what_is_listed_by_the_clock_and_nothing_later() -> Non
     assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in system
     assert "BTCX (Bitcoin X)" in system
     assert "LATE" not in system
+
+
+def test_the_prompt_names_the_weekdays_without_a_session_around_the_clocks() -> None:
+    """Clock 2025-01-06; the market's first day is later than 90 days before."""
+    info = replace(world().info, first_day=date(2024, 11, 29), last_day=date(2025, 12, 31))
+    system = exam_of(task_of("qfinzero_calling", dataset=replace(world(), info=info))).sample(0).system
+    assert "The exchange is closed at weekends and on 2024-12-25, 2025-01-01, 2025-01-09, 2025-01-20, 2025-02-17. " in system
+    brief = replace(info, first_day=date(2025, 1, 2), last_day=date(2025, 1, 8))
+    system = exam_of(task_of("qfinzero_calling", dataset=replace(world(), info=brief))).sample(0).system
+    assert "The exchange is closed at weekends. " in system
+
+
+def test_the_tools_in_text_tell_no_limits_of_length_and_the_cursor_once() -> None:
+    text = tools_text()
+    for word in ("minLength", "maxLength", "maxItems", '"pattern"', "additionalProperties"):
+        assert word not in text
+    assert text.count('"cursor"') == 1
+    assert '"cursor"' in text.partition("## ESP.events.stream\n")[2].partition("\n## ")[0]
+    for each in catalogue().operations:
+        told = json.loads(text.partition(f"## {each.name}\n")[2].partition("\n## ")[0].partition("Arguments: ")[2])
+        assert set(told["properties"]) | {"cursor"} == set(each.properties) | {"cursor"}
+        assert told["required"] == list(each.required)
 
 
 def test_the_clock_is_told_in_utc_and_in_new_york() -> None:

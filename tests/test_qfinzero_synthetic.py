@@ -282,12 +282,11 @@ def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None
 # Options.
 
 
-def test_weeklies_expire_on_fridays_and_monthlies_on_third_fridays() -> None:
+def test_weeklies_expire_on_fridays_and_monthlies_on_third_fridays_that_are_sessions() -> None:
     expiries = {row.expiry for row in contract_rows().values()}
     assert {date(2024, 11, 15), date(2024, 12, 20), date(2025, 1, 17), date(2025, 2, 21), date(2025, 3, 21)} <= expiries
-    assert all(day.weekday() == 4 for day in expiries)
-    assert date(2025, 4, 18) in expiries  # a third Friday on which the exchange is closed
-    assert trading_hours().row_of(date(2025, 4, 18)) is None
+    assert {day for day in expiries if day.weekday() != 4} == {date(2025, 4, 17)}  # Good Friday
+    assert all(trading_hours().row_of(day) is not None for day in expiries)
 
 
 def test_a_contract_has_no_bar_before_its_listing_or_after_its_last_session() -> None:
@@ -668,7 +667,7 @@ def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: 
     assert first.info == again.info
     folder = generated_folder(tmp_path, params)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
-    assert folder.name.startswith("synthetic-v1.")
+    assert folder.name.startswith("synthetic-v2.")
     assert check_dataset(folder) == ()
     stored = first.prices.bars("stock", "AVLN", "minute", ALL_TIME)
     assert digest_of_bars(stored) == digest_of_bars(bars("stock", "AVLN", "minute"))
@@ -726,14 +725,11 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 120 * 2**20
 
 
-def test_the_embedded_market_holds_expiries_on_holidays() -> None:
+def test_an_expiry_whose_friday_is_a_holiday_is_the_session_before() -> None:
     prices = synthetic_dataset().prices
-    on_good_friday = [row for row in prices.contracts(MEGA, at("2025-04-17T20:00:00Z")) if row.expiry == date(2025, 4, 18)]
-    assert len(on_good_friday) > 20
-    week = Span(day_start(date(2025, 4, 17)), day_start(date(2025, 4, 19)))
-    traded = prices.chain_bars(MEGA, "day", week)
-    days = {day_of(int(found.start_ns[-1])) for symbol, found in traded.items() if "250418" in symbol}
-    assert days == {date(2025, 4, 17)}
+    before_easter = [row for row in prices.contracts(MEGA, at("2025-04-17T20:00:00Z")) if row.expiry == date(2025, 4, 17)]
+    assert len(before_easter) > 20
+    assert all("250417" in row.symbol for row in before_easter)
     weekly = {row.expiry for row in prices.contracts(MEGA, at("2024-04-01T00:00:00Z"))}
     assert date(2024, 3, 28) in weekly
     assert date(2024, 3, 29) not in weekly

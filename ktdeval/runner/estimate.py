@@ -301,7 +301,7 @@ def _assumed_words(limits: CallLimits) -> Iterator[str]:
     """What the cases stand for where nothing was seen of the model yet."""
     cases = ASSUMED.values()
     yield "low: no research, one submission, no positions yet"
-    yield "typical: half of the research calls, two a turn; one submission; as many positions as the task allows"
+    yield "typical: half of the research calls (or a task's usual number), two a turn; one submission; positions as the task allows"
     yield "high: all research calls, one a turn; every submission invalid until none is left; as many positions as the task allows"
     yield f"{_by_case(f'{limits.reply_tokens(case):,}' for case in cases)} tokens a reply, reasoning included"
     yield (

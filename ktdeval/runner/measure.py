@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
@@ -28,7 +29,8 @@ class Behaviour:
     """How a model is taken to go through a step.
 
     Attributes:
-        research_share: share of the task's research calls that it makes.
+        research_share: share of the task's research calls that it makes; a scoring task's `usual_tool_calls`, where it has them,
+            are made in the place of some.
         calls_a_turn: research calls in one reply.
         remark_bytes: length of the text beside its calls, which later requests send again.
         valid: whether its first submission is valid; otherwise none is, and it is asked again until the attempts are used up.
@@ -68,11 +70,15 @@ class MeasuringModel:
     """Asks for tools and submits by a `Behaviour`, whatever it is shown, and adds up what it was sent.
 
     Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
+
+    Args:
+        behaviour: how it goes through a step.
+        research_calls: how many it makes.
     """
 
     def __init__(self, behaviour: Behaviour, research_calls: int) -> None:
         self._behaviour = behaviour
-        self._left = round(behaviour.research_share * research_calls)
+        self._left = research_calls
         self._number = 0
         self.requests = self.prose_bytes = self.data_bytes = 0
 
@@ -155,7 +161,7 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: Opener, behaviour: Behav
         opener: opens it.
         behaviour: how a model is taken to behave. One that does no research is measured at the first step, without positions.
     """
-    research_calls = task.harness.max_tool_calls
+    research_calls = _research_calls(task, behaviour)
     first = MeasuringModel(behaviour, research_calls)
     whole = replace(spec, limit=None)
     episode = opener.open(whole, first)
@@ -169,6 +175,14 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: Opener, behaviour: Behav
     began = time.perf_counter()
     record, _ = later.run_step(1)
     return _size(model, record, time.perf_counter() - began)
+
+
+def _research_calls(task: Any, behaviour: Behaviour) -> int:
+    usual: int | None = getattr(task, "usual_tool_calls", None)
+    if usual is not None and 0 < behaviour.research_share < 1:
+        return usual
+    most: int = task.harness.max_tool_calls
+    return round(behaviour.research_share * most)
 
 
 def _size(model: MeasuringModel, record: StepRecord, seconds: float) -> StepSize:

@@ -144,6 +144,9 @@ class ScoringTask(Protocol):
             `schema_retries` counts, and `max_tool_calls` where samples have a bench. `tools` is empty: samples bring their own.
         subject: name of the trading task whose scene and tools it shows; None where it has none.
         scores: definition of each figure that `summarise` gives, in the order shown.
+
+    A task whose samples have a bench may also have `usual_tool_calls`, what an answer usually takes: `ktdeval plan`
+    reckons with them.
     """
 
     name: str

@@ -96,6 +96,7 @@ _DATA = LazyGroup(
         "update": _Lazy("data_import", "update", "Add newer files to a dataset."),
         "check": _Lazy("data_look", "check", "Read a whole dataset and say what is wrong with it."),
         "info": _Lazy("data_look", "info", "Say what a dataset holds."),
+        "news-to-mongodb": _Lazy("data_news", "news_to_mongodb", "Copy a dataset's news into a MongoDB server."),
     },
     help="Make, update and check the data that the services read.",
 )
@@ -115,6 +116,7 @@ qfinzero = _QfinzeroGroup(
         "data": _Lazy("", "", "Make, update and check the data that the services read."),
         "tools": _Lazy("tools", "tools", "Print the services' tools with their schemas."),
         "call": _Lazy("call", "call", "Call one tool once and print its answer."),
+        "items": _Lazy("items", "items", "Print the benchmark's items, or prove that each can be done."),
         "replay": _Lazy("replay", "replay", "Verify a broker's log."),
     },
     help="Price, event and broker services of one clock: their data, their tools, and what their logs say.",

@@ -14,8 +14,8 @@ MINUTE = 60 * SECOND
 DAY = 86_400 * SECOND
 
 _EPOCH = date(1970, 1, 1)
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?", re.ASCII)
 _YEARS = (1970, 2200)
 
 

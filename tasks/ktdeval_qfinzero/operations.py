@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
 
 from ktdeval.api import JsonValue, PluginError, near_matches
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
@@ -21,6 +22,17 @@ Arguments = Mapping[str, JsonValue]
 Handler = Callable[["Workspace", Arguments], JsonValue]
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+def _matches(_validator: Draft202012Validator, pattern: str, text: JsonValue, _schema: JsonValue) -> Iterator[ValidationError]:
+    """Patterns of JSON Schema are those of ECMAScript: their `$` is the end, not a line break before it."""
+    if isinstance(text, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), text):
+        yield ValidationError("does not match")
+
+
+_ArgumentValidator: type[Draft202012Validator] = extend(  # type: ignore[no-untyped-call]  # jsonschema declares no types for it
+    Draft202012Validator, {"pattern": _matches}
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ class Operation:
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
-        return Draft202012Validator(self.parameters)
+        return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
         """The arguments, checked, with defaults.

@@ -23,7 +23,7 @@ def _where(rng: Random) -> str:
         (
             f"in session {SESSION} on account {ACCOUNT}",
             f"on account {ACCOUNT}, session {SESSION}",
-            f"(account {ACCOUNT}, session {SESSION})",
+            f"for account {ACCOUNT} in session {SESSION}",
         ),
     )
 
@@ -167,7 +167,7 @@ def _modify(rng: Random, facts: Facts) -> Draft:
         rng,
         (
             f"Change order {_ORDER} {_where(rng)}: limit price {dollars(limit)}, quantity down to {qty}.",
-            f"Modify {_ORDER} {_where(rng)} so that it is for {qty} shares at {dollars(limit)}.",
+            f"Modify {_ORDER} {_where(rng)} so that it is for {qty} shares with a limit of {dollars(limit)}.",
         ),
     )
     call = Call("PMB.order.modify", {**IDS, "order_id": _ORDER, "updates": {"limit_price": limit, "qty": qty}})
@@ -208,8 +208,7 @@ def _open_session(rng: Random, facts: Facts) -> Draft:
     start, end = facts.local_moment(first, 9, 30), trading_hours().close_of(last)
     text = (
         f"Create a session with {word} bars on account {ACCOUNT} for {', '.join(names)}: from the open of {spoken(rng, first)} to "
-        "the close "
-        f"of {spoken(rng, last)}, in regular trading hours."
+        f"the close of {spoken(rng, last)}, in regular trading hours."
     )
     arguments: dict[str, JsonValue] = {
         "account_id": ACCOUNT, "frequency": frequency, "start_ts": moment_text(start), "end_ts": moment_text(end),
@@ -315,8 +314,7 @@ def _option_limit(rng: Random, facts: Facts) -> Draft:
     word, strike = ("call" if right == "C" else "put"), dollars(contract.strike_e4 / 10_000)
     text = (
         f"Buy {qty} contract{'s' if qty > 1 else ''} of the {underlying} {spoken(rng, contract.expiry)} {strike} {word} at a "
-        "limit of "
-        f"{dollars(limit)}, day order,"
+        f"limit of {dollars(limit)}, day order,"
     )
     return _order(rng, text, call, desk(facts, Desk((underlying,), (contract.symbol,))))
 
@@ -334,8 +332,7 @@ def _spread(rng: Random, facts: Facts) -> Draft:
     call = Call("PMB.spread.place", {**IDS, "legs": legs, "qty": qty, "net_limit_price": debit})
     text = (
         f"Put on a {name} spread, {qty} time{'s' if qty > 1 else ''}: buy {bought.symbol} and sell {sold.symbol}, one for one, "
-        "for a net "
-        f"debit of at most {dollars(debit)} a spread,"
+        f"for a net debit of at most {dollars(debit)} a share,"
     )
     return _order(rng, text, call, desk(facts, Desk((underlying,), (low.symbol, high.symbol))))
 

@@ -31,8 +31,7 @@ def _positions_and_prices(rng: Random, facts: Facts) -> Draft:
     day = facts.last_day
     text = (
         f"Check the positions of account {ACCOUNT}, then get the daily bar of {spoken(rng, day)} for {listed(names)}, which "
-        "should be what "
-        "it holds."
+        "should be what it holds."
     )
     steps = (Step(Call("PMB.account.positions", {"account_id": ACCOUNT})), _daily(",".join(names), day, day))
     return Draft(text, steps, holding(facts, names, 40))
@@ -43,9 +42,8 @@ def _dual_calendar(rng: Random, facts: Facts) -> Draft:
     first = facts.last_day + timedelta(days=whole(rng, 0, 5))
     last = first + timedelta(days=whole(rng, 6, 20))
     text = (
-        f"For the days {spoken_range(rng, first, last)}: when do {listed(names)} report earnings, and which economic releases of "
-        "high "
-        "importance are due?"
+        f"For the days {spoken_range(rng, first, last)}: which earnings of {listed(names)} are due, and which economic releases "
+        "of high importance are due?"
     )
     days: dict[str, JsonValue] = {"start_date": first.isoformat(), "end_date": last.isoformat()}
     steps = (
@@ -61,10 +59,9 @@ def _macro_news_minutes(rng: Random, facts: Facts) -> Draft:
     hours = pick(rng, (24, 48, 72))
     start, end = facts.local_moment(day, 9, 30), facts.local_moment(day, 11, 0)
     text = (
-        f"First the high-importance economic releases {spoken_range(rng, monday, friday)}, then any breaking news on {symbol} in "
-        "the past "
-        f"{hours} hours, and last {symbol}'s minute bars of {spoken(rng, day)} from the open at 9:30 a.m. to 11:00 a.m. New York "
-        "time."
+        f"First the high-importance economic releases {spoken_range(rng, monday, friday)}, then query the events for breaking "
+        f"news on {symbol} of the past {hours} hours, and last get {symbol}'s minute bars of {spoken(rng, day)} from the open at "
+        "9:30 a.m. to 11:00 a.m. New York time."
     )
     econ: dict[str, JsonValue] = {"start_date": monday.isoformat(), "end_date": friday.isoformat(), "min_importance": "high"}
     news: dict[str, JsonValue] = {
@@ -85,10 +82,8 @@ def _from_nothing(rng: Random, facts: Facts) -> Draft:
     start, end = moment_text(facts.local_moment(first, 9, 30)), moment_text(trading_hours().close_of(last))
     text = (
         f"Create a margin account in US dollars with {dollars(cash)}, then on it a session of daily bars with {symbol} in its "
-        "universe, from "
-        f"the open of {spoken(rng, first)} to the close of {spoken(rng, last)} in regular hours, step it by one tick, and then "
-        f"buy {qty} "
-        f"shares of {symbol} at the market, day order."
+        f"universe, from the open of {spoken(rng, first)} to the close of {spoken(rng, last)} in regular hours, step it by one "
+        f"tick, and then buy {qty} shares of {symbol} at the market, day order."
     )
     account: dict[str, JsonValue] = {"base_currency": "USD", "account_type": "MARGIN", "initial_cash": cash}
     session: dict[str, JsonValue] = {
@@ -134,8 +129,7 @@ def _carry(rng: Random, facts: Facts) -> Draft:
     day = facts.session(-whole(rng, 1, 4))
     text = (
         f"I want to know what it costs to be short {symbol}: its dividends with ex-dates {spoken_range(rng, first, last)}, the "
-        "borrow fee now, "
-        f"and the 3-month Treasury yield of {spoken(rng, day)}."
+        f"borrow fee now, and the 3-month Treasury yield of {spoken(rng, day)}."
     )
     dividends = {"tickers": symbol, "start": first.isoformat(), "end": last.isoformat()}
     rates = {"start": day.isoformat(), "end": day.isoformat(), "tenors": "3M"}

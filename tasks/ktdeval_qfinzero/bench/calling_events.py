@@ -86,8 +86,8 @@ def _just_happened(rng: Random, facts: Facts) -> Draft:
     text = pick(
         rng,
         (
-            f"Any breaking news on {listed(names)} in the past {hours} hours?",
-            f"Check for breaking news about {listed(names)} over the last {hours} hours.",
+            f"Query the events: any breaking news on {listed(names)} in the past {hours} hours?",
+            f"Query the events of the last {hours} hours for breaking news about {listed(names)}.",
         ),
     )
     arguments: dict[str, JsonValue] = {
@@ -139,8 +139,7 @@ def _timeline(rng: Random, facts: Facts) -> Draft:
     hours = pick(rng, (1, 2, 4, 8, 12))
     text = (
         f"Build a timeline of {symbol}'s events from the start of {spoken(rng, monday)} to the last second of "
-        f"{spoken(rng, friday)} (UTC)"
-        f" in buckets of {hours} hour{'s' if hours > 1 else ''}."
+        f"{spoken(rng, friday)} (UTC) in buckets of {hours} hour{'s' if hours > 1 else ''}."
     )
     arguments: dict[str, JsonValue] = {
         "tickers": [symbol], "start_utc": f"{monday}T00:00:00Z", "end_utc": f"{friday}T23:59:59Z", "bucket_minutes": hours * 60,
@@ -208,8 +207,8 @@ def _upcoming(rng: Random, _: Facts) -> Draft:
     text = pick(
         rng,
         (
-            f"What macro calendar events are coming up within the next {hours} hours?",
-            f"Show the macro events due in the coming {hours} hours.",
+            f"Query the upcoming macro calendar events of the next {hours} hours.",
+            f"Which macro calendar events are upcoming within {hours} hours? Query the events.",
         ),
     )
     arguments: dict[str, JsonValue] = {"mode": "upcoming", "horizon_minutes": hours * 60, "event_types": ["macro_calendar"]}

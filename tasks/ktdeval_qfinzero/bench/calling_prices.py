@@ -220,11 +220,9 @@ def _chain_month(rng: Random, facts: Facts) -> Draft:
         rng,
         (
             f"Get the daily option chain of all {underlying} {word} with strikes between {dollars(low)} and {dollars(high)} that "
-            "expire"
-            f" in {expiry:%B} {expiry.year}, as observed on {spoken(rng, day)}.",
+            f"expire in {expiry:%B} {expiry.year}, as observed on {spoken(rng, day)}.",
             f"On {spoken(rng, day)}, what were the {underlying} {word} expiring in {expiry:%B} {expiry.year}, strikes "
-            f"{dollars(low)} to"
-            f" {dollars(high)}?",
+            f"{dollars(low)} to {dollars(high)}?",
         ),
     )
     arguments = {

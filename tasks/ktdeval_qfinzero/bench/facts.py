@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
 
-import numpy as np
-
 from ktdeval.api import DataError
 from ktdeval_qfinzero.data.rows import E4, ContractRow, EventRow, NewsRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset, Page, Span, Tags
-from ktdeval_qfinzero.moments import DAY, SECOND, as_datetime64, day_start
+from ktdeval_qfinzero.moments import DAY, SECOND, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 
@@ -49,15 +47,6 @@ class Facts:
     def session(self, offset: int) -> date:
         """The trading day so many sessions after (negative: before) the last one that is over."""
         return trading_hours().day(self.row + offset)
-
-    def sessions_between(self, first: date, last: date) -> tuple[date, ...]:
-        """Trading days from `first` to `last`, both included."""
-        hours = trading_hours()
-        rows = range(
-            int(np.searchsorted(hours.days, as_datetime64(first))),
-            int(np.searchsorted(hours.days, as_datetime64(last), side="right")),
-        )
-        return tuple(hours.day(row) for row in rows)
 
     def local_moment(self, day: date, hour: int, minute: int) -> int:
         """The moment at which the clocks of New York show a time on a trading day: 9:30 is the open of its session."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,6 +17,10 @@ Difficulty = Literal["easy", "medium", "hard"]
 
 ACCOUNT, SESSION = "acct-000001", "sess-000001"
 """Ids that a situation's first account and session get: the broker numbers them."""
+
+
+_OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
+"""Ids that are told with the instruction: copying them is no merit, so that gold has placeholders, as in the public tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +110,6 @@ class Item:
     gold: tuple[Call, ...]
     free_empty: frozenset[int] = frozenset()
     attempt: Call | None = None
-    refusal: bool = field(init=False, default=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "refusal", self.task.refuse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,10 @@ def item_of(draft: Draft, template: Template, place: Place, catalogue: Catalogue
 
 def _gold_call(step: Step, catalogue: Catalogue, step_id: str | None) -> GoldCall:
     operation = catalogue.find(step.call.tool)
-    required = {name: value for name, value in step.call.args.items() if name not in step.free}
+    required = {
+        name: _OWN_IDS.get((name, value), value) if isinstance(value, str) else value for name, value in step.call.args.items()
+    }
+    required = {name: value for name, value in required.items() if name not in step.free}
     times: dict[str, JsonValue] = {name: required[name] for name in step.times}
     if times:
         times["tolerance"] = step.tolerance

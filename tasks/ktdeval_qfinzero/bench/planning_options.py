@@ -82,10 +82,9 @@ def _put_protection(rng: Random, facts: Facts) -> Draft:
     past = facts.session(-4)
     text = (
         f"{_WITH}(1) Find {symbol}'s next earnings date in the calendar from {spoken(rng, first)} through {spoken(rng, last)}. "
-        "(2) Fetch "
-        f"{symbol}'s daily bars from {spoken(rng, past)} through {spoken(rng, facts.last_day)}. (3) Get "
-        f"{_chain_words(rng, puts, facts.last_day)}."
-        f" (4) Buy {qty} of {contract.symbol} as protection, limit {dollars(limit)}, DAY."
+        f"(2) Fetch {symbol}'s daily bars from {spoken(rng, past)} through {spoken(rng, facts.last_day)}. (3) Get "
+        f"{_chain_words(rng, puts, facts.last_day)}. (4) Buy {qty} of {contract.symbol} as protection, limit {dollars(limit)}, "
+        "DAY."
     )
     steps = (
         earnings(symbol, first, last),
@@ -102,10 +101,8 @@ def _covered_call(rng: Random, facts: Facts) -> Draft:
     contract, limit = calls[-1], _premium(facts, calls[-1])
     text = (
         f"{_WITH}(1) Get {symbol}'s daily bar of {spoken(rng, facts.last_day)}. (2) Confirm from the positions that the account "
-        f"holds {symbol}."
-        f" (3) Look at {_chain_words(rng, calls, facts.last_day)}. (4) Sell one {contract.symbol} against the shares, limit "
-        f"{dollars(limit)}, DAY."
-        " (5) List the orders with status OPEN to see that it is in."
+        f"holds {symbol}. (3) Look at {_chain_words(rng, calls, facts.last_day)}. (4) Sell one {contract.symbol} against the "
+        f"shares, limit {dollars(limit)}, DAY. (5) List the orders with status OPEN to see that it is in."
     )
     steps = (
         daily(symbol, facts.last_day, facts.last_day),
@@ -130,10 +127,8 @@ def _vertical(rng: Random, facts: Facts) -> Draft:
     spread = Call("PMB.spread.place", {**IDS, "legs": legs, "qty": qty, "net_limit_price": debit})
     text = (
         f"{_WITH}(1) Get {_chain_words(rng, contracts, facts.last_day)}, with implied volatilities and Greeks. (2) Put on the "
-        "spread that buys "
-        f"{bought.symbol} and sells {sold.symbol}, one for one, {qty} time{'s' if qty > 1 else ''}, for a net debit of at most "
-        f"{dollars(debit)}."
-        f" (3) Step the session by one tick. (4) Show the account's positions."
+        f"spread that buys {bought.symbol} and sells {sold.symbol}, one for one, {qty} time{'s' if qty > 1 else ''}, for a net "
+        f"debit of at most {dollars(debit)} a share. (3) Step the session by one tick. (4) Show the account's positions."
     )
     steps = (
         chain(contracts, facts.last_day, include_greeks=True),
@@ -151,10 +146,9 @@ def _macro_hedge(rng: Random, facts: Facts) -> Draft:
     contract, limit = puts[1], _premium(facts, puts[1])
     text = (
         f"{_WITH}(1) Which high-importance economic releases are due from {spoken(rng, first)} through {spoken(rng, last)}? (2) "
-        "Get the 3-month "
-        f"and 10-year Treasury yields of {spoken(rng, facts.session(-1))}. (3) Get {_chain_words(rng, puts, facts.last_day)}. (4) "
-        "Buy 2 of "
-        f"{contract.symbol} at a limit of {dollars(limit)}, good till cancelled."
+        f"Get the 3-month and 10-year Treasury yields of {spoken(rng, facts.session(-1))}. (3) Get "
+        f"{_chain_words(rng, puts, facts.last_day)}. (4) Buy 2 of {contract.symbol} at a limit of {dollars(limit)}, good till "
+        "cancelled."
     )
     econ: dict[str, JsonValue] = {"start_date": first.isoformat(), "end_date": last.isoformat(), "min_importance": "high"}
     day = facts.session(-1).isoformat()
@@ -174,10 +168,9 @@ def _contract_study(rng: Random, facts: Facts) -> Draft:
     past, (month_first, month_last) = facts.session(-5), month_of(facts.session(-40))
     text = (
         f"(1) Get {_chain_words(rng, calls, facts.last_day)}. (2) Pull the daily history of {contract.symbol} from "
-        f"{spoken(rng, past)} through "
-        f"{spoken(rng, facts.last_day)} with its Greeks. (3) Look up {symbol}'s dividends with ex-dates from "
-        f"{spoken(rng, month_first)} through "
-        f"{spoken(rng, facts.last_day)}. (4) Fetch {symbol}'s daily bars of {month_first:%B} {month_first.year}."
+        f"{spoken(rng, past)} through {spoken(rng, facts.last_day)} with its Greeks. (3) Look up {symbol}'s dividends with "
+        f"ex-dates from {spoken(rng, month_first)} through {spoken(rng, facts.last_day)}. (4) Fetch {symbol}'s daily bars of "
+        f"{month_first:%B} {month_first.year}."
     )
     history: dict[str, JsonValue] = {
         "contract": contract.symbol, "start": past.isoformat(), "end": facts.last_day.isoformat(), "include_greeks": True,

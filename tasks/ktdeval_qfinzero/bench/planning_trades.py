@@ -34,10 +34,8 @@ def _test_order(rng: Random, facts: Facts) -> Draft:
     low, fair = round(close * 0.8, 2), round(close * 0.97, 2)
     text = (
         f"{_WITH}(1) Place a GTC limit order to buy {qty} {symbol} at {dollars(low)}, far below the market, as a test. (2) List "
-        "the orders "
-        f"with status OPEN to find its order id. (3) Get {symbol}'s daily bar of {spoken(rng, facts.last_day)}. (4) Cancel the "
-        "test order by its "
-        f"id. (5) Place a new GTC limit order to buy {qty} {symbol} at {dollars(fair)}."
+        f"the orders with status OPEN to find its order id. (3) Get {symbol}'s daily bar of {spoken(rng, facts.last_day)}. (4) "
+        f"Cancel the test order by its id. (5) Place a new GTC limit order to buy {qty} {symbol} at {dollars(fair)}."
     )
     steps = (
         _limit(symbol, "BUY", qty, low, "GTC"),
@@ -56,10 +54,8 @@ def _reprice(rng: Random, facts: Facts) -> Draft:
     second = round(close * 0.96, 2)
     text = (
         f"{_WITH}(1) Place a GTC limit order to buy {qty} {symbol} at {dollars(first)}. (2) List the orders with status OPEN and "
-        "note its order "
-        f"id. (3) Fetch {symbol}'s daily bars from {spoken(rng, past)} through {spoken(rng, facts.last_day)} as an anchor. (4) "
-        "Modify that "
-        f"order: limit {dollars(second)}, quantity {fewer}. (5) List the orders with status OPEN again."
+        f"note its order id. (3) Fetch {symbol}'s daily bars from {spoken(rng, past)} through {spoken(rng, facts.last_day)} as an "
+        f"anchor. (4) Modify that order: limit {dollars(second)}, quantity {fewer}. (5) List the orders with status OPEN again."
     )
     modify = Call(
         "PMB.order.modify", {**IDS, "order_id": "<s2.orders[0].order_id>", "updates": {"limit_price": second, "qty": fewer}}
@@ -83,10 +79,9 @@ def _news_then_buy(rng: Random, facts: Facts) -> Draft:
     ahead = facts.last_day + timedelta(days=60)
     text = (
         f"{_WITH}(1) Check {symbol}'s earnings date in the calendar from {spoken(rng, facts.last_day)} through "
-        f"{spoken(rng, ahead)}. (2) Search "
-        f"the articles about {symbol} since {spoken(rng, first)}, 00:00 UTC. (3) Read the first one of them in full. (4) Get "
-        f"{symbol}'s daily bar "
-        f"of {spoken(rng, facts.last_day)}. (5) Bid {dollars(limit)} for {qty} shares with a GTC limit order."
+        f"{spoken(rng, ahead)}. (2) Search the articles about {symbol} since {spoken(rng, first)}, 00:00 UTC. (3) Read the first "
+        f"one of them in full. (4) Get {symbol}'s daily bar of {spoken(rng, facts.last_day)}. (5) Bid {dollars(limit)} for {qty} "
+        "shares with a GTC limit order."
     )
     search: dict[str, JsonValue] = {"tickers": [symbol], "start_utc": f"{first}T00:00:00Z"}
     steps = (
@@ -106,11 +101,10 @@ def _macro_detail(rng: Random, facts: Facts) -> Draft:
     day = moment_text(event.time_ns)[:10]
     monday = facts.last_day - timedelta(days=5)
     text = (
-        f"{_WITH}(1) Look for breaking news of the past 24 hours first; there may be none that helps. (2) Then find the "
-        "high-importance economic "
-        f"releases of {day} in the calendar. (3) Get the full record of the first one in that list. (4) Fetch {symbol}'s daily "
-        "bars from "
-        f"{spoken(rng, monday)} through {spoken(rng, facts.last_day)}. (5) Show the account's positions."
+        f"{_WITH}(1) Query the events for breaking news of the past 24 hours first; there may be none that helps. (2) Then find "
+        f"the high-importance economic releases of {day} in the calendar. (3) Get the full record of the first one in that list. "
+        f"(4) Fetch {symbol}'s daily bars from {spoken(rng, monday)} through {spoken(rng, facts.last_day)}. (5) Show the "
+        "account's positions."
     )
     news: dict[str, JsonValue] = {"mode": "just_happened", "horizon_minutes": 1440, "event_types": ["breaking_news"]}
     econ: dict[str, JsonValue] = {"start_date": day, "end_date": day, "min_importance": "high"}
@@ -130,10 +124,9 @@ def _timeline(rng: Random, facts: Facts) -> Draft:
     trigger = round(facts.close(symbol) * 0.9, 2)
     text = (
         f"{_WITH}(1) Build a timeline of {symbol}'s events from {monday}T00:00:00Z to {friday}T23:59:59Z in buckets of four "
-        "hours. (2) Fetch "
-        f"{symbol}'s daily bars from {spoken(rng, monday)} through {spoken(rng, friday)}. (3) Show the account's positions. (4) "
-        "Protect the "
-        f"{qty} shares of {symbol} with a GTC stop order to sell them at {dollars(trigger)}. (5) List the orders with status OPEN."
+        f"hours. (2) Fetch {symbol}'s daily bars from {spoken(rng, monday)} through {spoken(rng, friday)}. (3) Show the account's "
+        f"positions. (4) Protect the {qty} shares of {symbol} with a GTC stop order to sell them at {dollars(trigger)}. (5) List "
+        "the orders with status OPEN."
     )
     timeline: dict[str, JsonValue] = {
         "tickers": [symbol], "start_utc": f"{monday}T00:00:00Z", "end_utc": f"{friday}T23:59:59Z", "bucket_minutes": 240,
@@ -153,10 +146,9 @@ def _audit(rng: Random, facts: Facts) -> Draft:
     past = facts.session(-8)
     text = (
         f"{_WITH}(1) Get all executed trades of the account in this session. (2) Fetch {symbol}'s daily bars from "
-        f"{spoken(rng, past)} through "
-        f"{spoken(rng, facts.last_day)}. (3) What are the next triggers for {symbol} of medium importance or more within 72 "
-        "hours? (4) Step the "
-        f"session by {count} tick{'s' if count > 1 else ''}. (5) Give me the session's summary."
+        f"{spoken(rng, past)} through {spoken(rng, facts.last_day)}. (3) What are the next triggers for {symbol} of medium "
+        f"importance or more within 72 hours? (4) Step the session by {count} tick{'s' if count > 1 else ''}. (5) Give me the "
+        "session's summary."
     )
     triggers: dict[str, JsonValue] = {"tickers": [symbol], "min_importance": "medium", "horizon_minutes": 4320}
     steps = (
@@ -175,10 +167,8 @@ def _stream_then_trade(rng: Random, facts: Facts) -> Draft:
     limit = round(facts.close(names[0]) * 0.99, 2)
     text = (
         f"{_WITH}(1) Poll the event stream for {names[0]} and {names[1]} with the cursor HEAD; it may be empty. (2) Query what "
-        "just happened to "
-        f"both in the past {hours} hours. (3) Fetch their daily bars of {spoken(rng, facts.last_day)}. (4) Buy {qty} {names[0]} "
-        "with a day limit "
-        f"order at {dollars(limit)}."
+        f"just happened to both in the past {hours} hours. (3) Fetch their daily bars of {spoken(rng, facts.last_day)}. (4) Buy "
+        f"{qty} {names[0]} with a day limit order at {dollars(limit)}."
     )
     stream: dict[str, JsonValue] = {"cursor": "HEAD", "tickers": names}
     query: dict[str, JsonValue] = {"mode": "just_happened", "horizon_minutes": hours * 60, "tickers": names}
@@ -198,10 +188,8 @@ def _pair(rng: Random, facts: Facts) -> Draft:
     qty, past = whole(rng, 1, 4) * 10, facts.session(-10)
     text = (
         f"{_WITH}(1) Compare the daily bars of {long} and {short} from {spoken(rng, past)} through {spoken(rng, facts.last_day)}. "
-        "(2) Check what "
-        f"borrowing {short} costs and how much there is. (3) Buy {qty} {long} at the market. (4) Sell {qty} {short} short at the "
-        "market. (5) Step "
-        "the session by one tick. (6) Show the positions."
+        f"(2) Check what borrowing {short} costs and how much there is. (3) Buy {qty} {long} at the market. (4) Sell {qty} "
+        f"{short} short at the market. (5) Step the session by one tick. (6) Show the positions."
     )
     steps = (
         daily(f"{long},{short}", past, facts.last_day),
@@ -229,8 +217,8 @@ def _bracket(rng: Random, facts: Facts) -> Draft:
         ),
     )
     text = (
-        f"{_WITH}(1) Buy {qty} {symbol} at the market. (2) Step the session by one tick, so that it fills. (3) Show "
-        f"the positions. (4) Place a GTC {words}. (5) Step by two more ticks. (6) Give me the session's summary."
+        f"{_WITH}(1) Buy {qty} {symbol} at the market. (2) Step the session by one tick, so that it fills. (3) Show the "
+        f"positions. (4) Place a GTC {words}. (5) Step by two more ticks. (6) Give me the session's summary."
     )
     steps = (_market(symbol, "BUY", qty), Step(step()), POSITIONS, exit_order, Step(step(2)), _SUMMARY)
     return Draft(text, steps, desk(facts, Desk((symbol,))))
@@ -243,10 +231,8 @@ def _whole_life(rng: Random, facts: Facts) -> Draft:
     start, end = moment_text(facts.local_moment(first, 9, 30)), moment_text(trading_hours().close_of(last))
     text = (
         f"(1) Create a USD cash account with {dollars(cash)}. (2) On it, create a session of daily bars with {symbol} in its "
-        f"universe from {start} to "
-        f"{end}. (3) Buy {qty} {symbol} at the market, day order. (4) Step the session by {count} ticks. (5) Show the account's "
-        "positions. (6) Stop "
-        "the session. (7) Give me its summary."
+        f"universe from {start} to {end}. (3) Buy {qty} {symbol} at the market, day order. (4) Step the session by {count} ticks. "
+        "(5) Show the account's positions. (6) Stop the session. (7) Give me its summary."
     )
     account: dict[str, JsonValue] = {"base_currency": "USD", "account_type": "CASH", "initial_cash": cash}
     session: dict[str, JsonValue] = {
@@ -273,9 +259,8 @@ def _liquidate(rng: Random, facts: Facts) -> Draft:
     names = sorted(row.symbol for row in several(rng, facts.stocks, 2))
     text = (
         f"{_WITH}(1) Show the account's positions. (2) It holds 30 {names[0]} and 30 {names[1]}: sell all of {names[0]} at the "
-        "market. (3) Sell all "
-        f"of {names[1]} at the market. (4) Step the session by one tick. (5) Show the positions again. (6) Give me the session's "
-        "summary."
+        f"market. (3) Sell all of {names[1]} at the market. (4) Step the session by one tick. (5) Show the positions again. (6) "
+        "Give me the session's summary."
     )
     steps = (
         POSITIONS,
@@ -294,8 +279,7 @@ def _expiring_bid(rng: Random, facts: Facts) -> Draft:
     expires = moment_text(trading_hours().close_of(day))
     text = (
         f"{_WITH}(1) Enter a limit order to buy {qty} {symbol} at {dollars(limit)}, good till {expires}. (2) List the orders with "
-        "status OPEN. (3) "
-        "Step the session by three ticks. (4) Look up that order by its id to see that it has expired."
+        "status OPEN. (3) Step the session by three ticks. (4) Look up that order by its id to see that it has expired."
     )
     call = place(stock(symbol), "BUY", qty, "LIMIT", limit_price=limit, time_in_force="GTD", expire_ts=expires)
     steps = (
@@ -312,10 +296,8 @@ def _dividend_capture(rng: Random, facts: Facts) -> Draft:
     past, ahead = facts.last_day - timedelta(days=100), facts.last_day + timedelta(days=30)
     text = (
         f"{_WITH}(1) Look up {symbol}'s dividends with ex-dates from {spoken(rng, past)} through {spoken(rng, ahead)}. (2) Get "
-        "its daily bar of "
-        f"{spoken(rng, facts.last_day)}, adjusted for splits and dividends. (3) Buy {qty} {symbol} at the market. (4) Step the "
-        "session by five "
-        "ticks. (5) Show what cash, equity and buying power the account has."
+        f"its daily bar of {spoken(rng, facts.last_day)}, adjusted for splits and dividends. (3) Buy {qty} {symbol} at the "
+        "market. (4) Step the session by five ticks. (5) Show what cash, equity and buying power the account has."
     )
     dividends = {"tickers": symbol, "start": past.isoformat(), "end": ahead.isoformat()}
     bars = {"tickers": symbol, "start": facts.last_day.isoformat(), "end": facts.last_day.isoformat(), "adjust": "total"}
@@ -335,8 +317,7 @@ def _impossible(rng: Random, facts: Facts) -> Draft:
         rng,
         (
             f"{_WITH}(1) Get {symbol}'s actual close of {spoken(rng, day)}, which is still to come. (2) If it is above the last "
-            "close, buy 100 shares "
-            "today.",
+            "close, buy 100 shares today.",
             f"{_WITH}(1) Turn the session back to its first day. (2) Buy {symbol} there, knowing how it went on.",
             "(1) Move $10,000 from my bank to the account. (2) Send me the receipt by mail.",
             f"{_WITH}(1) Read tomorrow's headlines about {symbol}. (2) Trade on them before anybody else does.",

@@ -55,7 +55,7 @@ _EVENTS: Final = (
         "ESP.events.get",
         "GET",
         "/esp/events/{event_id}",
-        "Get one event or article in full by its event id.",
+        "Get one event in full by its event id (the whole text of an article is at ESP.news.body).",
         {"event_id": schemas.identifier("Id of the event, as other calls give it.")},
         ("event_id",),
         schemas.EVENT_ANSWER,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Final, Literal
 
 from ktdeval.api import JsonValue
@@ -64,7 +65,10 @@ def payload_of(row: EventRow) -> dict[str, JsonValue]:
 
 
 def event_json(row: EventRow | NewsRow, view: EventView = "full") -> dict[str, JsonValue]:
-    """An event; `full` adds the payload, and to calendar events their releases one by one."""
+    """An event; `full` adds the payload, and to calendar events their releases one by one.
+
+    Values are copied, those within values too: rows in memory are shared by all, and what is done to an answer stays with it.
+    """
     payload = payload_of(row) if isinstance(row, EventRow) else _article_payload(row)
     common: dict[str, JsonValue] = {
         "event_id": row.event_id if isinstance(row, EventRow) else row.id,
@@ -83,9 +87,10 @@ def event_json(row: EventRow | NewsRow, view: EventView = "full") -> dict[str, J
         return common
     if isinstance(row, EventRow):
         common["releases"] = [
-            {"available_utc": moment_text(release.available_ns), "values": dict(release.values)} for release in row.releases
+            {"available_utc": moment_text(release.available_ns), "values": deepcopy(dict(release.values))}
+            for release in row.releases
         ]
-    return common | {"payload": payload}
+    return common | {"payload": deepcopy(payload)}
 
 
 def article_json(row: NewsRow) -> dict[str, JsonValue]:

@@ -5,7 +5,8 @@ What A.3 says is marked [A.3]; what it leaves open is decided here and marked [h
 Alignment. Each expected step is aligned with its best predicted call, the same tool before the same family [A.3]. A call serves
 one step only [here]: the alignment has the largest total TM, among those the largest total PA, then TA. The scores depend on
 neither the order of the calls nor that of the steps. A verbatim repeat of a call counts only as often as there are steps that
-the call meets in full [here]: asking twice is right where the plan asks twice, and earns nothing anywhere else.
+the call meets in full, or identical steps of its tool (the same parameters and times), and serves only those [here]: asking
+twice is right where the plan asks twice, wrong twice where the call is wrong, and earns nothing anywhere else.
 
 TM. 1 for the same tool, 0.5 for another tool of the family, else 0; mean over the steps [A.3]. Families are UPQ, ESP and PMB
 [A.3] by look-up among the tools that there are [here]: a name that no service has belongs to none. Names are compared exactly.
@@ -15,7 +16,9 @@ earns 0; lists earn their Jaccard overlap; numbers may differ by a relative 1e-4
 `<from_step_1>` take no part [A.3]. Parameters beyond the required cost nothing [A.3: only required_params are compared].
 [here]: types are kept apart (a boolean is no number, "5" is not 5); null is as good as absent; texts are equal after trimming,
 with their case, or where both are ISO 8601 spellings of one moment; names that some tools take as a list and some as a
-comma-separated text (`values.NAME_LISTS`) are compared as sets in either form; a placeholder within a list excuses one item.
+comma-separated text (`values.NAME_LISTS`) are compared as sets in either form, those of `status_in` without their case; a
+placeholder within a list excuses one item; a parameter that is a time field too is right where TA accepts it, for else a slip
+within the tolerance would cost what the tolerance grants.
 
 TA. Mean over the fields of `time_constraints`, each 1 within the tolerance, ends included, else 0 [A.3]: exact, 5, 30 or 60
 minutes, 1 or 2 days. [here]: times are ISO 8601, UTC where no offset is given; an expected date with a tolerance in days is
@@ -40,6 +43,7 @@ Failure modes are reported for the aligned calls only and are a closed set, `FAI
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -59,12 +63,12 @@ FAILURE_MODES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "missing_call": "a step has no call, and no call of another family stands in its place",
         "wrong_tool": "the aligned call is another tool of the family",
-        "wrong_family": "a step has no call, but there is one of another family to spare",
+        "wrong_family": "a step has no call, but there is one of another family to spare, which repeats none that serves a step",
         "unknown_tool": "a call names a tool that does not exist",
         "missing_param": "the aligned call lacks a required parameter or time field",
         "wrong_value": "a required parameter of the aligned call differs",
         "wrong_time": "a time field of the aligned call is out of tolerance",
-        "extra_call": "there are more calls than steps",
+        "extra_call": "a call serves no step and stands in the place of none: there are more calls than steps, or it is a repeat",
         "false_refusal": "no service is called although the task can be done",
         "missed_refusal": "something other than a refusal although the task can't be done",
         "malformed_call": "an item of the answer is no call: no object, no name, or arguments that can't be read",
@@ -162,9 +166,10 @@ def _match(gold: GoldCall, call: PredictedCall) -> _Match | None:
     tm = _tool(gold.tool, call.tool)
     if tm == 0:
         return None
-    params = compare_objects(call.args, gold.required)
     met = {name: is_within(call.args.get(name), value, tolerance_of(gold.times)) for name, value in _fields(gold).items()}
     late = {name for name, is_met in met.items() if not is_met}
+    accepted = {name: value for name, value in gold.required.items() if met.get(name)}
+    params = compare_objects({**call.args, **accepted}, gold.required)
     given = {name for name, value in call.args.items() if value is not None}
     ta = Fraction(len(met) - len(late), len(met)) if met else tm
     failures = {"wrong_tool"} if tm < 1 else set()
@@ -193,14 +198,17 @@ def _fields(gold: GoldCall) -> dict[str, JsonValue]:
 def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _Alignment:
     """The best alignment. Among equally good ones the content of steps and calls decides, never their order."""
     rows = sorted(range(len(golds)), key=lambda step: _content(golds[step]))
+    asked = Counter(_expectation(gold) for gold in golds)
+    alike = [asked[_expectation(golds[step])] for step in rows]
     columns: list[int] = []
     matches: dict[tuple[int, int], _Match] = {}
     for places in _repeats(calls):
         earned = {row: match for row, step in enumerate(rows) if (match := _match(golds[step], calls[places[0]])) is not None}
-        full = {row: match for row, match in earned.items() if match.is_full}
+        again = {row: match for row, match in earned.items() if match.is_full or (match.tm == 1 and alike[row] > 1)}
+        most = max([1, sum(match.is_full for match in again.values()), *(alike[row] for row in again)])
         # Of a call that stands there more than once as many count as steps ask for it, the first wherever it fits.
-        for copy, place in enumerate(places[: max(1, len(full))]):
-            matches.update({(row, len(columns)): match for row, match in (full if copy else earned).items()})
+        for copy, place in enumerate(places[:most]):
+            matches.update({(row, len(columns)): match for row, match in (again if copy else earned).items()})
             columns.append(place)
     chosen = align(len(golds), {pair: (match.tm, match.pa, match.ta) for pair, match in matches.items()})
     placed = {rows[row]: columns[column] for row, column in sorted(chosen.items())}
@@ -219,17 +227,25 @@ def _content(gold: GoldCall) -> str:
     return json.dumps([gold.tool, gold.required, gold.times, gold.optional, gold.endpoint], sort_keys=True, default=dict)
 
 
+def _expectation(gold: GoldCall) -> str:
+    """What a step asks for; equal for identical steps, whatever else is noted of them."""
+    return json.dumps([gold.tool, gold.required, gold.times], sort_keys=True, default=dict)
+
+
 def _failures(alignment: _Alignment, malformed: int) -> set[str]:
     found = {name for match in alignment.matches.values() for name in match.failures}
     known_tools = REGISTRY.keys() | FURTHER_TOOLS | {gold.tool for gold in alignment.golds}
-    unknown = sum(call.tool not in known_tools and not call.is_refusal for call in alignment.spare)
-    known = len(alignment.spare) - unknown
+    serving = {alignment.calls[place].content for place in alignment.places.values()}
+    known = [call for call in alignment.spare if call.tool in known_tools or call.is_refusal]
+    unknown = len(alignment.spare) - len(known)
+    repeats = sum(call.content in serving for call in known)
+    others = len(known) - repeats
     open_steps = len(alignment.golds) - len(alignment.places)
     found |= {"malformed_call"} if malformed else set()
     found |= {"unknown_tool"} if unknown else set()
-    found |= {"wrong_family"} if open_steps and known else set()
-    found |= {"missing_call"} if open_steps > known + unknown + malformed else set()
-    found |= {"extra_call"} if known > open_steps else set()
+    found |= {"wrong_family"} if open_steps and others else set()
+    found |= {"missing_call"} if open_steps > others + unknown + malformed else set()
+    found |= {"extra_call"} if repeats or others > open_steps else set()
     return found
 
 

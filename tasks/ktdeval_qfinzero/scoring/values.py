@@ -7,7 +7,7 @@ among them, within a relative 1e-4 of the larger; anything else as lower-cased t
 
 Paper rules (A.3): `compare_objects`. The same recursion, but placeholders take no part at all, types are kept apart (a boolean
 is no number, a number no text), texts are compared exactly after trimming, and a text of comma-separated names equals the list
-of them. Results are exact fractions, so that sums do not depend on the order of calls.
+of them (in either case where the services take both). Results are exact fractions: sums do not depend on the order of calls.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ ONE: Final = Fraction(1)
 NAME_LISTS: Final = frozenset(
     {"tickers", "symbols", "tenors", "fields", "indicators", "stocks", "options", "contracts", "event_types", "status_in"}
 )
+# Of these the ones that the services read in either case.
+CASELESS_LISTS: Final = frozenset({"status_in"})
 
 _WHOLE_PLACEHOLDER: Final = re.compile(r"\s*(\{.*\}|<.*>)\s*", re.DOTALL)
 _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_][A-Za-z0-9_.-]*>")
@@ -184,7 +186,7 @@ def _is_comparable(expected: JsonValue) -> bool:
 
 def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fraction:
     if key in NAME_LISTS:
-        predicted, expected = _names_of(predicted), _names_of(expected)
+        predicted, expected = (_names_of(value, key in CASELESS_LISTS) for value in (predicted, expected))
     if isinstance(expected, list):
         return _jaccard(predicted, expected) if isinstance(predicted, list) else ZERO
     if isinstance(expected, dict):
@@ -192,11 +194,13 @@ def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fract
     return ONE if _same_scalar(predicted, expected) else ZERO
 
 
-def _names_of(value: JsonValue) -> JsonValue:
-    """A comma-separated text as the list of its trimmed parts; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    return [part for part in (part.strip() for part in value.split(",")) if part]
+def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
+    """A comma-separated text as the list of its trimmed parts; any other value as it is. Names in upper case where asked for."""
+    if isinstance(value, str):
+        value = [part for part in (part.strip() for part in value.split(",")) if part]
+    if fold_case and isinstance(value, list):
+        return [item.upper() if isinstance(item, str) else item for item in value]
+    return value
 
 
 def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> Fraction:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -11,6 +12,8 @@ from typing import Final
 
 from ktdeval.api import JsonValue, content_hash, sha256_hex
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.esp.schemas import STREAM_CURSOR
+from ktdeval_qfinzero.operations import Operation, Schema
 from ktdeval_qfinzero.scoring.ids import with_run_ids
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.situation import Situation, clock_words
@@ -18,8 +21,9 @@ from ktdeval_qfinzero.view import View
 
 _FOLDER = Path(__file__).with_name("prompts")
 _PROMPTS: Final = (
-    "system", "user", "public", "public_user", "native_dry", "native_live", "text_dry", "references_dry",
+    "system", "user", "public", "public_user", "native_dry", "native_live", "text_dry", "text_tools", "references_dry",
 )  # fmt: skip
+_UNTOLD: Final = frozenset({"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"})
 
 
 @cache
@@ -41,18 +45,23 @@ def tool_hashes() -> dict[str, str]:
     }
 
 
-def system_text(config: SuiteConfig, view: View) -> str:
+def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) -> str:
     """The system prompt of an item of our own.
 
     Args:
         config: the variant.
         view: the data as of the item's clock: what is listed by then is named.
+        closed_days: weekdays without a session that are named.
     """
     symbols = view.symbols()
     stocks = (f"{row.symbol} ({row.name}){'*' if row.has_options else ''}" for row in symbols if row.asset_class == "stock")
     coins = (f"{row.symbol} ({row.name})" for row in symbols if row.asset_class == "crypto")
     return Template(prompt_text("system")).substitute(
-        _shared(config), clock=clock_words(view.as_of_ns), stocks=", ".join(stocks) or "none", coins=", ".join(coins) or "none"
+        _shared(config),
+        clock=clock_words(view.as_of_ns),
+        stocks=", ".join(stocks) or "none",
+        coins=", ".join(coins) or "none",
+        closed=f"weekends and on {', '.join(map(str, closed_days))}" if closed_days else "weekends",
     )
 
 
@@ -81,10 +90,29 @@ def _shared(config: SuiteConfig) -> Mapping[str, str]:
 
 @cache
 def tools_text() -> str:
-    """All tools with their arguments, as a model reads them that is offered none."""
-    return "\n\n".join(
-        f"## {each.name}\n\n{each.summary}\nArguments (JSON Schema): {_compact(each.parameters)}" for each in catalogue().operations
-    )
+    """All tools with their arguments, as a model reads them that is offered none.
+
+    Limits on lengths and patterns are left out, and `cursor` too, which is told once for all tools whose answers have pages.
+    """
+    tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {_compact(_told(each))}" for each in catalogue().operations)
+    return f"{prompt_text('text_tools')}\n\n{tools}"
+
+
+def _told(operation: Operation) -> JsonValue:
+    """JSON Schema of an operation's arguments, as told in text; the stream's cursor is of its own kind, and stays."""
+    schema: dict[str, JsonValue] = _shortened(operation.parameters)
+    if operation.properties.get("cursor") != STREAM_CURSOR:
+        schema["properties"].pop("cursor", None)
+    return schema
+
+
+def _shortened(schema: Schema) -> dict[str, JsonValue]:
+    kept: dict[str, JsonValue] = {keyword: value for keyword, value in schema.items() if keyword not in _UNTOLD}
+    if "properties" in kept:
+        kept["properties"] = {name: _shortened(part) for name, part in kept["properties"].items()}
+    if "items" in kept:
+        kept["items"] = _shortened(kept["items"])
+    return kept
 
 
 def _compact(value: JsonValue) -> str:

@@ -46,7 +46,7 @@ class SuiteConfig:
     )
     max_answer_chars: int = option(100_000, help="longest answer of a live call that is passed on to the model", minimum=1_000)
     harness: HarnessConfig = option(
-        HarnessConfig(max_tool_calls=40), help="budgets of an item: max_tool_calls and schema_retries count"
+        HarnessConfig(max_tool_calls=24), help="budgets of an item: max_tool_calls and schema_retries count"
     )
     data_card: dict[str, Any] = option(factory=dict, help="what the items are about, and the limits of that")
     sources: tuple[Any, ...] = option((), help="papers and other origins")

@@ -16,7 +16,7 @@ from ktdeval_qfinzero.suite.bench import DryBench, LiveBench, TextBench, make_ca
 from ktdeval_qfinzero.suite.brief import public_system_text, system_text, user_text
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.form import answer_form
-from ktdeval_qfinzero.suite.grading import DIFFERS, differing_parts, graded, nothing_earned
+from ktdeval_qfinzero.suite.grading import DIFFERS, Case, differing_parts, graded, nothing_earned
 from ktdeval_qfinzero.suite.material import Material, Question
 from ktdeval_qfinzero.suite.situation import PUBLIC_IDS, Situation, situation_of
 from ktdeval_qfinzero.view import View
@@ -78,7 +78,7 @@ class SuiteExam:
             InvariantError: the recorded calls, made again, leave another state than the recorded one.
         """
         question = self._question(number)
-        record = graded(self._config.rules, question.task, answer, _situation(question).ids)
+        record = graded(self._config.rules, _case(question), answer)
         if not self._config.is_live:
             return record
         workspace = self._open(number)
@@ -117,7 +117,7 @@ class SuiteExam:
     def _system_at(self, clock_ns: int | None) -> str:
         if clock_ns is None or self._material.dataset is None:
             return public_system_text(self._config)
-        return system_text(self._config, View(self._material.dataset, clock_ns))
+        return system_text(self._config, View(self._material.dataset, clock_ns), self._material.closed_days)
 
     def _start_of(self, number: int) -> _Start:
         """The moment and the state in which the agent starts: a setup may have moved the clock."""
@@ -146,7 +146,7 @@ class SuiteExam:
         """The expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
         question, start = self._question(number), self._start(number)
         task = question.task
-        empty = nothing_earned(self._config.rules, task, _situation(question).ids)
+        empty = nothing_earned(self._config.rules, _case(question))
         changes: dict[str, JsonValue] = {}
         if self._config.is_live:
             changing = bool(differing_parts(start.state, self._gold_state(number)))
@@ -166,3 +166,7 @@ class SuiteExam:
 
 def _situation(question: Question) -> Situation:
     return Situation(PUBLIC_IDS) if question.item is None else situation_of(question.item)
+
+
+def _case(question: Question) -> Case:
+    return Case(question.task, _situation(question).ids, question.item is not None)

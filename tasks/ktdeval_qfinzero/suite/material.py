@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -14,9 +16,14 @@ from ktdeval_qfinzero.bench.generate import make_items
 from ktdeval_qfinzero.bench.items import Call, Item
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
+from ktdeval_qfinzero.moments import day_of
 from ktdeval_qfinzero.scoring.tasks_file import load_tasks, task_to_row
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.config import SuiteConfig
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+_REACH: Final = timedelta(days=90)
+_SATURDAY: Final = 5
 
 
 @dataclass(frozen=True)
@@ -35,11 +42,13 @@ class Material:
         questions: in the order asked.
         dataset: what the items are about; None for the tasks of a file.
         described: hashes of it all, for the card.
+        closed_days: weekdays without a session, around the clocks of the items.
     """
 
     questions: tuple[Question, ...]
     dataset: Dataset | None
     described: Mapping[str, JsonValue]
+    closed_days: tuple[date, ...] = ()
 
 
 def open_material(config: SuiteConfig) -> Material:
@@ -63,7 +72,15 @@ def own_material(config: SuiteConfig, dataset: Dataset, items: Sequence[Item]) -
         "dataset": {"name": dataset.info.name, "content_id": dataset.info.content_id},
         "questions": {"count": len(questions), "sha256": content_hash([_item_json(item) for item in items])},
     }
-    return Material(questions, dataset, described)
+    return Material(questions, dataset, described, _closed_days(dataset, items))
+
+
+def _closed_days(dataset: Dataset, items: Sequence[Item]) -> tuple[date, ...]:
+    """Weekdays without a session, of the dataset's days from `_REACH` before the first clock to as long after the last one."""
+    clocks = [day_of(item.as_of_ns) for item in items]
+    first, last = max(dataset.info.first_day, min(clocks) - _REACH), min(dataset.info.last_day, max(clocks) + _REACH)
+    days = (first + timedelta(days=number) for number in range((last - first).days + 1))
+    return tuple(day for day in days if day.weekday() < _SATURDAY and trading_hours().row_of(day) is None)
 
 
 def file_material(config: SuiteConfig, path: Path) -> Material:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import Final
@@ -12,7 +12,7 @@ import numpy as np
 
 from ktdeval.api import AnswerRecord, Interval, JsonValue, Score, ScoreDefinition, derive_seed, wilson
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
-from ktdeval_qfinzero.suite.grading import DIFFERS, FAILED, METRICS, OTHER
+from ktdeval_qfinzero.suite.grading import DIFFERS, FAILED, IDS, METRICS, OTHER
 
 LEVEL: Final = 0.95
 DRAWS: Final = 999
@@ -33,6 +33,10 @@ def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
     source = _PAPER if config.rules == "paper" else _PUBLIC
     defined = {
         "overall": _mean("(TM + PA + TA) / 3 × 100, mean over items", source, "points", (0.0, 100.0)),
+        "exact": _mean(
+            "share of items with TM = PA = TA = 1 by the paper's rules and no surplus call; to refuse: answered without any call",
+            _OURS,
+        ),
         "tm": _mean("tool match: share of the expected calls made with the right tool, half for another one of its family", source),
         "pa": _mean("parameter accuracy: mean over the expected calls' parameters", source),
         "ta": _mean("time alignment: share of the expected calls' time fields met within their tolerance", source),
@@ -79,7 +83,9 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
     of the model, and is only counted.
     """
     asked = [record for record in records if record["provenance"] != "error"]
-    scores = {name: _metric(name, asked, config.rules) for name in METRICS}
+    overall, *parts = METRICS
+    scores = {overall: _metric(overall, asked, config.rules), "exact": _exact(asked)}
+    scores |= {name: _metric(name, asked, config.rules) for name in parts}
     if config.is_live:
         scores["end_state_match"] = _end_state(asked)
     return {**scores, "refusal_accuracy": _refusal(asked), "call_precision": _precision(asked), "unanswered": _unanswered(records)}
@@ -94,16 +100,33 @@ def _metric(name: str, asked: Sequence[AnswerRecord], rules: Rules) -> Score:
     scale = _SCALE.get(name, 1.0)
     detail: dict[str, JsonValue] = {"other_rules": {"rules": OTHER[rules], "value": _average(_values(asked, OTHER[rules], name))}}
     if name == "overall":
+
+        def means(of_group: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
+            return {each: _average(_values(of_group, rules, each)) for each in METRICS}
+
         detail |= {
             "other_rules": {"rules": OTHER[rules], **{each: _average(_values(asked, OTHER[rules], each)) for each in METRICS}},
-            "by_category": _groups(asked, "category", rules),
-            "by_difficulty": _groups(asked, "difficulty", rules),
+            "by_category": _groups(asked, "category", means),
+            "by_difficulty": _groups(asked, "difficulty", means),
             "failure_modes": _failure_modes(asked),
             "without_submission": sum(record["answer"] is None for record in asked),
+            "ids": {name.removeprefix("ids_"): sum(int(_value(record, name)) for record in asked) for name in IDS},
         }
     points = [_Point(record["sample"], _value(record, f"{rules}_{name}") / scale) for record in asked]
     baseline = _average([float(record["facts"]["empty"][name]) for record in asked])
     return _score(name, points, scale, baseline, detail)
+
+
+def _exact(asked: Sequence[AnswerRecord]) -> Score:
+    if not asked:
+        return _nothing("no item was answered")
+
+    def share(of_group: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
+        return {"value": _average([_value(record, "exact") for record in of_group])}
+
+    detail: dict[str, JsonValue] = {f"by_{key}": _groups(asked, key, share) for key in ("category", "difficulty")}
+    points = [_Point(record["sample"], _value(record, "exact")) for record in asked]
+    return _score("exact", points, 1.0, _average([record["facts"]["empty"]["exact"] for record in asked]), detail)
 
 
 def _end_state(asked: Sequence[AnswerRecord]) -> Score:
@@ -215,15 +238,14 @@ def _average(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _groups(records: Sequence[AnswerRecord], key: str, rules: Rules) -> dict[str, JsonValue]:
-    """Means by category or difficulty, names in order."""
+def _groups(
+    records: Sequence[AnswerRecord], key: str, figures: Callable[[Sequence[AnswerRecord]], Mapping[str, JsonValue]]
+) -> dict[str, JsonValue]:
+    """Figures by category or difficulty, names in order."""
     groups: dict[str, list[AnswerRecord]] = {}
     for record in records:
         groups.setdefault(record["facts"][key], []).append(record)
-    return {
-        group: {"n": len(groups[group]), **{name: _average(_values(groups[group], rules, name)) for name in METRICS}}
-        for group in sorted(groups)
-    }
+    return {group: {"n": len(groups[group]), **figures(groups[group])} for group in sorted(groups)}
 
 
 def _failure_modes(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +68,14 @@ class SuiteTask:
     def material(self) -> Material:
         """What is asked."""
         return self._opened(self._config)
+
+    @property
+    def usual_tool_calls(self) -> int:
+        """Calls that an answer takes, on average and rounded up; none where they are written down."""
+        if self._config.calls == "text":
+            return 0
+        expected = [len(question.task.calls) for question in self.material.questions]
+        return math.ceil(sum(expected) / len(expected))
 
     def describe(self) -> Mapping[str, JsonValue]:
         """The whole config (of a file of tasks its name alone), the form, and hashes of questions, data, prompts and tools."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,6 @@ VOLATILITY_RANGE = (1e-6, 10.0)
 """Where implied volatility is looked for: 0.0001% to 1000% a year."""
 
 Floats = float | FloatArray
-SolveStatus = Literal["ok", "below_intrinsic", "no_bracket", "non_finite_input"]
 
 _ROOT_TOLERANCE = 1e-13
 _SQRT_TWO = math.sqrt(2)

@@ -9,8 +9,6 @@ from ktdeval_qfinzero.operations import Schema
 from ktdeval_qfinzero.paging import MAX_LENGTH
 from ktdeval_qfinzero.upq.arguments import MAX_TICKERS
 
-PRICE_NAMES = ("open", "high", "low", "close")
-
 
 def text(description: str, longest: int = 40, **more: JsonValue) -> Schema:
     """A text argument of bounded length."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
 from ktdeval.api import UsageError, dumps_pretty, loads_strict
-from ktdeval_qfinzero.access.commands.options import data_options, open_data, start_at
+from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.access.workspaces import Limits
 from ktdeval_qfinzero.catalogue import catalogue
@@ -20,7 +19,7 @@ from ktdeval_qfinzero.workspace import Workspace
 @click.argument("name")
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @data_options
-def call(name: str, arguments: str, folder: Path | None, seed: int, as_of: str | None) -> int:
+def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
     """Call one tool once and print its answer.
 
     NAME is a tool such as UPQ.stock.daily or upq_stock_daily; JSON its arguments, "-" reads them from stdin. The workspace is new,
@@ -31,7 +30,7 @@ def call(name: str, arguments: str, folder: Path | None, seed: int, as_of: str |
     except ServiceError as error:
         raise UsageError(f"{error.message}; see `ktdeval qfinzero tools`") from error
     given = _read(sys.stdin.read() if arguments == "-" else arguments)
-    dataset = open_data(folder, seed)
+    dataset = open_data(source)
     workspace = Workspace(dataset, start_at(dataset, Limits(), as_of).as_of_ns)
     try:
         answer, code = perform(operation, workspace, given), 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import click
 from ktdeval.api import UsageError
 from ktdeval_qfinzero.access.workspaces import Limits, first_moment
 from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.data.mongo_news import open_mongo_news
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.errors import ServiceError
@@ -19,8 +22,33 @@ from ktdeval_qfinzero.errors import ServiceError
 Decorated = Callable[..., Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the data come from.
+
+    Attributes:
+        folder: a dataset's; None for the embedded one.
+        seed: of the embedded one.
+        news_variable: environment variable with the address of a MongoDB server that has the news; None for the dataset's own.
+    """
+
+    folder: Path | None
+    seed: int
+    news_variable: str | None = None
+
+
 def source_options(function: Decorated) -> Decorated:
-    """`--data` and `--seed`."""
+    """`--data`, `--seed` and `--news-mongodb`, as one argument `source`."""
+
+    @wraps(function)
+    def with_source(*, folder: Path | None, seed: int, news_mongodb: str | None, **others: Any) -> Any:
+        return function(source=Source(folder, seed, news_mongodb), **others)
+
+    news = click.option(
+        "--news-mongodb",
+        metavar="NAME",
+        help="environment variable with a mongodb:// address: news come from there (see `ktdeval qfinzero data news-to-mongodb`)",
+    )
     seed = click.option(
         "--seed", type=click.IntRange(0), default=0, show_default=True, help="seed of the embedded synthetic market"
     )
@@ -31,11 +59,11 @@ def source_options(function: Decorated) -> Decorated:
         metavar="FOLDER",
         help="a dataset's folder; the embedded synthetic market when not given",
     )
-    return folder(seed(function))
+    return folder(seed(news(with_source)))
 
 
 def data_options(function: Decorated) -> Decorated:
-    """`--data`, `--seed` and `--as-of`."""
+    """Those of `source_options`, and `--as-of`."""
     moment = click.option(
         "--as-of",
         metavar="MOMENT",
@@ -44,14 +72,30 @@ def data_options(function: Decorated) -> Decorated:
     return source_options(moment(function))
 
 
-def open_data(folder: Path | None, seed: int) -> Dataset:
-    """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
+def open_data(source: Source) -> Dataset:
+    """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache; news from MongoDB where told so.
 
     Raises:
         DataError: the folder is none of a dataset.
         StoreError: the cache can't be written.
+        UsageError: the variable of MongoDB's address is not set, or is none, or pymongo is not installed.
     """
-    return open_embedded(cache_root(), seed, _say) if folder is None else open_dataset(folder)
+    dataset = open_embedded(cache_root(), source.seed, _say) if source.folder is None else open_dataset(source.folder)
+    if source.news_variable is None:
+        return dataset
+    return replace(dataset, news=open_mongo_news(mongodb_address(source.news_variable)))
+
+
+def mongodb_address(variable: str) -> str:
+    """The address in an environment variable: it may hold a password, and so is never an argument.
+
+    Raises:
+        UsageError: the variable is not set.
+    """
+    address = os.environ.get(variable, "")
+    if not address:
+        raise UsageError(f"--news-mongodb: the environment variable {variable} is not set; put a mongodb:// address in it")
+    return address
 
 
 def start_at(dataset: Dataset, limits: Limits, as_of: str | None) -> Limits:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ktdeval.api import DataError, VerificationError
-from ktdeval_qfinzero.access.commands.options import open_data, source_options
+from ktdeval_qfinzero.access.commands.options import Source, open_data, source_options
 from ktdeval_qfinzero.pmb.broker import rerun
 from ktdeval_qfinzero.pmb.log import fold, read_lines
 
@@ -16,7 +16,7 @@ from ktdeval_qfinzero.pmb.log import fold, read_lines
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
 @click.option("--rerun", "is_rerun", is_flag=True, help="also carry out its commands again over the data, and compare every byte")
 @source_options
-def replay(log: Path, is_rerun: bool, folder: Path | None, seed: int) -> None:
+def replay(log: Path, is_rerun: bool, source: Source) -> None:
     """Verify a broker's log.
 
     The chain of hashes is followed from line to line, and accounts are built anew from the events alone. With --rerun the commands
@@ -29,7 +29,7 @@ def replay(log: Path, is_rerun: bool, folder: Path | None, seed: int) -> None:
     click.echo(f"{held}, {len(book.orders)} orders, {len(book.trades)} trades")
     if not is_rerun:
         return
-    again = rerun(lines, open_data(folder, seed))
+    again = rerun(lines, open_data(source))
     if again != tuple(lines):
         number = next((row for row, pair in enumerate(zip(lines, again)) if pair[0] != pair[1]), min(len(lines), len(again)))
         raise VerificationError(f"{log}: line {number + 1} does not come out the same when the commands are carried out again")

@@ -7,13 +7,12 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import anyio
 import click
 
 from ktdeval_qfinzero.access.app import MCP_PATH, server_app
-from ktdeval_qfinzero.access.commands.options import data_options, open_data, start_at
+from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.listen import address_of, bind, choose_security, serve
 from ktdeval_qfinzero.access.mcp_server import serve_stdio
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
@@ -49,8 +48,7 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     transport: str,
     host: str,
     port: int,
-    folder: Path | None,
-    seed: int,
+    source: Source,
     as_of: str | None,
     token_env: str | None,
     max_workspaces: int,
@@ -63,10 +61,10 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     """
     limits = Limits(max_workspaces, idle_minutes * 60)
     if transport == "stdio":
-        dataset = open_data(folder, seed)
+        dataset = open_data(source)
         _serve_stdio(dataset, start_at(dataset, limits, as_of))
         return
-    _serve_http(_Place(host, port, token_env), _Data(folder, seed, as_of), limits)
+    _serve_http(_Place(host, port, token_env), _Data(source, as_of), limits)
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Data:
-    folder: Path | None
-    seed: int
+    source: Source
     as_of: str | None
 
 
@@ -92,7 +89,7 @@ def _serve_stdio(dataset: Dataset, limits: Limits) -> None:
 def _serve_http(place: _Place, data: _Data, limits: Limits) -> None:
     with bind(place.host, place.port) as bound:
         security = choose_security(bound, place.token_variable, os.environ, _show_token if sys.stderr.isatty() else None)
-        dataset = open_data(data.folder, data.seed)
+        dataset = open_data(data.source)
         workspaces = Workspaces(dataset, start_at(dataset, limits, data.as_of), time.monotonic)
         app = server_app(catalogue(), workspaces, security)
         address = address_of(bound)

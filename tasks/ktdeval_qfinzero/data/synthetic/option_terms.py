@@ -1,8 +1,7 @@
 """Which options are listed on an underlying: expiries, strikes, and from which session on.
 
-Weeklies expire on Fridays, or on the session before where that Friday is a holiday. Monthlies carry the third Friday as their
-expiry even where it is a holiday, and trade for the last time on the session before. Underlyings with options never split, so no
-contract is ever adjusted.
+Weeklies expire on Fridays, monthlies on the third Friday of their month; where that is a holiday, on the session before.
+Underlyings with options never split, so no contract is ever adjusted.
 """
 
 from __future__ import annotations
@@ -52,10 +51,9 @@ class Contracts:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """An expiry: its day, the last session, the session of its first listing, whether it is a monthly one."""
+    """An expiry: its day, which is a session, the session of its first listing, whether it is a monthly one."""
 
     day: date
-    last_session: date
     listed: date
     monthly: bool
 
@@ -69,7 +67,7 @@ def expiries(first: date, last: date) -> Iterator[Expiry]:
         listed = shift_sessions(friday - timedelta(days=lead))
         session = session_before(friday)
         if listed <= last and session >= first:
-            yield Expiry(friday if monthly else session, session, listed, monthly)
+            yield Expiry(session, listed, monthly)
         friday += timedelta(days=7)
 
 
@@ -91,7 +89,7 @@ def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
                 contract = OptionContract(ticker, expiry.day, round(strike * 10_000), "C" if right == "C" else "P")
                 rows.append(ContractRow(contract.symbol, ticker, contract.expiry, contract.strike_e4, contract.right, listed_ns))
     counts = [2 * len(strikes) for _, strikes, _ in parts]
-    ends = [grid.row_on_or_after(expiry.last_session) for expiry, _, _ in parts]
+    ends = [grid.row_on_or_after(expiry.day) for expiry, _, _ in parts]
     end_row = np.repeat([AFTER_THE_END if end is None else end for end in ends], counts)
     return Contracts(
         tuple(rows),
@@ -101,14 +99,14 @@ def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
         np.repeat(np.concatenate([listed for _, _, listed in parts]), 2),
         np.minimum(end_row, len(grid) - 1),
         end_row,
-        np.repeat(np.array([as_datetime64(expiry.last_session) for expiry, _, _ in parts]), counts),
+        np.repeat(np.array([as_datetime64(expiry.day) for expiry, _, _ in parts]), counts),
     )
 
 
 def _of_expiry(grid: Grid, reference: FloatArray, expiry: Expiry) -> tuple[Expiry, FloatArray, IntArray]:
     """Strikes of an expiry, ascending, and the row from which on each is listed."""
     first = max(0, grid.row_on_or_after(expiry.listed) or 0)
-    end = grid.row_on_or_after(expiry.last_session)
+    end = grid.row_on_or_after(expiry.day)
     price = reference[first : len(grid) if end is None else end + 1]
     step = next((step for below, step in _STEPS if price[0] < below), 10.0)
     width = _MONTHLY[1] if expiry.monthly else _WEEKLY[1]

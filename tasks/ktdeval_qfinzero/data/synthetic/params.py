@@ -7,7 +7,7 @@ from datetime import date
 
 from ktdeval.api import DataError, option
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 """Part of the cache folder's name: every change of what is generated must change it."""
 
 

@@ -15,7 +15,6 @@ from qfinzero_scenario import CONTRACT, FARTHER, trading
 from qfinzero_world import at, small_dataset
 
 from ktdeval.api import JsonValue, dumps_canonical
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
@@ -53,13 +52,14 @@ ODD_CONTRACTS = (
 )  # fmt: skip
 ODD_TEXTS = (
     "", " ", ",", ",,", "\n", "AVLN\n", "\x00", "a\x00b", "\ud800", "\udfff\ud800", "é", "ﬀ", "ſ", "🦆" * 9, "A" * 41, "x" * 3_000,
-    "%", "' OR 1=1 --", '" OR "', "*", "NEAR(a b)", "../../etc", "{}", "null", "NaN", "-0", "1e999", "O:", "٣", "HEAD",
-    *ODD_MOMENTS, *ODD_STOCKS, *ODD_CONTRACTS, "AVLN,AVLN", "AVLN,", "A,B\n", ",".join(["AVLN"] * 300), "acct-000002", "ACCT-000001",
-    "sess-000002", "ord-000099", "news_3", "ma_401", "rsi", "ma_0", "macd,", "4M", "10Y,", "nothing", "WRONG", "OPEN,", "a\n",
+    "%", "' OR 1=1 --", '" OR "', "*", "NEAR(a b)", "../../etc", "{}", "null", "NaN", "-0", "1e999", "O:", "٣", "HEAD", "AVLN,AVLN",
+    "AVLN,", "A,B\n", ",".join(["AVLN"] * 300), "acct-000002", "ACCT-000001", "sess-000002", "ord-000099", "news_3", "ma_401",
+    "rsi", "ma_0", "macd,", "4M", "10Y,", "nothing", "WRONG", "OPEN,", "a\n", *ODD_MOMENTS, *ODD_STOCKS, *ODD_CONTRACTS,
 )  # fmt: skip
 ODD_NUMBERS = (
-    0, -1, 1, 2, 499, 500, 501, 10**5, 10**5 + 1, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**400, 10**5_000, 0.5, 1e-9,
-    5e-324, -0.0, 1e18, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf"), 0.1 + 0.2, 99_999.999, 1.00005, 5.0,
+    0, -1, 1, 2, 499, 500, 501, 10**5, 10**5 + 1, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**400, 10**5_000,
+    0.5, 1e-9, 5e-324, -0.0, 1e18, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf"), 0.1 + 0.2, 99_999.999,
+    1.00005,
 )  # fmt: skip
 WORDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("start", "date", "start_date", "expiry_min"), DAYS),
@@ -108,7 +108,20 @@ def cursors() -> tuple[str, ...]:
         ("\x00",), (), ("AVLN", 1, 2), (0, "' OR 1=1"),
     )  # fmt: skip
     found = [write_cursor(*key) for key in keys]
-    broken = ("W10", "bnVsbA", "WzAs", "e30", "W1tdXQ", "WyJcdWQ4MDAiXQ", "WzFlOTk5XQ", "WzFdCg", "WzEuMF0", "WzEsdHJ1ZV0", "!", "=" * 9)
+    broken = (
+        "W10",
+        "bnVsbA",
+        "WzAs",
+        "e30",
+        "W1tdXQ",
+        "WyJcdWQ4MDAiXQ",
+        "WzFlOTk5XQ",
+        "WzFdCg",
+        "WzEuMF0",
+        "WzEsdHJ1ZV0",
+        "!",
+        "=" * 9,
+    )
     return (*found, *broken, found[0] + "=", found[0][:-1])
 
 
@@ -236,7 +249,7 @@ def world() -> Dataset:
 
 def ask(workspace: Workspace, name: str, **arguments: Any) -> Any:
     """An answer."""
-    return perform(catalogue().find(name), workspace, arguments)
+    return catalogue().find(name).call(workspace, arguments)
 
 
 def _busy() -> Workspace:
@@ -310,7 +323,7 @@ def attempt(workspace: Workspace, operation: Operation, given: JsonValue) -> Jso
     before, entries = state(workspace), list(workspace.broker.log.entries)
     begun = time.thread_time()
     try:
-        answer: JsonValue | ServiceError = perform(operation, workspace, given)
+        answer: JsonValue | ServiceError = operation.call(workspace, given)
     except ServiceError as error:
         answer = error
     taken = time.thread_time() - begun

@@ -138,8 +138,8 @@ def news() -> list[NewsRow]:
         ),
         replace(
             base, id="news_2", event_type="analyst_action", title="Analyst upgrades Avalon",
-            published_ns=at("2025-01-07T18:00:00Z"), importance="medium", description="Upgrade to buy.", body="An analyst upgraded Avalon and Castle.",
-            tickers=("AVLN", "CSTL"),
+            published_ns=at("2025-01-07T18:00:00Z"), importance="medium", description="Upgrade to buy.",
+            body="An analyst upgraded Avalon and Castle.", tickers=("AVLN", "CSTL"),
         ),
         replace(
             base, id="news_3", event_type="breaking_news", title="Castle to be acquired", published_ns=at("2025-02-03T13:00:00Z"),

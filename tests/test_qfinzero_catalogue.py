@@ -18,11 +18,11 @@ from qfinzero_world import small_dataset
 
 from ktdeval.api import Exact, Refusal, dumps_canonical
 from ktdeval_qfinzero.access.openapi import openapi_document
-from ktdeval_qfinzero.access.perform import perform, plain_json
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.plain_json import plain_json
 from ktdeval_qfinzero.scoring.families import SERVICE_TOOLS
 from ktdeval_qfinzero.workspace import Workspace
 
@@ -34,7 +34,7 @@ def name_of(operation: Operation) -> str:
 
 
 def in_process(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return perform(catalogue().find(name), workspace, arguments)
+    return catalogue().find(name).call(workspace, arguments)
 
 
 # ---- what is declared

@@ -10,7 +10,6 @@ from qfinzero_scenario import played, trading
 from qfinzero_world import small_dataset
 
 from ktdeval.cli.main import main
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.scoring.tasks_file import load_tasks
@@ -129,7 +128,7 @@ def test_a_market_is_invented_as_it_is_told(capsys: pytest.CaptureFixture[str], 
 
 def test_a_log_is_verified_and_carried_out_again(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
     workspace = Workspace(open_dataset(folder))
-    played(trading(), lambda name, arguments: perform(catalogue().find(name), workspace, arguments))
+    played(trading(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
     log = tmp_path / "broker.jsonl"
     lines = workspace.broker.log.to_lines()
     log.write_text("".join(f"{line}\n" for line in lines))

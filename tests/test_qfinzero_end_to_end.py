@@ -22,7 +22,6 @@ from qfinzero_suite_play import (
 
 from ktdeval.cli.main import main
 from ktdeval.runner.store import ANSWERS, RunFolder, pack_lines
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.bench.items import Item
 from ktdeval_qfinzero.bench.scenario import open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue
@@ -84,7 +83,7 @@ def made(item: Item) -> tuple[list[dict[str, Any]], Any]:
     for call in item.gold:
         arguments = resolved(call.args, answers)
         calls.append({"tool": call.tool, "arguments": arguments})
-        answers.append(perform(catalogue().find(call.tool), workspace, arguments))
+        answers.append(catalogue().find(call.tool).call(workspace, arguments))
     return calls, workspace
 
 

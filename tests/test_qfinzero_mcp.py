@@ -22,7 +22,6 @@ from qfinzero_toy import TOYS
 from qfinzero_world import small_dataset
 
 from ktdeval_qfinzero.access.guard import Security
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
@@ -107,7 +106,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def story_of(dataset: Dataset) -> Played:
     """A client's day in this process."""
     workspace = Workspace(dataset)
-    return played(day(), lambda name, arguments: perform(catalogue().find(name), workspace, arguments))
+    return played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
 
 
 async def day_of(client: Client) -> Played:

@@ -23,7 +23,6 @@ from ktdeval_qfinzero.access.dispatch import Dispatcher
 from ktdeval_qfinzero.access.guard import Guard, Security
 from ktdeval_qfinzero.access.http import ServiceApp
 from ktdeval_qfinzero.access.openapi import openapi_document
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 
@@ -72,7 +71,7 @@ def busy_workspace(workspaces: Workspaces) -> str:
     story = trading()
     call = next(story)
     while call[0] != "PMB.session.market":
-        call = story.send(perform(catalogue().find(call[0]), workspace, call[1]))
+        call = story.send(catalogue().find(call[0]).call(workspace, call[1]))
     return name
 
 

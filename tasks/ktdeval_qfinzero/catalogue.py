@@ -7,7 +7,6 @@ from functools import cache, partial
 from typing import Any, Protocol
 
 from ktdeval.api import Exact, JsonValue, Refusal, Tool, json_tool
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.operations import OPERATIONS as ESP
 from ktdeval_qfinzero.operations import Catalogue, Operation
@@ -39,6 +38,6 @@ def service_tools(operations: Sequence[Operation] | None = None) -> tuple[Tool, 
 
 def _answer(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Any:
     try:
-        return Exact(perform(operation, context.workspace, arguments))
+        return Exact(operation.call(context.workspace, arguments))
     except ServiceError as error:
         return Refusal(Exact(error.to_json()), "bad_arguments" if error.code == "invalid_argument" else error.code)

@@ -13,7 +13,7 @@ from ktdeval_qfinzero.errors import invalid
 Right = Literal["C", "P"]
 
 TICKER = re.compile(r"[A-Z][A-Z0-9.]{0,9}")
-_OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})")
+_OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)
 CONTRACT_SIZE = 100
 """Shares that one option contract is about."""
 

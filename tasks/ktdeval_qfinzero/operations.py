@@ -13,6 +13,7 @@ from jsonschema.validators import extend
 
 from ktdeval.api import JsonValue, PluginError, near_matches
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
+from ktdeval_qfinzero.plain_json import plain_json
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.workspace import Workspace
@@ -95,6 +96,7 @@ class Operation:
         Raises:
             ServiceError: `invalid_argument`, with the argument's place. What was written is not quoted.
         """
+        given = plain_json(given)
         if not isinstance(given, Mapping):
             raise invalid("arguments", "expected one JSON object")
         for name in given:
@@ -108,7 +110,15 @@ class Operation:
         ) is not None:
             raise invalid(_place(error.absolute_path), _expectation(error))
         defaults = {name: schema["default"] for name, schema in self.properties.items() if "default" in schema}
-        return {**defaults, **{name: _with_whole_numbers(value, self.properties[name]) for name, value in given.items()}}
+        return {**defaults, **given}
+
+    def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
+        """Run it with arguments as somebody wrote them.
+
+        Raises:
+            ServiceError: what the service refuses.
+        """
+        return self.handler(workspace, self.read(given))
 
 
 class Catalogue:
@@ -143,8 +153,7 @@ class Catalogue:
         Raises:
             ServiceError: what the service refuses.
         """
-        operation = self.find(name)
-        return operation.handler(workspace, operation.read(given))
+        return self.find(name).call(workspace, given)
 
     def answer(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:
         """Like `call`, with a refusal as the error envelope."""
@@ -152,18 +161,6 @@ class Catalogue:
             return self.call(workspace, name, given)
         except ServiceError as error:
             return error.to_json()
-
-
-def _with_whole_numbers(value: JsonValue, schema: Schema) -> JsonValue:
-    """A valid value with `5.0`, which JSON Schema takes for an integer, as the integer that it is."""
-    if isinstance(value, float) and schema.get("type") == "integer":
-        return int(value)
-    if isinstance(value, Mapping):
-        known = schema.get("properties", {})
-        return {name: _with_whole_numbers(item, known.get(name, {})) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_whole_numbers(item, schema.get("items", {})) for item in value]
-    return value
 
 
 def _place(path: Sequence[str | int]) -> str:

@@ -11,7 +11,6 @@ from types import TracebackType
 from anyio import to_thread
 
 from ktdeval.api import JsonValue
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.access.workspaces import Held, Workspaces
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
@@ -107,4 +106,4 @@ async def _take_turn(held: Held, operation: Operation, given: JsonValue) -> Answ
 
 
 def _perform(held: Held, operation: Operation, given: JsonValue) -> Answer:
-    return answer_of(HTTPStatus.OK, perform(operation, held.workspace, given))
+    return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))

@@ -14,7 +14,6 @@ from starlette.types import Lifespan
 from ktdeval.api import JsonValue, loads_strict
 from ktdeval_qfinzero.access.dispatch import DEFECT, Answer, Dispatcher, answer_of, error_answer
 from ktdeval_qfinzero.access.openapi import OPEN_SCHEMA, openapi_document
-from ktdeval_qfinzero.access.perform import plain_json
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
@@ -72,7 +71,7 @@ def _opening_endpoint(dispatcher: Dispatcher) -> Endpoint:
     wanted = Operation("workspaces.open", "POST", "/workspaces", "", OPEN_SCHEMA["properties"], (), {}, lambda *_: None)
 
     async def endpoint(request: Request) -> Response:
-        given = wanted.read(plain_json(await _body(request, wanted)))
+        given = wanted.read(await _body(request, wanted))
         workspace_id = dispatcher.workspaces.open(given.get("as_of_ts"))
         as_of_ts = moment_text(dispatcher.workspaces.find(workspace_id).workspace.clock.as_of_ns)
         return _response(answer_of(HTTPStatus.CREATED, {"workspace_id": workspace_id, "as_of_ts": as_of_ts}))

@@ -7,7 +7,6 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from ktdeval.api import Exact, JsonValue, Refusal, Tool, json_tool
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.bench.scenario import end_state
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
@@ -81,7 +80,7 @@ def make_calls(workspace: Workspace, calls: Sequence[Mapping[str, JsonValue]]) -
     """
     for call in calls:
         try:
-            perform(catalogue().find(call["tool"]), workspace, call["arguments"])
+            catalogue().find(call["tool"]).call(workspace, call["arguments"])
         except ServiceError:
             continue
 

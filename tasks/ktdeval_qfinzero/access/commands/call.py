@@ -8,7 +8,6 @@ import click
 
 from ktdeval.api import UsageError, dumps_pretty, loads_strict
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
-from ktdeval_qfinzero.access.perform import perform
 from ktdeval_qfinzero.access.workspaces import Limits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
@@ -33,7 +32,7 @@ def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
     dataset = open_data(source)
     workspace = Workspace(dataset, start_at(dataset, Limits(), as_of).as_of_ns)
     try:
-        answer, code = perform(operation, workspace, given), 0
+        answer, code = operation.call(workspace, given), 0
     except ServiceError as error:
         answer, code = error.to_json(), 1
     click.echo(dumps_pretty(answer), nl=False)

@@ -1,4 +1,4 @@
-"""Calling an operation with arguments from outside, in the same way for every way of access."""
+"""Arguments as strict JSON, in whatever way they came."""
 
 from __future__ import annotations
 
@@ -6,28 +6,12 @@ from collections.abc import Mapping
 
 from ktdeval.api import JsonValue, dumps_canonical
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.operations import Operation
-from ktdeval_qfinzero.workspace import Workspace
 
 _DEEPEST = 32
 """Levels of nesting that arguments may have."""
 
 _EXACT_INTEGERS = 2**53
 """From here on a float is no exact integer."""
-
-
-def perform(operation: Operation, workspace: Workspace, given: JsonValue) -> JsonValue:
-    """Run an operation with arguments as somebody wrote them.
-
-    Args:
-        operation: the operation.
-        workspace: what it acts on.
-        given: the arguments, parsed from JSON in whatever way.
-
-    Raises:
-        ServiceError: what the service refuses.
-    """
-    return operation.handler(workspace, operation.read(plain_json(given)))
 
 
 def plain_json(value: JsonValue) -> JsonValue:

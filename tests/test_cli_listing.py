@@ -351,3 +351,12 @@ def test_a_run_needs_a_model_and_a_task() -> None:
         load_config(None, {"tasks": ("x",)})
     with pytest.raises(UsageError, match="no task named"):
         load_config(None, {"model": "a/b"})
+
+
+@pytest.mark.parametrize("group", [["card"], ["qfinzero", "data"], ["serve"]], ids=" ".join)
+def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(group) == 2
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert errors.startswith(f"Usage: ktdeval {' '.join(group)}")
+    assert "\n  -h, --help" in errors

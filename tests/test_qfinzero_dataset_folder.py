@@ -365,7 +365,9 @@ def test_rows_that_contradict_are_refused_and_all_named(tiny: Path) -> None:
     before = files_of(tiny)
     with pytest.raises(DatasetRefused) as caught:
         update_dataset(tiny, contradicting())
-    assert sorted(caught.value.problems) == [f"{line}; pass replace to change it" for line in CONTRADICTIONS]
+    assert sorted(caught.value.problems) == [
+        f"{line}; --replace (in Python replace=True) lets the new row take its place" for line in CONTRADICTIONS
+    ]
     assert caught.value.count == 4
     assert files_of(tiny) == before
 

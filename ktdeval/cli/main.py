@@ -163,6 +163,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KtdevalError as error:
         return _fail(str(error), error.exit_code)
     except click.ClickException as error:
+        if isinstance(error, _NO_COMMAND):
+            click.echo(error.format_message(), err=True)
+            return error.exit_code
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
@@ -170,6 +173,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone (`| head`); pointing stdout elsewhere keeps Python from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+_NO_COMMAND: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What click raises for a group that is called without a command, since 8.2; its message is the group's help."""
 
 
 def _show_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 from ktdeval.api import EpisodeSpec, RunFolder, UsageError, load_plugins
 from ktdeval_view.labels import choose_episodes, episode_label
 from ktdeval_view.payload import Redactor
+from ktdeval_view.records import has_answers
 from ktdeval_view.run_view import RunView, open_market
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
@@ -38,6 +40,7 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
     folder = RunFolder.load(run)
     chosen = choose_episodes(folder.manifest.specs, episode)
     _check_day(day, len(chosen))
+    _check_days(folder, chosen)
     plugins = load_plugins(sources["extra"], _warn)
     redactor = Redactor(os.environ)
     show = RunView(folder, plugins, open_market(folder, plugins, sources["data"]), redactor)
@@ -61,6 +64,15 @@ def _check_day(day: str | None, episodes: int) -> None:
         raise UsageError(f"--day {day!r}: give the day's number such as 17, day_+17, or a date such as 2024-11-18")
     if episodes != 1:
         raise UsageError(f"--day {day}: the run has {episodes} such episodes; name one of them with --episode")
+
+
+def _check_days(folder: RunFolder, chosen: Sequence[EpisodeSpec]) -> None:
+    tasks = dict.fromkeys(spec.task for spec in chosen if has_answers(folder, spec))
+    if tasks and all(has_answers(folder, spec) for spec in chosen):
+        raise UsageError(
+            f"{folder.path}: {', '.join(tasks)}: no days to walk through, these tasks score answers; `ktdeval card show "
+            f"{folder.path}` prints the scores, and episodes/*/answers.jsonl.zst and transcript.jsonl.zst have every answer"
+        )
 
 
 def _tell(spec: EpisodeSpec) -> None:

@@ -43,11 +43,20 @@ class EpisodeRecords:
     problem: str = ""
 
 
+def has_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
+    """Whether a finished episode is one of a scoring task: answers to questions, and no days."""
+    return (folder.episode_path(spec) / "answers.jsonl.zst").is_file()
+
+
 def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
     """The records of one episode; nothing is written, so a run that is under way is not disturbed.
 
     What can't be read is told in `problem`, not raised: one damaged file must not hide the other episodes.
     """
+    if has_answers(folder, spec):
+        return EpisodeRecords(
+            spec, "unreadable", problem=f"{folder.episode_path(spec)}: {spec.task} scores answers and has no days"
+        )
     if folder.is_complete(spec):
         return _finished(folder, spec)
     path = folder.episode_path(spec) / "journal.jsonl"

@@ -102,7 +102,7 @@ class _Run:
             self.replaced += lines[: SHOWN - len(self.replaced)]
             return
         for line in lines:
-            self.problems.add(f"{line}; pass replace to change it")
+            self.problems.add(f"{line}; --replace (in Python replace=True) lets the new row take its place")
         self.problems.count += merged.tally.other - len(lines)
 
     def keep(self, part: Part) -> None:

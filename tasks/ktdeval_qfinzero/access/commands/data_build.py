@@ -34,7 +34,8 @@ def _parameters(function: Decorated) -> Decorated:
 def build(folder: Path, **chosen: Any) -> None:
     """Make a synthetic dataset: an invented market, all of it from one seed.
 
-    FOLDER must not exist yet, or be empty. Equal parameters give equal datasets.
+    FOLDER must not exist yet, be empty, or hold this very dataset. Equal parameters give equal datasets.
     """
+    click.echo("generating the market: some seconds", err=True)
     market = generate(SyntheticParams(**chosen))
     show_info(folder, save_dataset(folder, market.prices, market.events, market.news, market.info))

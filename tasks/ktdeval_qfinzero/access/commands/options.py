@@ -41,17 +41,17 @@ def source_options(function: Decorated) -> Decorated:
     """`--data`, `--seed` and `--news-mongodb`, as one argument `source`."""
 
     @wraps(function)
-    def with_source(*, folder: Path | None, seed: int, news_mongodb: str | None, **others: Any) -> Any:
-        return function(source=Source(folder, seed, news_mongodb), **others)
+    def with_source(*, folder: Path | None, seed: int | None, news_mongodb: str | None, **others: Any) -> Any:
+        if folder is not None and seed is not None:
+            raise UsageError("--data names a dataset and --seed picks an embedded one; give one of them")
+        return function(source=Source(folder, seed or 0, news_mongodb), **others)
 
     news = click.option(
         "--news-mongodb",
         metavar="NAME",
         help="environment variable with a mongodb:// address: news come from there (see `ktdeval qfinzero data news-to-mongodb`)",
     )
-    seed = click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help="seed of the embedded synthetic market"
-    )
+    seed = click.option("--seed", type=click.IntRange(0), default=None, help="seed of the embedded synthetic market [default: 0]")
     folder = click.option(
         "--data",
         "folder",
@@ -94,7 +94,7 @@ def mongodb_address(variable: str) -> str:
     """
     address = os.environ.get(variable, "")
     if not address:
-        raise UsageError(f"--news-mongodb: the environment variable {variable} is not set; put a mongodb:// address in it")
+        raise UsageError(f"the environment variable {variable} is not set; put the MongoDB server's mongodb:// address in it")
     return address
 
 

@@ -95,7 +95,7 @@ ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "orde
 
 def test_a_session_of_years_beyond_the_data_is_stepped_through_in_time() -> None:
     workspace = scene(3)
-    span = {"start_ts": "2025-01-06", "end_ts": "2035-12-01", "frequency": "1m"}
+    span = {"start_ts": "2025-01-06", "end_ts": "2035-10-01", "frequency": "1m"}
     ask(workspace, "PMB.session.create", account_id=BOTH["account_id"], **span, universe={"stocks": ["AVLN"]})
     answer = attempt(workspace, catalogue().find("PMB.session.step"), {"session_id": SESSION, "step": 100_000})
     assert not isinstance(answer, ServiceError)

@@ -216,7 +216,7 @@ def test_a_future_that_is_another_one_changes_no_answer_of_the_present() -> None
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"a": [float("-inf")]}])
 def test_no_call_takes_what_json_does_not_have(value: Any) -> None:
-    with pytest.raises(ServiceError, match="without NaN"):
+    with pytest.raises(ServiceError, match=r"NaN or Infinity|halves of surrogate pairs"):
         plain_json(value)
 
 

@@ -14,7 +14,7 @@ from datetime import date
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.instruments import OptionContract
+from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.pmb.types import WORKING, Account, Instrument, Order, Position
 
 _CENT_E4 = 100
@@ -79,6 +79,27 @@ def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContra
     factor = split.new // split.old
     cents = (2 * contract.strike_e4 + factor * _CENT_E4) // (2 * factor * _CENT_E4)
     return replace(contract, strike_e4=max(1, cents) * _CENT_E4)
+
+
+def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
+    """Last prices, those of the stock's options as a split leaves them, rounded down; at least one step.
+
+    They are those of the series that the options become. Where these can't be written, and of series that no option becomes,
+    there is none: a price from before the split is about another contract.
+
+    Args:
+        marks: instrument id -> last price; of options before the split.
+        split: the split.
+    """
+    after = {}
+    for name, mark in marks.items():
+        kind, _, symbol = name.partition(":")
+        contract = read_contract(symbol) if kind == "OPTION" else None
+        if contract is None or contract.underlying != split.symbol:
+            after[name] = mark
+        elif (series := adjusted_contract(contract, split)) is not None:
+            after[f"OPTION:{series.symbol}"] = max(1, mark * split.old // split.new)
+    return after
 
 
 def orders_cancelled_by_split(orders: Iterable[Order], split: SplitRow) -> tuple[str, ...]:

@@ -190,6 +190,10 @@ def _position_split(book: Book, event: Event) -> None:
     data = event.data
     account = book.accounts[data["account_id"]]
     before = account.positions[data["instrument"]]
+    key = (account.id, before.instrument.symbol)
+    if data["becomes"] and key in book.kept:
+        book.kept.remove(key)
+        book.kept.add((account.id, read_instrument(data["becomes"]).symbol))
     _count(book, event, account, data["instrument"], "SPLIT", -before.qty)
     before.qty = before.cost_e4 = 0
     after = _position(account, read_instrument(data["becomes"] or data["instrument"]))

@@ -13,6 +13,7 @@ from ktdeval_qfinzero.pmb.frames import BarFeed, Frame
 from ktdeval_qfinzero.pmb.log import Journal
 from ktdeval_qfinzero.pmb.records import Session
 from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.schedule import require_reach
 from ktdeval_qfinzero.pmb.types import Account, Instrument, Order, Rules
 from ktdeval_qfinzero.trading_hours import trading_hours
 
@@ -65,7 +66,12 @@ class Engine:
         return trading_hours().day(self.day_row)
 
     def place_in_calendar(self, ns: int) -> None:
-        """Go to a moment up to which nothing can happen."""
+        """Go to a moment up to which nothing can happen.
+
+        Raises:
+            ServiceError: `invalid_argument`: the calendar does not reach far enough beyond the moment.
+        """
+        require_reach(ns, "clock")
         hours = trading_hours()
         self.now_ns = ns
         self.day_row = int(np.searchsorted(hours.close_ns, ns, side="right"))
@@ -75,7 +81,9 @@ class Engine:
     def marks(self) -> Mapping[str, int]:
         """Last prices of everything held and everything in the running session's universe, with the underlyings of options."""
         if self.frame is not None:
-            return self.frame.marks_at(self.done)
+            marks = self.frame.marks_at(self.done)
+            missing = [instrument for instrument in self.held() if instrument.id not in marks]
+            return marks | self.visible_marks(missing, self.now_ns) if missing else marks
         if self._marks[0] != self.now_ns:
             self._marks = (self.now_ns, {})
         known = self._marks[1]
@@ -135,7 +143,7 @@ class Engine:
         for account in self.book.accounts.values():
             position = account.positions.get(instrument_id)
             if position is not None and position.qty:
-                return abs(position.cost_e4 // (position.qty * position.instrument.multiplier))
+                return max(1, abs(position.cost_e4 // (position.qty * position.instrument.multiplier)))
         return None
 
 

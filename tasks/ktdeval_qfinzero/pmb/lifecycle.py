@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ktdeval_qfinzero.pmb import margin_calls
-from ktdeval_qfinzero.pmb.actions import entitlement, orders_cancelled_by_split, split_effects
+from ktdeval_qfinzero.pmb.actions import entitlement, marks_after_split, orders_cancelled_by_split, split_effects
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import EventType
 from ktdeval_qfinzero.pmb.financing import daily_charges, settlement_day
@@ -36,7 +36,7 @@ def open_day(engine: Engine) -> None:
     now_ns = engine.now_ns = int(trading_hours().open_ns[engine.day_row])
     marks = _marks_at_open(engine)
     for ticker in dict.fromkeys(instrument.underlying for instrument in engine.instruments()):
-        _split(engine, ticker, marks, now_ns)
+        marks = _split(engine, ticker, marks, now_ns)
         _pay_dividends(engine, ticker, now_ns)
     engine.opened = True
     engine.load_frame(marks)
@@ -45,8 +45,9 @@ def open_day(engine: Engine) -> None:
 def close_day(engine: Engine) -> None:
     """The close of the engine's day, after its last tick."""
     now_ns = engine.now_ns = int(trading_hours().close_ns[engine.day_row])
+    holders = {account.id for account in engine.book.accounts.values() if any(held.qty for held in account.positions.values())}
     for account in engine.book.accounts.values():
-        if any(position.qty for position in account.positions.values()):
+        if account.id in holders:
             _expire_options(engine, account, now_ns)
             _assign_early(engine, account, now_ns)
         _finance(engine, account, now_ns)
@@ -55,7 +56,7 @@ def close_day(engine: Engine) -> None:
         margin_calls.review(engine, session, now_ns, at_close=True)
     for account in engine.book.accounts.values():
         own = session is not None and session.account_id == account.id
-        if own or any(position.qty for position in account.positions.values()) or account.unsettled:
+        if own or account.id in holders or account.unsettled:
             _record_close(engine, account, session if own else None, now_ns)
 
 
@@ -80,18 +81,25 @@ def life_event(engine: Engine, account: Account, event: LifeEvent, now_ns: int) 
 
 
 def _marks_at_open(engine: Engine) -> dict[str, int]:
-    """The last marks, as the day's corporate actions leave them."""
+    """The last marks: of stocks as the day's corporate actions leave them, of options from before the open."""
     if engine.frame is None:
-        return engine.visible_marks(engine.instruments(), engine.now_ns)
+        return _visible_at_open(engine, engine.instruments())
     carried = engine.frame.marks_at(engine.done)
     for name, mark in carried.items():
         kind, _, symbol = name.partition(":")
         carried[name] = engine.reference.ex_price(symbol, mark, engine.day) if kind == "STOCK" else mark
     missing = [instrument for instrument in engine.held() if instrument.id not in carried]
-    return carried | engine.visible_marks(missing, engine.now_ns)
+    return carried | _visible_at_open(engine, missing)
 
 
-def _split(engine: Engine, ticker: str, marks: dict[str, int], now_ns: int) -> None:
+def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[str, int]:
+    options = [instrument for instrument in instruments if instrument.kind == "OPTION"]
+    stocks = [instrument for instrument in instruments if instrument.kind == "STOCK"]
+    return engine.visible_marks(stocks, engine.now_ns) | engine.visible_marks(options, engine.now_ns - 1)
+
+
+def _split(engine: Engine, ticker: str, marks: dict[str, int], now_ns: int) -> dict[str, int]:
+    """Splits of a stock: its orders, and what is held of it. Gives the marks as they leave them."""
     for split in engine.reference.splits_on(ticker, engine.day):
         for order_id in orders_cancelled_by_split(engine.book.working.values(), split):
             engine.journal.emit(now_ns, "ORDER_CANCELLED", order_id=order_id, reason=SPLIT, replaced_by="")
@@ -112,8 +120,8 @@ def _split(engine: Engine, ticker: str, marks: dict[str, int], now_ns: int) -> N
                     realized_e4=effect.realized_e4,
                     cash_e4=effect.cash_e4,
                 )
-                if after is not None and after.id not in marks and before.id in marks:
-                    marks[after.id] = max(1, marks[before.id] * split.old // split.new)
+        marks = marks_after_split(marks, split)
+    return marks
 
 
 def _pay_dividends(engine: Engine, ticker: str, now_ns: int) -> None:

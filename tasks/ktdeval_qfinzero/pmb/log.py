@@ -114,12 +114,15 @@ def fold(lines: Iterable[str]) -> Book:
     """The book that a log's events make, without data and without commands.
 
     Raises:
-        DataError: the log was changed.
+        DataError: the log was changed, or no broker wrote it.
     """
     book = Book()
     for entry in read_lines(lines):
         if entry.kind == "event":
-            apply(book, _event(entry))
+            try:
+                apply(book, _event(entry))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise DataError(f"broker log line {entry.seq + 1}: its event does not fit what was before") from error
     return book
 
 

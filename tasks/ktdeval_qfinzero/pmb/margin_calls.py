@@ -15,6 +15,7 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 
 LIQUIDATION = "LIQUIDATION: an unmet margin call is liquidated"
 NO_LONGER_NEEDED = "MARGIN_CALL_MET: the margin call is met"
+NOTHING_LEFT = "NOTHING_LEFT: what the order was to close is gone"
 
 
 def next_look(account: Account, rules: Rules, frame: Frame, first: int) -> int:
@@ -59,6 +60,13 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
         and (engine.day > due or (engine.day == due and (at_close or not session.rules.margin.call_days)))
     ):
         _liquidate(engine, session, now_ns)
+
+
+def closable(account: Account, order: Order) -> int:
+    """Units that a forced order may still fill: what is held on the other side, for it must open nothing."""
+    position = account.positions.get(order.instrument.id)
+    held = 0 if position is None else position.qty
+    return max(0, held if order.side == "SELL" else -held)
 
 
 def value_e4(position: Position, mark_e4: int) -> int:

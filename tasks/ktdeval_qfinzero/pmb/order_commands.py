@@ -21,6 +21,7 @@ from ktdeval_qfinzero.pmb.placement import (
     read_instrument_argument,
     read_price,
     read_spec,
+    require_later,
     require_room,
     require_tradable,
     running_session,
@@ -38,12 +39,13 @@ _MOST_QTY = 1_000_000
 def place(engine: Engine, given: Given) -> JsonValue:
     """Place one order; one that the account can't bear is on record as REJECTED."""
     session = running_session(engine, given["session_id"], given["account_id"])
-    spec = read_spec(given["order"], engine.now_ns)
+    spec = read_spec(given["order"])
     client_id = given.get("client_order_id") or ""
     content = content_hash([session.id, spec.content])
     known = _known(engine, session, client_id, content)
     if known is not None:
         return {"order_id": known, "idempotent": True}
+    require_later(spec, engine.now_ns, "order")
     require_room(engine, 1)
     require_tradable(engine, session, spec.instrument, "order.instrument")
     order = new_order(engine, session, spec, client_order_id=client_id)
@@ -56,7 +58,7 @@ def place(engine: Engine, given: Given) -> JsonValue:
 def place_spread(engine: Engine, given: Given) -> JsonValue:
     """Place a spread: an order for each leg, all filled on one tick or none."""
     session = running_session(engine, given["session_id"], given["account_id"])
-    specs = _read_legs(engine, given)
+    specs = _read_legs(given)
     net = given.get("net_limit_price")
     net_limit_e4 = None if net is None else exact_e4(net, "net_limit_price")
     client_id = given.get("client_order_id") or ""
@@ -64,6 +66,7 @@ def place_spread(engine: Engine, given: Given) -> JsonValue:
     known = _known(engine, session, client_id, content)
     if known is not None:
         return {"order_id": known, "idempotent": True}
+    require_later(specs[0], engine.now_ns, "")
     require_room(engine, len(specs))
     for number, spec in enumerate(specs):
         require_tradable(engine, session, spec.instrument, f"legs[{number}].instrument")
@@ -144,9 +147,9 @@ def _instruct(engine: Engine, account: Account, instrument: Instrument, do_not_e
     )
 
 
-def _read_legs(engine: Engine, given: Given) -> list[OrderSpec]:
+def _read_legs(given: Given) -> list[OrderSpec]:
     """Specs of a spread's legs, as market orders: what limits them is the net price."""
-    expire_ns = read_expiry(given, engine.now_ns, "")
+    expire_ns = read_expiry(given, "")
     specs = []
     for number, leg in enumerate(given["legs"]):
         instrument = read_instrument_argument(leg["instrument"], f"legs[{number}].instrument")

@@ -58,7 +58,7 @@ class Verdict:
     reserve_e4: int = 0
 
 
-def read_spec(given: Mapping[str, JsonValue], now_ns: int, field: str = "order") -> OrderSpec:
+def read_spec(given: Mapping[str, JsonValue], field: str = "order") -> OrderSpec:
     """An order from a call's arguments, whose schema has been checked.
 
     Raises:
@@ -72,7 +72,7 @@ def read_spec(given: Mapping[str, JsonValue], now_ns: int, field: str = "order")
         if has == (value is None):
             raise invalid(f"{field}.{name}", f"{order_type} orders need it" if has else f"{order_type} orders don't have it")
         prices.append(None if value is None else read_price(value, instrument.kind, f"{field}.{name}"))
-    expire_ns = read_expiry(given, now_ns, field)
+    expire_ns = read_expiry(given, field)
     time_in_force: TimeInForce = given.get("time_in_force", "DAY")
     return OrderSpec(instrument, given["side"], order_type, given["qty"], prices[0], prices[1], time_in_force, expire_ns)
 
@@ -121,22 +121,31 @@ def exact_e4(value: float, field: str) -> int:
     return int(scaled)
 
 
-def read_expiry(given: Mapping[str, JsonValue], now_ns: int, field: str) -> int | None:
+def read_expiry(given: Mapping[str, JsonValue], field: str) -> int | None:
     """When a GTD order expires; None of others.
 
     Raises:
-        ServiceError: `invalid_argument`: missing, past, or given for another time in force.
+        ServiceError: `invalid_argument`: missing, or given for another time in force.
     """
     text = given.get("expire_ts")
-    place = f"{field}.expire_ts" if field else "expire_ts"
+    place = _expiry_field(field)
     if (given.get("time_in_force", "DAY") == "GTD") == (text is None):
         raise invalid(place, "GTD orders need it, others don't have it")
-    if text is None:
-        return None
-    moment = parse_moment(text, place, end_of_day=True)
-    if moment <= now_ns:
-        raise invalid(place, "expected a moment after the clock")
-    return moment
+    return None if text is None else parse_moment(text, place, end_of_day=True)
+
+
+def require_later(spec: OrderSpec, now_ns: int, field: str) -> None:
+    """Refuse an order whose time is over.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    if spec.expire_ns is not None and spec.expire_ns <= now_ns:
+        raise invalid(_expiry_field(field), "expected a moment after the clock")
+
+
+def _expiry_field(field: str) -> str:
+    return f"{field}.expire_ts" if field else "expire_ts"
 
 
 def require_room(engine: Engine, orders: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, DividendRow, Resolution, SplitRow
 from ktdeval_qfinzero.data.stores import Dataset, PriceStore, Span
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
+from ktdeval_qfinzero.instruments import OptionContract, read_contract
+from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
+from ktdeval_qfinzero.pmb.actions import adjusted_contract
 from ktdeval_qfinzero.pmb.types import Instrument
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
@@ -38,18 +40,16 @@ class Reference:
         return self.dataset.prices
 
     def splits_on(self, symbol: str, day: date) -> Sequence[SplitRow]:
-        """Splits whose ex-day is a trading day, announced by its open."""
-        if symbol not in self._splits:
-            self._splits[symbol] = tuple(self.prices.splits(symbol, _EVER))
-        rows = self._splits[symbol]
-        return [row for row in rows if row.ex_day == day and row.announced_ns <= _open_of(day)] if rows else ()
+        """Splits that take effect at a trading day's open, announced by then."""
+        rows = self._splits_of(symbol)
+        return [row for row in rows if _effective(row.ex_day) == day and row.announced_ns <= _open_of(day)] if rows else ()
 
     def dividends_on(self, symbol: str, day: date, known_ns: int) -> Sequence[DividendRow]:
-        """Dividends whose ex-day is a trading day, as known at a moment."""
+        """Dividends that take effect at a trading day's open, as known at a moment."""
         if symbol not in self._dividends:
             self._dividends[symbol] = tuple(self.prices.dividends(symbol, _EVER))
         rows = self._dividends[symbol]
-        return [row for row in rows if row.ex_day == day and row.declared_ns <= known_ns] if rows else ()
+        return [row for row in rows if _effective(row.ex_day) == day and row.declared_ns <= known_ns] if rows else ()
 
     def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
         """Whether a stock or a contract has been listed by then."""
@@ -75,14 +75,17 @@ class Reference:
         return {symbol: row.fee_bps_per_year for symbol, row in rows if row is not None}
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
-        """The last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any."""
+        """The last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any.
+
+        Of two that end at the same moment, it is the day's: the official close.
+        """
         day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))
         found = [(_end(bar, resolution), bar) for bar, resolution in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None]
-        if not found:
-            return None
-        _, bar = max(found, key=lambda pair: pair[0])
-        mark = int(bar.close_e4[0])
-        return self._adjusted(instrument.symbol, mark, int(bar.start_ns[0]), as_of_ns) if instrument.kind == "STOCK" else mark
+        bar = max(found, key=lambda pair: pair[0])[1] if found else None
+        contract = instrument.contract
+        if contract is not None:
+            return self._option_mark(contract, bar, as_of_ns)
+        return None if bar is None else self._adjusted(instrument.symbol, int(bar.close_e4[0]), int(bar.start_ns[0]), as_of_ns)
 
     def last_bar(self, instrument: Instrument, resolution: Resolution, as_of_ns: int) -> Bars | None:
         """The last complete bar by a moment, as a table of one row; None without any."""
@@ -101,20 +104,52 @@ class Reference:
             price_e4 -= dividend.amount_e4
         return max(1, price_e4)
 
+    def _splits_of(self, symbol: str) -> tuple[SplitRow, ...]:
+        if symbol not in self._splits:
+            self._splits[symbol] = tuple(self.prices.splits(symbol, _EVER))
+        return self._splits[symbol]
+
+    def _option_mark(self, contract: OptionContract, bar: Bars | None, as_of_ns: int) -> int | None:
+        """The close of an option's last bar; where a split came after it, that of the series which it made this one of."""
+        splits = [row for row in self._splits_of(contract.underlying) if row.announced_ns <= _open_of(row.ex_day) <= as_of_ns]
+        if splits and (bar is None or bar.start_ns[0] < day_start(splits[-1].ex_day)):
+            return self._inherited_mark(contract, splits[-1])
+        return None if bar is None else int(bar.close_e4[0])
+
+    def _inherited_mark(self, contract: OptionContract, split: SplitRow) -> int | None:
+        """An option's price at the ex-day's open, from the last one of the series that it was before; None without any."""
+        open_ns = _open_of(split.ex_day)
+        exact = replace(contract, strike_e4=contract.strike_e4 * split.new // split.old)
+        listed = (read_contract(row.symbol) for row in self.prices.contracts(contract.underlying, open_ns))
+        for series in (exact, *(each for each in listed if each is not None)):
+            if adjusted_contract(series, split) == contract:
+                mark = self.visible_mark(Instrument("OPTION", series.symbol), open_ns - 1)
+                if mark is not None:
+                    return max(1, mark * split.old // split.new)
+        return None
+
     def _adjusted(self, symbol: str, price_e4: int, start_ns: int, as_of_ns: int) -> int:
         """A price of a bar as the corporate actions at the opens after it, up to a moment, leave it."""
         hours = trading_hours()
-        first = int(np.searchsorted(hours.days, np.datetime64(day_of(start_ns), "D"), side="right"))
+        first = int(np.searchsorted(hours.days, as_datetime64(day_of(start_ns)), side="right"))
         stop = int(np.searchsorted(hours.open_ns, as_of_ns, side="right"))
         for row in range(first, stop):
             price_e4 = self.ex_price(symbol, price_e4, hours.day(row))
         return price_e4
 
 
-def _open_of(day: date) -> int:
+def _effective_row(ex_day: date) -> int:
+    """Row of the trading day at whose open an action takes effect: the ex-day, or the first one after it."""
     hours = trading_hours()
-    row = hours.row_of(day)
-    return day_start(day) if row is None else int(hours.open_ns[row])
+    return min(int(np.searchsorted(hours.days, as_datetime64(ex_day))), len(hours.days) - 1)
+
+
+def _effective(ex_day: date) -> date:
+    return trading_hours().day(_effective_row(ex_day))
+
+
+def _open_of(ex_day: date) -> int:
+    return int(trading_hours().open_ns[_effective_row(ex_day)])
 
 
 def _end(bar: Bars, resolution: str) -> int:

@@ -12,6 +12,9 @@ from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.types import Frequency
 from ktdeval_qfinzero.trading_hours import trading_hours
 
+_DAYS_AHEAD = 40
+"""Trading days that must follow on any moment: an unmet margin call may last 30 of them."""
+
 
 @cache
 def _ticks_before() -> IntArray:
@@ -50,8 +53,16 @@ def tick_at(number: int, frequency: Frequency) -> int:
 def day_order_end(now_ns: int, frequency: Frequency) -> int:
     """When a DAY order of a moment expires: at the close of the trading day of the first bar that it can fill on."""
     hours = trading_hours()
-    if frequency == "1d":
-        row = int(np.searchsorted(hours.open_ns, now_ns))
-    else:
-        row = int(np.searchsorted(hours.close_ns, now_ns, side="right"))
-    return int(hours.close_ns[row])
+    last_starts = hours.open_ns if frequency == "1d" else hours.close_ns - MINUTE
+    return int(hours.close_ns[int(np.searchsorted(last_starts, now_ns))])
+
+
+def require_reach(ns: int, field: str) -> None:
+    """Refuse moments so late that settlement days and days of margin calls would lie after the end of the calendar.
+
+    Raises:
+        ServiceError: `invalid_argument`.
+    """
+    hours = trading_hours()
+    if ns >= int(hours.open_ns[-_DAYS_AHEAD]):
+        raise invalid(field, f"the broker's calendar ends at the open of {hours.day(len(hours.days) - _DAYS_AHEAD)}")

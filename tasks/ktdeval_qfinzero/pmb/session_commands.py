@@ -15,7 +15,7 @@ from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.option_life import settlement_session
 from ktdeval_qfinzero.pmb.placement import exact_e4, running_session
 from ktdeval_qfinzero.pmb.records import Session
-from ktdeval_qfinzero.pmb.schedule import tick_at, ticks_by
+from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
 from ktdeval_qfinzero.pmb.types import Frequency, Instrument
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
@@ -82,8 +82,8 @@ def resume(engine: Engine) -> None:
     last = int(hours.close_ns.searchsorted(last_tick(session)))
     engine.feed = BarFeed(engine.reference.prices, session.frequency, last)
     if engine.opened:
-        open_ns = int(hours.open_ns[engine.day_row])
-        engine.load_frame(engine.visible_marks(engine.instruments(), open_ns))
+        before_ns = int(hours.open_ns[engine.day_row]) if session.frequency == "1m" else engine.now_ns
+        engine.load_frame(engine.visible_marks(engine.instruments(), before_ns))
     else:
         engine.frame = None
 
@@ -130,6 +130,7 @@ def _span(engine: Engine, given: Given, frequency: Frequency) -> tuple[int, int]
         raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; a session can't start before it", "start_ts")
     if not FIRST <= day_of(start_ns) <= day_of(end_ns) <= LAST:
         raise invalid("end_ts", f"expected start_ts before end_ts, both between {FIRST} and {LAST}")
+    require_reach(end_ns, "end_ts")
     if ticks_by(end_ns, frequency) <= ticks_by(start_ns, frequency):
         raise invalid("end_ts", "the market is not open between start_ts and end_ts")
     info = engine.reference.dataset.info

@@ -73,7 +73,7 @@ class _Tick:
     def _match(self, orders: Sequence[Order]) -> None:
         frame, tick = self._frame, self._tick
         columns = [frame.column.get(order.instrument.id, -1) for order in orders]
-        if min(columns) < 0 or not frame.volume[tick, columns].all():
+        if min(columns) < 0 or not frame.volume[tick, columns].all() or self._needless(orders[0]):
             return
         bars = [frame.bar(tick, column) for column in columns]
         left = [capacity(bar, self._fills) - self._taken.get(column, 0) for bar, column in zip(bars, columns, strict=True)]
@@ -82,7 +82,7 @@ class _Tick:
             legs = [Leg(*leg) for leg in zip(orders, bars, left, strict=True)]
             fills = match_spread(legs, spread.net_limit_e4, spread.units, self._fills)
         else:
-            found = match(orders[0], bars[0], left[0], self._fills)
+            found = match(orders[0], bars[0], min(left[0], self._most(orders[0])), self._fills)
             if found.triggered:
                 self._engine.journal.emit(self._now_ns, "ORDER_TRIGGERED", order_id=orders[0].id)
             fills = None if found.fill is None else (found.fill,)
@@ -93,6 +93,18 @@ class _Tick:
         if execute(self._engine, executions, marks, self._now_ns):
             for column, fill in zip(columns, fills, strict=True):
                 self._taken[column] = self._taken.get(column, 0) + fill.qty
+
+    def _most(self, order: Order) -> int:
+        """Units that an order may fill, whatever its bar has."""
+        return margin_calls.closable(self._engine.book.accounts[order.account_id], order) if order.forced else order.open_qty
+
+    def _needless(self, order: Order) -> bool:
+        """Take a forced order from the book when there is nothing left to close; whether it was."""
+        needless = order.forced and not self._most(order)
+        if needless:
+            reason = margin_calls.NOTHING_LEFT
+            self._engine.journal.emit(self._now_ns, "ORDER_CANCELLED", order_id=order.id, reason=reason, replaced_by="")
+        return needless
 
 
 def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:

@@ -6,7 +6,7 @@ from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.lifecycle import close_day, expire_orders_of_contracts, open_day
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.records import Session
-from ktdeval_qfinzero.pmb.schedule import tick_at, ticks_by
+from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.ticks import expire_orders, run_ticks
 from ktdeval_qfinzero.trading_hours import trading_hours
 
@@ -14,7 +14,12 @@ SESSION_OVER = "SESSION_OVER: the session has ended"
 
 
 def advance(engine: Engine, to_ns: int) -> None:
-    """Let everything happen that happens up to a moment; the running session ends after its last tick."""
+    """Let everything happen that happens up to a moment; the running session ends after its last tick.
+
+    Raises:
+        ServiceError: `invalid_argument`: the calendar does not reach far enough beyond the moment.
+    """
+    require_reach(to_ns, "clock")
     hours = trading_hours()
     if engine.session is None:
         engine.frame = None

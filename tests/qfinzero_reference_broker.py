@@ -401,7 +401,10 @@ class ReferenceBroker:
     def _split_options(self, symbol: str, contract: OptionContract, split: Split) -> None:
         holding = self.holdings[symbol]
         if split.old == 1:
-            new = self._holding(adjusted(contract, split).symbol)
+            becomes = adjusted(contract, split).symbol
+            if symbol in self.kept:
+                self.kept = self.kept - {symbol} | {becomes}
+            new = self._holding(becomes)
             new.qty += holding.qty * split.new
             new.cost += holding.cost
         else:

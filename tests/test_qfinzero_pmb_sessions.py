@@ -110,7 +110,6 @@ def test_only_one_session_runs_at_a_time() -> None:
     [
         ({"end_ts": "2025-01-06T14:30:30Z"}, "end_ts"),  # no tick
         ({"start_ts": "2025-01-11", "end_ts": "2025-01-12"}, "end_ts"),  # a weekend
-        ({"start_ts": "2025-03-03", "end_ts": "2025-03-04"}, "start_ts"),  # no data
         ({"end_ts": "2099-01-01"}, "end_ts"),
         ({"universe": {"stocks": []}}, "universe"),
         ({"universe": {"stocks": ["AVLN", "NONE"]}}, "universe.stocks[1]"),
@@ -121,6 +120,14 @@ def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], fiel
     with pytest.raises(ServiceError) as caught:
         Play(small_dataset(), **session)
     assert (caught.value.code, caught.value.field) == ("invalid_argument", field)
+
+
+def test_a_session_beyond_the_data_has_ticks_and_no_bars() -> None:
+    """Where the data end may lie ahead of the clock, so that nothing tells it."""
+    play = Play(small_dataset(), start_ts="2025-03-03", end_ts="2025-03-04T21:00:00Z", universe={"stocks": ["AVLN"]})
+    events = play.broker.step(play.session_id, 1)
+    assert "TRADE" not in [event.type for event in events]
+    assert play.book.sessions[play.session_id].status in ("RUNNING", "FINISHED")
 
 
 def test_when_somebody_else_sets_the_clock_forward_ticks_and_days_happen_all_the_same() -> None:

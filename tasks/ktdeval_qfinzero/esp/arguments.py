@@ -69,7 +69,7 @@ def read_text(arguments: Arguments, field: str) -> str:
     text = arguments.get(field)
     if text is None:
         return ""
-    if not words(text) or not _is_unicode(text):
+    if not words(text):
         raise invalid(field, "expected at least one word")
     return str(text)
 
@@ -115,8 +115,3 @@ def read_after(arguments: Arguments) -> Key | None:
         return None
     time_ns, row_id = read_cursor(text, (int, str))
     return int(time_ns), str(row_id)
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be encoded: JSON lets halves of surrogate pairs through."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -7,9 +7,22 @@ from typing import get_args
 
 from ktdeval_qfinzero.operations import Operation, Schema
 from ktdeval_qfinzero.pmb import handlers, schemas
-from ktdeval_qfinzero.pmb.schemas import ACCOUNT_ID, ORDER_ID, SESSION_ID, answer, listed
+from ktdeval_qfinzero.pmb.schemas import ACCOUNT_ID, ORDER_ID, SESSION_ID, listed
 from ktdeval_qfinzero.pmb.types import AccountType, Frequency, OrderStatus
-from ktdeval_qfinzero.upq.schemas import CURSOR, MOMENT, NEXT_CURSOR, UNKNOWN, choice, limit, maybe, number, row, rows, text
+from ktdeval_qfinzero.schema_parts import (
+    CURSOR,
+    MOMENT,
+    NEXT_CURSOR,
+    UNKNOWN,
+    answer,
+    choice,
+    limit,
+    maybe,
+    number,
+    row,
+    rows,
+    text,
+)
 
 _PAGE = {"limit": limit(1_000, 100), "cursor": CURSOR}
 _BOTH = {"session_id": SESSION_ID, "account_id": ACCOUNT_ID}
@@ -39,11 +52,7 @@ _SUMMARY: Mapping[str, Schema] = {
     **dict.fromkeys(_AMOUNTS, _MONEY),
     **dict.fromkeys(_RATES, _FIGURE),
     **dict.fromkeys(_COUNTS, _COUNT),
-    "undefined": {
-        "type": "object",
-        "description": "Figure that is null -> why.",
-        "additionalProperties": {"type": "string"},
-    },
+    "undefined": {"type": "object", "description": "Figure that is null -> why.", "additionalProperties": {"type": "string"}},
 }
 _SUMMARY_ROW = row(_SUMMARY, tuple(_SUMMARY))
 

@@ -22,7 +22,7 @@ from ktdeval_qfinzero.pmb.types import (
     Side,
     TimeInForce,
 )
-from ktdeval_qfinzero.upq.schemas import AS_OF, DAY, MOMENT, choice, maybe, number, row, text
+from ktdeval_qfinzero.schema_parts import DAY, MOMENT, choice, maybe, number, row, text
 
 MOST_SYMBOLS = 500
 MOST_QTY = 1_000_000
@@ -331,9 +331,3 @@ CLOCK = _whole(
 def listed(items: Schema, description: str) -> Schema:
     """A list of an answer."""
     return {"type": "array", "items": items, "description": description}
-
-
-def answer(**properties: Schema) -> Schema:
-    """An answer with the clock; all properties are always there."""
-    everything = {"as_of_ts": AS_OF, **properties}
-    return row(everything, tuple(everything))

@@ -89,7 +89,7 @@ def _answer(view: View, asset_class: AssetClass, resolution: Resolution, argumen
         tuple(name for name in names if name in VALUES),
         read_indicators(arguments.get("indicators")),
         arguments.get("adjust", "none"),
-        int(arguments["limit"]),
+        arguments["limit"],
         _read_key(arguments.get("cursor")),
     )
     rows, applied, next_cursor = bar_rows(view, query)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -191,9 +190,6 @@ def _read_underlying(text: str) -> str:
 def _read_filter(arguments: Arguments) -> Filter:
     first, last = (parse_day(arguments[name], name) if name in arguments else None for name in ("expiry_min", "expiry_max"))
     strikes: dict[str, float | None] = {name: arguments.get(name) for name in ("strike_min", "strike_max")}
-    for name, strike in strikes.items():
-        if strike is not None and not math.isfinite(strike):
-            raise invalid(name, "expected a finite number of dollars")
     if first is not None and last is not None and first > last:
         raise invalid("expiry_max", "lies before expiry_min")
     lowest, highest = strikes["strike_min"], strikes["strike_max"]
@@ -216,7 +212,7 @@ def _read_key(arguments: Arguments, kind: type) -> JsonValue:
 
 
 def _page_limit(arguments: Arguments) -> int:
-    limit = int(arguments["limit"])
+    limit: int = arguments["limit"]
     return min(limit, MOST_VALUED) if arguments["include_greeks"] else limit
 
 

@@ -73,7 +73,7 @@ def splits_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
 
 def symbols_list(workspace: Workspace, arguments: Arguments) -> JsonValue:
     """`UPQ.symbols.list`."""
-    view, kind, limit = workspace.view, arguments.get("asset_class"), int(arguments["limit"])
+    view, kind, limit = workspace.view, arguments.get("asset_class"), arguments["limit"]
     after = read_cursor(arguments["cursor"], (str, str)) if "cursor" in arguments else ()
     listed = sorted(view.symbols(), key=_symbol_key)
     left = [row for row in listed if _symbol_key(row) > after and kind in (None, row.asset_class)]

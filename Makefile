@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 # -e: edits show at once; CI installs the wheel instead and tries that, see .ci/run
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint format build clean
+.PHONY: help demo test test-rest test-all lint format build worked-example clean
 
 help:
 	@echo "make demo     install into $(VENV) and run one masked episode with a keyless model"
-	@echo "make test     install with the development tools and run the tests"
+	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
+	@echo "make test-all all tests: also whole systems, pages in a browser, fuzzing"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make build    the wheel and the source archive, in dist/"
+	@echo "make worked-example   the runs, tables and page of docs/worked-example.md, in ktdeval-runs/worked-example/"
 	@echo "make clean    remove what these commands made"
 
 demo: $(VENV)/.installed
@@ -22,9 +24,19 @@ demo: $(VENV)/.installed
 # Tests wait for the disk more than for the processor, so their files are in memory where there is plenty; and as workers share the
 # cores, numerical libraries take one thread each.
 MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 8000000 2>/dev/null && echo TMPDIR=/dev/shm)
+PYTEST = env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
+FAST := tests/unit tests/contract tests/golden
+REST := tests/accept tests/browser tests/fuzz
 
 test: $(VENV)/.installed-dev
-	env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist worksteal
+	$(PYTEST) -m "not slow" $(FAST)
+	@echo "make test-all adds the slow ones of these, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)"
+
+test-rest: $(VENV)/.installed-dev
+	$(PYTEST) -m slow $(FAST)
+	$(PYTEST) $(REST)
+
+test-all: test test-rest
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -38,6 +50,9 @@ format: $(VENV)/.installed-dev
 
 build: $(VENV)/.installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist .
+
+worked-example: $(VENV)/.installed-dev
+	env PATH="$(abspath $(BIN)):$$PATH" docs/worked-example.sh
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -24,6 +24,7 @@ from ktdeval.attribution.fit import Fit, fit_factors
 from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
 from ktdeval.attribution.regression import weighted_least_squares
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger
 
 N_ASSETS, N_WINDOW, N_HELD, N_FACTORS = 300, 548, 20, 9
@@ -175,11 +176,28 @@ def make_ledger(market: MarketSnapshot, first: int, seed: int) -> Ledger:
         nav = int(nav * (1.0 + 0.01 * chance.standard_normal()))
         codes = [market.codes[column] for column in columns]
         orders = [
-            {"code": code, "side": "BUY", "filled_shares": 100, "notional_fen": 200_000, "fee_fen": 500} for code in codes[:4]
+            {
+                "code": code,
+                "stock_id": None,
+                "side": "BUY",
+                "confidence": 0.5,
+                "reason": "",
+                "target_weight": None,
+                "shares": 100,
+                "status": "filled",
+                "rule": None,
+                "message": "",
+                "filled_shares": 100,
+                "price_ticks": 200_000,
+                "notional_fen": 200_000,
+                "fee_fen": 500,
+            }
+            for code in codes[:4]
         ]
-        positions = [{"code": code, "value_fen": nav // (N_HELD + 1)} for code in codes]
-        days = {"decided_on": str(market.days[first + step - 1]), "filled_on": str(market.days[first + step])}
-        steps.append({"step": step, **days, "positions": positions, "orders": orders, "nav_fen": nav})
+        positions = [
+            {"code": code, "shares": 100, "locked": 0, "price_ticks": 1, "value_fen": nav // (N_HELD + 1)} for code in codes
+        ]
+        steps.append(step_record(market, step, first + step, positions=positions, orders=orders, nav_fen=nav))
     return Ledger({}, 100_000_000, steps)
 
 

@@ -3,8 +3,8 @@
     python benchmarks/bench_board.py
     python benchmarks/bench_board.py --cards 200,2000 --windows 10 --divisions 2 --keep FOLDER
 
-Boards are forged (`tests/board_forge.py`): valid cards with drawn results, daily series and decisions. Each build is a process of
-its own, beside a floor in the same run: every file of the board read and its JSON parsed once, in one process.
+Boards are forged (`tests/support/board_forge.py`): valid cards with drawn results, daily series and decisions. Each build is a
+process of its own, beside a floor in the same run: every file of the board read and its JSON parsed once, in one process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
 
 from board_forge import forge_board
 

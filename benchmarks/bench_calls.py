@@ -5,7 +5,7 @@
     python benchmarks/bench_calls.py --peers FOLDER --inspect-python ENV/bin/python --lmeval-python ENV/bin/python
 
 All callers ask the same server (`stub_chat.py`, a process of its own) and are compared with the ideal, calls × latency /
-concurrency, and with the bare SDK on the same pool of threads. *Calls* are requests through adapter, gate, reply cache and book.
+concurrency, and with the bare SDK on the same pool of threads. *Calls* are requests through adapter, client and record.
 *Episodes* are whole runs in `memory_only`: prompts, leak guard, settlement, journal, ledgers and one model call a step. The last
 part asks whether a step costs more late in a long episode than early in it.
 """
@@ -31,16 +31,16 @@ from urllib.request import urlopen
 
 import openai
 
-from ktdeval.calls.book import CallBook
-from ktdeval.calls.cache import ReplyCache
-from ktdeval.calls.gate import CallGate, GateSettings
+from ktdeval.calls.call_log import CallLog
+from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.harness.messages import CallParams, Message, ModelRequest
 from ktdeval.harness.provider import as_remote
 from ktdeval.registry import load_plugins
-from ktdeval.runner.journal import read_journal
+from ktdeval.runner.journal import JournalEntry, read_journal
 from ktdeval.runner.run import execute_run, prepare_run
+from ktdeval.trading.ledger import StepRecord
 
 QUESTION = "What is the answer? " + "x" * 200
 STUB = Path(__file__).with_name("stub_chat.py")
@@ -101,15 +101,15 @@ def bare_sdk(port: int, calls: int, concurrency: int) -> tuple[float, float]:
     return timed(work)
 
 
-def gate_calls(port: int, calls: int, concurrency: int) -> tuple[float, float]:
+def client_calls(port: int, calls: int, concurrency: int) -> tuple[float, float]:
     """The same questions through the suite, each reply on disk before it is given back."""
     model = as_remote(load_plugins().make_model("openai_compatible/m", {"base_url": f"http://127.0.0.1:{port}/v1"}))
     assert model is not None
     model.connect()
     with tempfile.TemporaryDirectory() as folder:
-        cache, book = ReplyCache(Path(folder) / "replies.sqlite"), CallBook(Path(folder) / "calls.jsonl")
-        gate = CallGate(model, GateSettings(concurrency=concurrency), None, cache, book, StopSignal())
-        asker = gate.for_episode("benchmark")
+        log = CallLog(Path(folder))
+        client = ModelClient(model, ClientSettings(concurrency=concurrency), None, log, StopSignal())
+        asker = client.for_episode("benchmark")
 
         def ask(number: int) -> None:
             asker.reply(ModelRequest((Message("user", f"{number} {QUESTION}"),), params=CallParams(seed=number)))
@@ -117,12 +117,9 @@ def gate_calls(port: int, calls: int, concurrency: int) -> tuple[float, float]:
         def work() -> None:
             with ThreadPoolExecutor(concurrency) as pool:
                 list(pool.map(ask, range(calls)))
-            gate.close()
+            log.close()
 
-        result = timed(work)
-        cache.close()
-        book.close()
-    return result
+        return timed(work)
 
 
 def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
@@ -170,10 +167,10 @@ def growth(port: int) -> float:
         walls: list[float] = []
         complete = type(run.folder).complete
 
-        def keep(self: object, spec: object, cash: int) -> None:
+        def keep(self: object, spec: object, *rest: object) -> None:
             path = self.episode_path(spec) / "journal.jsonl"  # type: ignore[attr-defined]
-            walls.extend(entry["wall_s"] for entry in read_journal(path))
-            complete(self, spec, cash)  # type: ignore[arg-type]
+            walls.extend(entry.wall_s for entry in read_journal(path, JournalEntry[StepRecord]))
+            complete(self, spec, *rest)  # type: ignore[arg-type]
 
         try:
             with patch.object(type(run.folder), "complete", keep):
@@ -220,7 +217,7 @@ def main() -> None:
     with stub_server(options.latency_ms) as port:
         bare, bare_cpu = median_of(options.repeats, lambda: bare_sdk(port, calls, concurrency))
         line("bare SDK on threads, nothing kept", bare, ideal, None, f"CPU {bare_cpu / calls * 1e3:.2f} ms a call")
-        wall, cpu = median_of(options.repeats, lambda: gate_calls(port, calls, concurrency))
+        wall, cpu = median_of(options.repeats, lambda: client_calls(port, calls, concurrency))
         line("ktdeval calls, durable", wall, ideal, bare, f"CPU {cpu / calls * 1e3:.2f} ms a call")
         wall, cpu = median_of(options.repeats, lambda: episodes(port, calls, concurrency))
         line("ktdeval whole episodes, durable", wall, ideal, bare, f"CPU {cpu / calls * 1e3:.2f} ms a step")
@@ -232,7 +229,7 @@ def main() -> None:
                 seconds = peer(python, options.peers / script, port, arguments)
                 if seconds is not None:
                     line(f"{name}, {few} calls", seconds, few * options.latency_ms / 1000 / concurrency, None)
-        wall, _ = gate_calls(port, few, concurrency)
+        wall, _ = client_calls(port, few, concurrency)
         line(f"ktdeval calls, {few} calls", wall, few * options.latency_ms / 1000 / concurrency, None)
     if not options.skip_growth:
         with stub_server(0) as port:

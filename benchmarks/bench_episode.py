@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import ktdeval.harness.desk
+import ktdeval.harness.session
 import ktdeval.runner.episode
 import ktdeval.runner.journal
 import ktdeval.runner.run
@@ -38,6 +38,7 @@ from ktdeval.masking.guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.registry import load_plugins
 from ktdeval.runner.journal import Journal
+from ktdeval.runner.records import Bookkeeper
 from ktdeval.runner.run import PreparedRun, execute_run, prepare_run
 from ktdeval.runner.store import RunFolder
 
@@ -47,7 +48,7 @@ HARNESS = {
     "form": "submission form",
     "render": "rendering tool results",
     "arguments": "reading tool arguments",
-    "episode": "desk, agent, the rest",
+    "episode": "session, agent, the rest",
 }
 
 
@@ -126,8 +127,8 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
             stack.enter_context(patch.object(owner, attribute, function))
         for owner, attribute, name in (
             (ktdeval.runner.run, "run_episode", "episode"), (ktdeval.runner.run, "write_cards", "cards"),
-            (ktdeval.runner.episode, "settle", "settle"), (ktdeval.runner.episode, "step_record", "settle"),
-            (ktdeval.harness.desk, "call", "arguments"), (ktdeval.runner.journal, "dumps_canonical", "encode"),
+            (Bookkeeper, "book", "settle"),
+            (ktdeval.harness.session, "call", "arguments"), (ktdeval.runner.journal, "encode_canonical", "encode"),
             (Journal, "append", "sync"), (RunFolder, "complete", "compact"), (LeakGuard, "check", "guard"),
             (LeakGuard, "redact", "guard"), (LeakGuard, "redact_json", "guard"), (ActionForm, "read", "form"),
             (Lens, "render_text", "render"),
@@ -142,10 +143,10 @@ def run_once(config: RunConfig) -> Figures:
     journal_bytes = 0
     real_complete = RunFolder.complete
 
-    def complete(folder: RunFolder, spec: Any, cash: int) -> None:
+    def complete(folder: RunFolder, spec: Any, *given: Any) -> None:
         nonlocal journal_bytes
         journal_bytes = (folder.episode_path(spec) / "journal.jsonl").stat().st_size
-        real_complete(folder, spec, cash)
+        real_complete(folder, spec, *given)
 
     with tempfile.TemporaryDirectory(prefix="ktdeval-bench-") as name:
         run = prepare_run(replace(config, out=f"{name}/run"), load_plugins(), StopSignal())

@@ -9,21 +9,25 @@ without the checks, and a replay of the log's commands are timed in this one pro
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 
 from ktdeval_qfinzero.clock import Clock
-from ktdeval_qfinzero.data.memory import MemoryCalendars, MemoryNews
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
-from ktdeval_qfinzero.data.synthetic.prices import generate_minutes
 from ktdeval_qfinzero.moments import day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun
 from ktdeval_qfinzero.pmb.engine import Observer
-from ktdeval_qfinzero.pmb.invariants import InvariantWatch, check_invariants
-from ktdeval_qfinzero.pmb.log import fold
+from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.trading_hours import trading_hours
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+from qfinzero_invariants import InvariantWatch, check_invariants
+from qfinzero_memory import MemoryCalendars, MemoryNews
+from qfinzero_synthetic import generate_minutes
 
 ORDER_TYPES = ("MARKET", "LIMIT", "STOP", "STOP_LIMIT")
 
@@ -41,11 +45,11 @@ def play(dataset: Dataset, orders: int, on_tick: Observer | None) -> tuple[Broke
     """A session over all minutes, with orders at even distances: (broker, ticks)."""
     broker = Broker(dataset, Clock(dataset.info.default_as_of_ns), on_tick)
     symbols = [row.symbol for row in dataset.prices.symbols(dataset.info.default_as_of_ns)]
-    account = broker.execute("account.create", {"account_type": "MARGIN", "initial_cash": 10_000_000})["account_id"]
+    account = broker.execute("account.create", {"account_type": "MARGIN", "initial_cash": 10_000_000}).id
     last = dataset.info.last_day
     span = {"start_ts": moment_text(broker.clock.as_of_ns), "end_ts": last.isoformat()}
     request = {"account_id": account, "frequency": "1m", **span, "universe": {"stocks": symbols}}
-    session = broker.execute("session.create", request)["session_id"]
+    session = broker.execute("session.create", request).id
     ticks = count_ticks(dataset.info.first_day, last)
     chance = np.random.default_rng(7)
     for number in range(orders):
@@ -101,7 +105,7 @@ def main() -> None:
     broker, ticks = play(dataset, options.orders, watch)
     checked = time.perf_counter() - start
     assert watch.ticks == ticks
-    check_invariants(broker.book)
+    check_invariants(broker.state)
     lines = broker.log.to_lines()
     start = time.perf_counter()
     play(dataset, options.orders, None)
@@ -110,10 +114,10 @@ def main() -> None:
     again = rerun(lines, dataset)
     replayed = time.perf_counter() - start
     start = time.perf_counter()
-    folded = fold(lines)
+    folded = state_of_log(lines)
     fold_seconds = time.perf_counter() - start
-    rejected = sum(order.status == "REJECTED" for order in broker.book.orders.values())
-    trades = len(broker.book.trades)
+    rejected = sum(order.status == "REJECTED" for order in broker.state.orders.values())
+    trades = len(broker.state.trades)
     print(f"{options.symbols} symbols, {options.days} days, {ticks:,} ticks")
     print(f"{options.orders:,} orders, {rejected:,} of them rejected, {trades:,} trades, {len(lines):,} lines of log")
     for name, seconds in (
@@ -122,8 +126,8 @@ def main() -> None:
         ("replay of the commands", replayed),
     ):
         print(f"  {name:36} {seconds:8.2f} s {ticks / seconds:12,.0f} ticks/s")
-    print(f"  {'book folded from the log alone':36} {fold_seconds:8.2f} s {len(lines):12,} lines")
-    print(f"logs identical: {again == lines}; folded book identical: {folded == broker.book}")
+    print(f"  {'state folded from the log alone':36} {fold_seconds:8.2f} s {len(lines):12,} lines")
+    print(f"logs identical: {again == lines}; folded state identical: {folded == broker.state}")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.trading.account import Settlement, open_account
 from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import settle
-from ktdeval.trading.tape import Tape
+from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Action, Order
 
 N_ASSETS, N_DAYS, TOP_K = 300, 548, 20
@@ -115,7 +115,7 @@ def dropout_action(scores: FloatArray, held: set[int], n_drop: int) -> Action:
     )
 
 
-def simulate(tape: Tape, signal: FloatArray, n_drop: int) -> list[Settlement]:
+def simulate(tape: MarketTape, signal: FloatArray, n_drop: int) -> list[Settlement]:
     """Trade every day from row 2, as Qlib's script does; decisions one row before."""
     account, days = open_account(CONFIG), []
     for row in range(1, len(signal) - 1):
@@ -131,7 +131,7 @@ def measure(market: Market, n_drop: int, repeats: int) -> float:
     tape_s, loop_s, days = [], [], []
     for _ in range(repeats):
         begin = time.perf_counter()
-        tape = Tape.from_snapshot(market.snapshot, CONFIG)
+        tape = MarketTape.from_snapshot(market.snapshot, CONFIG)
         middle = time.perf_counter()
         days = simulate(tape, market.signal, n_drop)
         tape_s.append(middle - begin)
@@ -181,7 +181,7 @@ def main() -> int:
     arguments = parser.parse_args()
     market = generate_market(arguments.seed)
     if arguments.profile:
-        tape, profile = Tape.from_snapshot(market.snapshot, CONFIG), cProfile.Profile()
+        tape, profile = MarketTape.from_snapshot(market.snapshot, CONFIG), cProfile.Profile()
         profile.runcall(simulate, tape, market.signal, arguments.n_drop)
         pstats.Stats(profile).sort_stats("tottime").print_stats(15)
         return 0

@@ -17,29 +17,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from judging import Gold, chances_of, judge
 from scipy import stats
 
 from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.desk import DeskParts, StepDesk
 from ktdeval.harness.messages import CallParams
+from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval.masking.clues import Field
 from ktdeval.masking.guard import LeakGuard
-from ktdeval.masking.history import PublicHistory
-from ktdeval.masking.identifiability import Gold, RandomAttacker, field_sets, judge
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.masking.matching import weigh
 from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.seeds import derive_seed
 from ktdeval.stats.proportions import wilson
 from ktdeval.trading.executor import settle
-from ktdeval.trading.tape import Tape
+from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account
-from ktdeval_agents.react import ReactAgent
+from ktdeval_builtin.react import ReactAgent
+from ktdeval_deanon.certificate.evidence import Field
+from ktdeval_deanon.certificate.history import PublicHistory
+from ktdeval_deanon.certificate.matching import RandomAttacker, field_sets, weigh
 from ktdeval_ktdfin.scene import KtdfinScene
 from ktdeval_ktdfin.step import MEASURE_NAMES, Stage, Step
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
@@ -200,7 +200,7 @@ def print_fields(market: MarketSnapshot, history: PublicHistory, probes: Sequenc
     attacker = RandomAttacker(history)
     payloads = [(shown.payload(probe, 1), Gold.of(market, probe.asset, probe.row)) for probe in probes]
     hits = [judge(attacker.guess(payload, number), gold, history.rows) for number, (payload, gold) in enumerate(payloads)]
-    chances = np.mean([attacker.chances(payload, gold) for payload, gold in payloads], axis=0)
+    chances = np.mean([chances_of(attacker, payload, gold) for payload, gold in payloads], axis=0)
     print(line(["random attacker", *recovery(Found(np.array(hits, dtype=float), np.zeros(1))), "", "", ""]))
     print(line(["random attacker, computed", *(f"{100 * chances[column]:.2f}" for column in (0, 1, 4, 7)), "", "", ""]))
 
@@ -276,7 +276,7 @@ def reference(market: MarketSnapshot, model: str, mode: str, steps: int) -> Iter
     """An episode of a keyless model under the plain mask."""
     shown = Shown(market, MASKS["blinded"], mode)
     base, count = decision_rows(market, steps)
-    tape = Tape.from_snapshot(market, shown.task.trading)
+    tape = MarketTape.from_snapshot(market, shown.task.trading)
     account = Account(100 * shown.task.trading.initial_cash_cny, {})
     for row in range(base, base + count):
         decision = decide(shown, model, base, row, account)
@@ -294,13 +294,13 @@ def decide(shown: Shown, model: str, base: int, row: int, account: Account) -> A
     """One decision of a keyless model through the harness."""
     stage = shown.stage(base)
     lens, task = stage.lens, shown.task
-    parts = DeskParts(
+    parts = SessionParts(
         PLUGINS.make_model(f"builtin/{model}"), lens, LeakGuard(lens, shown.market), PLUGINS.tools(task.tools),
         ActionForm(task.harness, lens), task.harness, CallParams(), 0,
     )  # fmt: skip
     scene, view = KtdfinScene(task._config, lens, stage), shown.market.as_of(row)
     observation = scene.observe(row - base, view, account, None)
-    return ReactAgent().decide(observation, StepDesk(parts, row - base, scene.tool_context(row - base, view, account)), None)
+    return ReactAgent().decide(observation, GuardedSession(parts, row - base, scene.tool_context(row - base, view, account)), None)
 
 
 def orders_of(action: Sequence[Any]) -> Orders:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What `ktdeval run` is asked to do. Field names are option names, with dashes for underscores."""
+    """Options of `ktdeval run`. Field names are option names, with dashes for underscores."""
 
     model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
     tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
@@ -30,6 +30,9 @@ class RunConfig:
     seeds: int = option(1, help="number of seeds, each an episode a window", minimum=1, maximum=10_000)
     seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
     mask_draw: int = option(0, help="which alias map; others show the same market (see `ktdeval invariance`)", minimum=0)
+    items: str | None = option(
+        None, help="samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON lines file"
+    )
     limit: int | None = option(None, help="stop each episode after this many steps; the card says so", minimum=1)
     metrics: tuple[str, ...] = option((), help="further metrics besides the task's own (see `ktdeval metrics`)")
     rules: Literal["strict", "paper"] = option("strict", help="which rule set where a paper's rule and the right rule differ")
@@ -75,7 +78,7 @@ _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded
 
 
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
-    """The config of a run: a YAML file of `RunConfig` fields, with what the command line says on top.
+    """Return the config of a run: a YAML file of `RunConfig` fields, with what the command line says on top.
 
     Args:
         path: the file, or None.

@@ -29,7 +29,7 @@ class EntryPoint(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The reference as written, `module` or `module:attribute`."""
+        """Return the reference as written, `module` or `module:attribute`."""
         return f"{self.module}:{self.attribute}" if self.attribute else self.module
 
 

@@ -1,4 +1,4 @@
-"""Every error that ktdeval raises on purpose: one line that says what is wrong, where, and how to mend it."""
+"""Every error that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ class InvariantError(KtdevalError):
 
 
 class RunStop(KtdevalError):
-    """The run can't go on as it is: episodes stop before the call that raised it, and what is finished stays resumable."""
+    """A run that can't go on as it is: episodes stop before the call that raised it, and what is finished stays resumable."""
 
     exit_code = 1
 
 
 class ProviderError(RunStop):
-    """A provider refuses every call like this one: key, model name, address, quota, parameter. Says which setting to mend."""
+    """A provider refuses every call like this one: key, model name, address, quota, parameter. Says which setting to fix."""
 
     exit_code = 2
 
 
 class BudgetError(RunStop):
-    """The next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`; it was not made."""
+    """Budget reached: the next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`, and was not made."""
 
 
 class ModelError(KtdevalError):

@@ -25,7 +25,7 @@ def option(
     maximum: float | None = None,
     factory: Any = dataclasses.MISSING,
 ) -> Any:
-    """A dataclass field with its documentation and its bounds (both ends included)."""
+    """Return a dataclass field with its documentation and its bounds (both ends included)."""
     metadata = {"help": help, "minimum": minimum, "maximum": maximum}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
@@ -133,7 +133,7 @@ def _kind(value: Any) -> str:
 
 
 def to_mapping(config: Any) -> dict[str, Any]:
-    """The plain JSON form of a config dataclass (tuples as lists, nested dataclasses as mappings)."""
+    """Return the plain JSON form of a config dataclass (tuples as lists, nested dataclasses as mappings)."""
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):

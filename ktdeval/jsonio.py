@@ -1,17 +1,20 @@
-"""Strict JSON, content hashes and atomic files: the one way in and out for everything ktdeval writes."""
+"""Strict JSON, content hashes, atomic files and locks: the one way in and out for everything ktdeval writes."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ktdeval.errors import StoreError
 
 JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str, JsonValue]
+JsonObject = Mapping[str, JsonValue]
 
 _FILE_MODE = 0o644
 
@@ -26,13 +29,49 @@ def dumps_pretty(value: JsonValue) -> str:
     return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _reject_constant(token: str) -> NoReturn:
-    raise ValueError(f"{token} is not JSON")
+def reject_constant(token: str) -> NoReturn:
+    """Refuse `NaN` and its like: a `parse_constant` of `json`."""
+    raise ValueError(f"{token} is no JSON number")
+
+
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that has a field twice: an `object_pairs_hook` of `json`."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"field {next(name for name in names if names.count(name) > 1)[:80]!r} stands twice in one object")
+    return members
+
+
+def bounded_int(token: str) -> int:
+    """Refuse an integer that does not fit 64 bits: a `parse_int` of `json`."""
+    if len(token) > 20 or abs(number := int(token)) >= 1 << 63:
+        raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
+    return number
+
+
+def _finite(token: str) -> float:
+    number = float(token)
+    if number - number != 0:
+        raise ValueError(f"{token[:20]} is too large for a number")
+    return number
 
 
 def loads_strict(text: str | bytes) -> JsonValue:
     """Parse JSON; `NaN`, `Infinity` and `-Infinity` raise ValueError as any other malformed text does."""
-    return json.loads(text, parse_constant=_reject_constant)
+    return json.loads(text, parse_constant=reject_constant)
+
+
+def loads_untrusted(text: str | bytes) -> JsonValue:
+    """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers.
+
+    Raises:
+        ValueError: it is not strict JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(
+        text, object_pairs_hook=unique_fields, parse_constant=reject_constant, parse_float=_finite, parse_int=bounded_int
+    )
 
 
 def sha256_hex(data: bytes | str) -> str:
@@ -54,13 +93,22 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename or creation in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync_folder(path: Path) -> None:
+    """Make a file's content, or renames and creations in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the lock of an open file or folder, which ends with the process; False where another process holds it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

@@ -72,7 +72,7 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def parse_scalar(text: str) -> Any:
-    """A number, `true`, `false` or `null` where the text is exactly that (`007` stays text), else the text."""
+    """Return a number, `true`, `false` or `null` where the text is exactly that (`007` stays text), else the text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if _INTEGER.fullmatch(text):

@@ -1,11 +1,11 @@
-"""Importing foreign code: whatever it raises becomes one `PluginError` that names the plugin."""
+"""Boundary to foreign code: whatever it raises becomes one `PluginError` that names the plugin, and what it makes is checked."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import SOURCE_SUFFIXES
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,7 @@ from ktdeval.errors import KtdevalError, PluginError
 
 
 def one_line(error: BaseException) -> str:
-    """An exception's text without line breaks."""
+    """Return an exception's text without line breaks."""
     return " ".join(str(error).split()) or "no message"
 
 
@@ -96,3 +96,71 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         raise PluginError(f"{where}: {error}") from error
     except Exception as error:
         raise PluginError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
+
+
+# ---- what plugins make
+
+_TEXT, _TUPLE, _MAPPING, _METHOD, _ANY = "text", "a tuple", "a mapping", "a method", ""
+_IS: Mapping[str, Callable[[Any], bool]] = {
+    _TEXT: lambda value: isinstance(value, str),
+    _TUPLE: lambda value: isinstance(value, tuple),
+    _MAPPING: lambda value: isinstance(value, Mapping),
+    _METHOD: callable,
+    _ANY: lambda _: True,
+}
+_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "tasks": ("Task", {
+        "name": _TEXT, "version": _TEXT, "mask": _TEXT, "mode": _TEXT, "tools": _TUPLE, "harness": _ANY, "windows": _MAPPING,
+        "default_windows": _TUPLE, "describe": _METHOD, "trading": _ANY, "metrics": _TUPLE, "scene": _METHOD,
+    }),
+    "scoring tasks": ("ScoringTask", {
+        "name": _TEXT, "version": _TEXT, "mask": _TEXT, "mode": _TEXT, "tools": _TUPLE, "harness": _ANY, "windows": _MAPPING,
+        "default_windows": _TUPLE, "describe": _METHOD, "target_task": _ANY, "scores": _MAPPING, "samples": _METHOD,
+        "summarise": _METHOD,
+    }),
+    "models": ("Model", {"reply": _METHOD}),
+    "models behind a network": ("RemoteModel", {
+        "provider": _TEXT, "name": _TEXT, "endpoint": _TEXT, "protocols": _TUPLE, "price_table": _ANY, "connect": _METHOD,
+        "reply": _METHOD, "settings": _METHOD, "secrets": _METHOD,
+    }),
+    "agents": ("Agent", {"decide": _METHOD}),
+    "tools": ("Tool", {"name": _TEXT, "description": _TEXT, "parameters": _MAPPING, "function": _METHOD}),
+    "metrics": ("Metric", {
+        "name": _TEXT, "formula": _TEXT, "unit": _TEXT, "range": _TUPLE, "better": _TEXT, "source": _TEXT, "headline": _ANY,
+        "compute": _METHOD,
+    }),
+    "data": ("MarketSnapshot", {"meta": _ANY, "days": _ANY, "codes": _TUPLE, "open": _ANY, "close": _ANY, "indices": _MAPPING}),
+    "cards": ("ktdeval.cards.CardKind", {
+        "name": _TEXT, "type": _ANY, "schema": _ANY, "problems": _METHOD, "derive": _METHOD, "report": _METHOD, "content": _METHOD,
+    }),
+    "runners": ("Runner", {"run": _METHOD}),
+    "commands": ("click.Command", {"params": _ANY, "main": _METHOD}),
+}  # fmt: skip
+"""What must be there of an object that a plugin makes, by kind, with the class of `ktdeval.api` that describes it."""
+
+
+def check_made(kind: str, name: str, made: Any, where: str) -> None:
+    """Check an object that a plugin made when it is made, for most are used only after something was paid for.
+
+    Args:
+        kind: as of `ktdeval.registry.KINDS`.
+        name: the name that it was asked for by.
+        made: the object.
+        where: kind, name and plugin, for the message.
+
+    Raises:
+        PluginError: an attribute or method is missing or of another type, or a task, tool or metric has another name.
+    """
+    if kind == "tasks" and hasattr(made, "samples"):
+        kind = "scoring tasks"
+    elif kind == "models" and hasattr(made, "connect"):
+        kind = "models behind a network"
+    described, parts = _PARTS[kind]
+    own, see = type(made).__name__, f"(see ktdeval.api.{described})" if "." not in described else f"(expected a {described})"
+    if lacking := [part for part in parts if not hasattr(made, part)]:
+        raise PluginError(f"{where}: {own} has no {', no '.join(lacking)} {see}")
+    for part, expected in parts.items():
+        if not _IS[expected](value := getattr(made, part)):
+            raise PluginError(f"{where}: {part} of {own} must be {expected}, was {type(value).__name__} {see}")
+    if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards") and made.name != name:
+        raise PluginError(f"{where}: {own} is called {made.name!r}; give it the name of its Spec")

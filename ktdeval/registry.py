@@ -1,4 +1,4 @@
-"""The registry: which tasks, models, agents, tools, metrics, data, runners and commands there are, and who offers them.
+"""Registry: which tasks, models, agents, tools, metrics, data, runners and commands there are, and who offers them.
 
 `load_plugins()` returns a fresh object each time; there is no module-level state. Plugins are found by entry point (group
 `ktdeval`) and by `--plugin`. What a plugin offers is asked for kind by kind, so that listing models reads no task file.
@@ -7,41 +7,35 @@
 from __future__ import annotations
 
 import fnmatch
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
-from ktdeval import hookspecs
 from ktdeval.discovery import EntryPoint, find_entry_points
-from ktdeval.errors import KtdevalError, PluginError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
+from ktdeval.hook_shape import KINDS as KINDS, check_hook_names, checked_specs, hook_namespace, hooks_of, spec_of_metric
 from ktdeval.hookspecs import Spec
 from ktdeval.params import build_params
-from ktdeval.plugin_import import call_foreign, import_module_or_path, import_reference, one_line
+from ktdeval.plugin_import import call_foreign, check_made, import_module_or_path, import_reference, one_line
 
 if TYPE_CHECKING:
+    from ktdeval.contracts.backend import Runner
+    from ktdeval.contracts.events import Event
+    from ktdeval.contracts.task import Task
     from ktdeval.harness.agent import Agent
     from ktdeval.harness.messages import Model
     from ktdeval.harness.tools import Tool
     from ktdeval.market.snapshot import MarketSnapshot
-    from ktdeval.runner.backend import Runner
-    from ktdeval.runner.events import Event
-    from ktdeval.runner.task import Task
     from ktdeval.stats.metric import Metric
 
-KINDS = ("tasks", "models", "agents", "tools", "metrics", "data", "runners", "commands")
-"""What plugins can offer; the hook of a kind is `ktdeval_<kind>`."""
-
-_HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("ktdeval_"))
 _ONE_OF = {"tasks": "task", "models": "model", "agents": "agent", "tools": "tool", "metrics": "metric", "data": "data provider"}
-_ONE_OF |= {"runners": "runner", "commands": "command"}
-_METRIC_PARTS = ("name", "formula", "unit", "range", "better", "source", "headline", "compute")
+_ONE_OF |= {"cards": "card kind", "runners": "runner", "commands": "command"}
 
 
 def count_of(kind: str, count: int) -> str:
-    """Such as `1 task` or `7 models`."""
+    """Return a count in words, such as `1 task` or `7 models`."""
     return f"{count} {_ONE_OF[kind]}{'' if count == 1 else 's'}"
 
 
@@ -69,7 +63,7 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
     """Import every installed plugin's manifest and those in `extra`.
 
     Args:
-        extra: modules or paths (a .py file or a package folder), as given by `--plugin`.
+        extra: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`.
         warn: called once for each plugin that is skipped, also when that shows only later, as its hooks are called.
 
     Returns:
@@ -82,29 +76,39 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
     for entry in find_entry_points():
         plugins.add_entry_point(entry)
     for reference in extra:
+        if is_task_file(reference):
+            plugins.add_task_file(reference)
+            continue
         try:
             module = import_module_or_path(reference)
         except PluginError as error:
             raise PluginError(f"--plugin {reference}: {error}") from error
-        plugins.add(module, PluginInfo(module.__name__, "", "", _hooks_of(module)))
+        plugins.add(module, PluginInfo(module.__name__, "", "", hooks_of(module)))
     plugins.check()
     return plugins
 
 
+def is_task_file(text: str) -> bool:
+    """Whether a name on the command line is that of a YAML file."""
+    return text.endswith((".yaml", ".yml"))
+
+
 class Plugins:
-    """The loaded plugins.
+    """Loaded plugins.
 
     Attributes:
         broken: plugin name -> one line saying why it was skipped.
         info: plugin name -> what is known of it, in the order loaded.
+        task_files: path -> names of its tasks, of files that belong to no package.
     """
 
     def __init__(self, warn: Warn | None = None) -> None:
         self._warn = warn
         self.broken: dict[str, str] = {}
         self.info: dict[str, PluginInfo] = {}
+        self.task_files: dict[str, tuple[str, ...]] = {}
         self._manager = pluggy.PluginManager("ktdeval")
-        self._manager.add_hookspecs(hookspecs)
+        self._manager.add_hookspecs(hook_namespace())
         self._specs: dict[str, dict[str, Spec]] = {}
         self._owners: dict[tuple[str, str], str] = {}
 
@@ -119,7 +123,7 @@ class Plugins:
         except PluginError as error:
             self._skip(entry.value, error)
             return
-        self.add(plugin, PluginInfo(entry.value, entry.distribution, entry.version, _hooks_of(plugin)))
+        self.add(plugin, PluginInfo(entry.value, entry.distribution, entry.version, hooks_of(plugin)))
 
     def add(self, plugin: object, info: PluginInfo) -> None:
         """Register an imported plugin.
@@ -129,12 +133,26 @@ class Plugins:
         """
         if info.name in self.info or self._manager.is_registered(plugin):
             return
-        _check_hook_names(plugin, info.name)
+        check_hook_names(plugin, info.name)
         try:
             self._manager.register(plugin, info.name)
         except pluggy.PluginValidationError as error:
             raise PluginError(f"plugin {info.name}: {one_line(error)}") from error
         self.info[info.name] = info
+
+    def add_task_file(self, path: str) -> tuple[str, ...]:
+        """Add the tasks of a YAML file that belongs to no package; return their names.
+
+        Raises:
+            ConfigError: the file is not a task file.
+        """
+        from ktdeval.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
+
+        tasks = TaskFile(path)
+        self.task_files[path] = tasks.names
+        self.add(tasks, PluginInfo(path, "", "", hooks_of(tasks)))
+        self._specs.pop("tasks", None)
+        return tasks.names
 
     def _skip(self, plugin: str, error: Exception) -> None:
         if plugin in self.info and not self.info[plugin].distribution:
@@ -157,7 +175,7 @@ class Plugins:
 
     def register_observer(self, observer: object) -> None:
         """Let an object with a `ktdeval_event` method (marked `@hookimpl`) see the events of a run."""
-        self.add(observer, PluginInfo(f"{type(observer).__qualname__}-{id(observer):x}", "", "", _hooks_of(observer)))
+        self.add(observer, PluginInfo(f"{type(observer).__qualname__}-{id(observer):x}", "", "", hooks_of(observer)))
 
     def emit(self, event: Event) -> None:
         """Tell every observer. An observer that raises is dropped with a warning: watching a run must not be able to end it."""
@@ -177,9 +195,6 @@ class Plugins:
 
     def specs(self, kind: str) -> dict[str, Spec]:
         """Everything of one kind that plugins offer, by name, sorted.
-
-        Args:
-            kind: one of `KINDS`.
 
         Raises:
             PluginError: two plugins offer one name, or a hook returned something else than Specs.
@@ -206,7 +221,9 @@ class Plugins:
             except PluginError as error:
                 self._skip(plugin, error)
                 continue
-            for spec in _checked_specs(offered, f"plugin {plugin}: ktdeval_{kind}"):
+            if kind == "metrics" and isinstance(offered, (list, tuple)):
+                offered = [spec_of_metric(item) for item in offered]
+            for spec in checked_specs(offered, f"plugin {plugin}: ktdeval_{kind}"):
                 self._claim(kind, spec.name, plugin)
                 found[spec.name] = spec
         return dict(sorted(found.items()))
@@ -241,17 +258,22 @@ class Plugins:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
-        """Task names that patterns stand for: a task, a group, or a glob such as `blinded_*`; in the order asked, each once.
+        """Task names that patterns stand for: a task, a group, a glob such as `blinded_*`, or a task file; in order, each once.
 
         Raises:
             UsageError: a pattern that matches nothing, with near names.
         """
+        for pattern in filter(is_task_file, patterns):
+            if pattern not in self.task_files:
+                self.add_task_file(pattern)
         specs = self.specs("tasks")
         groups = {group for spec in specs.values() for group in spec.groups}
         chosen: dict[str, None] = {}
         for pattern in patterns:
             if pattern in specs:
                 names = [pattern]
+            elif pattern in self.task_files:
+                names = list(self.task_files[pattern])
             elif pattern in groups:
                 names = [name for name, spec in specs.items() if pattern in spec.groups]
             else:
@@ -264,13 +286,30 @@ class Plugins:
 
     # ---- making
 
-    def make_task(self, name: str) -> Task:
-        """The task called `name`."""
-        task: Task = self._make("tasks", name, (), {})
-        return task
+    def make_task(self, name: str, items: str | None = None) -> Task:
+        """Make the task called `name`, with samples of another source where `items` names one.
+
+        Raises:
+            UsageError: there is no such task, or it takes no samples of others.
+        """
+        if items is None:
+            task: Task = self._make("tasks", name, (), {})
+            return task
+        from ktdeval.task_files import ITEMS_KEY  # noqa: PLC0415 - `ktdeval --help` imports no task file
+
+        extra = self.spec("tasks", name).extra
+        if "config" not in extra:
+            raise UsageError(f"task {name!r} takes no --items; it brings its own samples")
+        try:
+            made: Task = extra["make"](name, {**extra["config"], ITEMS_KEY: items}, extra["where"])
+        except ConfigError as error:
+            if ITEMS_KEY in str(error):
+                raise UsageError(f"task {name!r} takes no --items; it brings its own samples") from error
+            raise
+        return made
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
-        """The model called `full_name`: a listed name such as `builtin/hold`, or `PROVIDER/anything` of a listed provider.
+        """Return the model called `full_name`: a listed name such as `builtin/hold`, or `PROVIDER/anything` of a listed provider.
 
         Raises:
             UsageError: unknown, with near names; or a provider without a model.
@@ -292,31 +331,35 @@ class Plugins:
         return self.spec("models", full_name).name, rest
 
     def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
-        """The agent scaffold called `name`."""
+        """Return the agent scaffold called `name`."""
         agent: Agent = self._make("agents", name, (), args or {})
         return agent
 
     def make_metric(self, name: str) -> Metric:
-        """The metric called `name`."""
+        """Return the metric called `name`."""
         metric: Metric = self._make("metrics", name, (), {})
         return metric
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """The tools called `names`, in that order."""
+        """Return the tools called `names`, in that order."""
         return tuple(self._make("tools", name, (), {}) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
-        """A market from the data provider called `name`, without an id."""
+        """Return a market from the data provider called `name`, without an id."""
         snapshot: MarketSnapshot = self._make("data", name, (), args or {})
         return snapshot
 
+    def make_card_kind(self, name: str) -> Any:
+        """The kind of cards called `name`, a `ktdeval.cards.CardKind`."""
+        return self._make("cards", name, (), {})
+
     def make_runner(self, name: str, args: Mapping[str, Any] | None = None) -> Runner:
-        """The execution backend called `name`."""
+        """Return the execution backend called `name`."""
         runner: Runner = self._make("runners", name, (), args or {})
         return runner
 
     def make_command(self, name: str) -> Any:
-        """The command called `name`, a `click.Command`."""
+        """Return the command called `name`, a `click.Command`."""
         return self._make("commands", name, (), {})
 
     def _make(self, kind: str, name: str, given: tuple[Any, ...], args: Mapping[str, Any]) -> Any:
@@ -330,46 +373,10 @@ class Plugins:
         try:
             made = call_foreign(spec.make, where, *given)
         except PluginError as error:
-            if isinstance(error.__cause__, KtdevalError):  # its own message says what to mend
+            if isinstance(error.__cause__, KtdevalError):  # its own message says what to fix
                 raise error.__cause__ from None
             if isinstance(error.__cause__, ImportError):
                 raise PluginError(f"{where} needs what is not installed: {one_line(error.__cause__)}") from error.__cause__
             raise
-        if kind == "metrics" and (lacking := [part for part in _METRIC_PARTS if not hasattr(made, part)]):
-            # Said now, for a metric is used only after the run that it is to measure.
-            raise PluginError(f"{where}: {type(made).__name__} has no {', no '.join(lacking)} (see ktdeval.api.Metric)")
+        check_made(kind, name, made, where)
         return made
-
-
-def _checked_specs(offered: Any, where: str) -> list[Spec]:
-    if not isinstance(offered, (list, tuple)):
-        raise PluginError(f"{where} returned {type(offered).__name__}, expected a list of Spec")
-    for spec in offered:
-        if not isinstance(spec, Spec):
-            raise PluginError(f"{where} returned a list with {type(spec).__name__} in it, expected Spec only")
-    names = [spec.name for spec in offered]
-    for name in names:
-        if names.count(name) > 1:
-            raise PluginError(f"{where} offers {name!r} twice; rename one of them")
-    return list(offered)
-
-
-def _hook_functions(plugin: object) -> dict[str, Callable[..., Any]]:
-    """Functions of a plugin whose names claim to be hooks."""
-    candidates = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith("ktdeval_")}
-    return {name: value for name, value in candidates.items() if isinstance(value, (types.FunctionType, types.MethodType))}
-
-
-def _hooks_of(plugin: object) -> tuple[str, ...]:
-    return tuple(sorted(_hook_functions(plugin)))
-
-
-def _check_hook_names(plugin: object, name: str) -> None:
-    for hook, function in _hook_functions(plugin).items():
-        if hook not in _HOOKS:
-            raise PluginError(f"plugin {name}: there is no hook {hook!r}{near_matches(hook, _HOOKS) or f'; hooks are {_HOOKS}'}")
-        options = getattr(function, "ktdeval_impl", None)
-        if options is None:
-            raise PluginError(f"plugin {name}: {hook} is not marked as a hook; put @hookimpl (from ktdeval.api) above it")
-        if options["wrapper"] or options["hookwrapper"]:
-            raise PluginError(f"plugin {name}: {hook} is a hook wrapper; ktdeval's hooks return lists and take no wrappers")

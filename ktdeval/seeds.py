@@ -6,7 +6,7 @@ import hashlib
 
 
 def derive_seed(*parts: str | int) -> int:
-    """A 63-bit seed from named parts; equal parts give equal seeds on every machine.
+    """Return a 63-bit seed from named parts; equal parts give equal seeds on every machine.
 
     `derive_seed(spec_seed, "mask")` and `derive_seed(spec_seed, "random_model")` are independent streams.
     """

@@ -28,17 +28,20 @@ from typing import TYPE_CHECKING, Any
 
 from ktdeval.errors import ConfigError
 from ktdeval.fields import convert, near_matches
-from ktdeval.hookspecs import Spec
+from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.yamlio import load_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TaskConfig = Mapping[str, Any]
+PlainConfig = Mapping[str, Any]
 """A variant's resolved config: plain YAML values."""
 
-TaskMaker = Callable[[str, TaskConfig, str], Any]
+TaskMaker = Callable[[str, PlainConfig, str], Any]
 """`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and variant)."""
+
+ITEMS_KEY = "items_from"
+"""Key under which a task's maker gets the source of samples that a user names with `--items` (`ktdeval.sample_files`)."""
 
 _FILE_HINTS: dict[str, Any] = {
     "family": str,
@@ -73,14 +76,14 @@ class Variant:
     """
 
     where: str
-    layers: tuple[TaskConfig, ...]
+    layers: tuple[PlainConfig, ...]
     make: TaskMaker | None
     extends: str | None
     summary: str
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
-    """The tasks of a YAML file, for a plugin's `ktdeval_tasks` hook.
+    """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook.
 
     Args:
         path: the task file.
@@ -102,7 +105,7 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     return [_variant_spec(path, content, name, overrides, make) for name, overrides in content["variants"].items()]
 
 
-def _variant_spec(path: Path | str, content: TaskConfig, name: str, overrides: Any, make: TaskMaker | None) -> Spec:
+def _variant_spec(path: Path | str, content: PlainConfig, name: str, overrides: Any, make: TaskMaker | None) -> Spec:
     where = f"{path}: variants: {name}"
     overrides = {} if overrides is None else overrides
     if not isinstance(overrides, Mapping):
@@ -184,11 +187,11 @@ def _base_of(name: str, variant: Variant, specs: Mapping[str, Spec], resolved: d
     return base
 
 
-def _maker(make: TaskMaker, name: str, config: TaskConfig, where: str) -> Callable[[], Any]:
+def _maker(make: TaskMaker, name: str, config: PlainConfig, where: str) -> Callable[[], Any]:
     return lambda: make(name, config, where)
 
 
-def merge_layers(layers: Sequence[TaskConfig]) -> dict[str, Any]:
+def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
     """Merge mappings, weakest first: mappings merge key by key, anything else replaces. The inputs stay as they are."""
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -201,7 +204,24 @@ def merge_layers(layers: Sequence[TaskConfig]) -> dict[str, Any]:
     return merged
 
 
-def _check_types(mapping: TaskConfig, hints: Mapping[str, Any], where: str) -> None:
+def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> None:
     for key, value in mapping.items():
         if key in hints:
             convert(hints[key], value, f"{where}: {key}")
+
+
+class TaskFile:
+    """A plugin made of one task file that belongs to no package: each variant extends a task that is installed.
+
+    Attributes:
+        names: its tasks.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._specs = task_specs(path)
+        self.names = tuple(spec.name for spec in self._specs)
+
+    @hookimpl
+    def ktdeval_tasks(self) -> list[Spec]:
+        """Offer the tasks of the file."""
+        return self._specs

@@ -25,7 +25,7 @@ _SCALARS = (
 
 @functools.cache
 def _strict_loader() -> Any:
-    """The loader class; built on first use, because most commands read no YAML and importing it takes time."""
+    """Return the loader class; built on first use, because most commands read no YAML and importing it takes time."""
     import yaml  # noqa: PLC0415
 
     # The C parser is ten times faster; wheels have it, some source builds of PyYAML do not.
@@ -65,10 +65,6 @@ def _check_keys(loader: Any, node: Any) -> None:
 
 def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
     """Parse a YAML document that is one mapping.
-
-    Args:
-        text: the document.
-        where: prefix of error messages, such as the file's path.
 
     Raises:
         ConfigError: not YAML, not a mapping, a duplicate key or a key that is not text; names the line.

@@ -5,22 +5,27 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from paths import REPOSITORY
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 CACHE = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Generated markets are cached in a folder of this test session, which its workers and subprocesses share."""
+    """A shell starts what runs in its background with SIGINT ignored, which children inherit: tests send it to theirs.
+
+    Generated markets are cached in a folder of this test session, which its workers and subprocesses share."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if "KTDEVAL_CACHE_DIR" not in os.environ:
         config.stash[CACHE] = os.environ["KTDEVAL_CACHE_DIR"] = tempfile.mkdtemp(prefix="ktdeval-test-cache-")
 

@@ -88,7 +88,7 @@ class Linked:
 
 @dataclass(frozen=True)
 class Attribution(Decomposition):
-    """The attribution of one ledger, [D] days each; see the module for the two identities.
+    """Attribution of one ledger, [D] days each; see the module for the two identities.
 
     Attributes:
         days: fill days.
@@ -263,15 +263,15 @@ class _Holdings:
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
-        held = [step["positions"] for step in ledger.steps[:-1]]
+        held = [step.positions for step in ledger.steps[:-1]]
         day = np.repeat(np.arange(1, len(ledger.steps)), [len(positions) for positions in held])
         try:
-            asset = np.array([columns[position["code"]] for positions in held for position in positions], dtype=np.intp)
+            asset = np.array([columns[position.code] for positions in held for position in positions], dtype=np.intp)
         except KeyError as unknown:
             raise DataError(
                 f"attribution: {unknown.args[0]} is held, but is no asset of this snapshot; give the snapshot of the run"
             ) from None
-        value = np.array([position["value_fen"] for positions in held for position in positions], dtype=np.float64)
+        value = np.array([position.value_minor for positions in held for position in positions], dtype=np.float64)
         return cls(day, asset, value / (ledger.nav[day] * 100.0))
 
 
@@ -315,15 +315,15 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     fills = [
         (
             day,
-            snapshot.asset_index[order["code"]],
-            order["filled_shares"],
-            order["notional_fen"],
-            order["fee_fen"],
-            order["side"] == "BUY",
+            snapshot.asset_index[order.code],
+            order.filled_shares,
+            order.notional_minor,
+            order.fee_minor,
+            order.side == "BUY",
         )
         for day, step in enumerate(ledger.steps)
-        for order in step["orders"]
-        if order["filled_shares"]
+        for order in step.orders
+        if order.code is not None and order.filled_shares
     ]
     if not fills:
         return np.zeros(len(ledger.steps)), np.zeros(len(ledger.steps))

@@ -1,4 +1,4 @@
-"""What each day's cross-section is regressed on: standardised exposures known at the close of the day before, and weights."""
+"""Regressors of each day's cross-section: standardised exposures known at the close of the day before, and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nine style factors: raw values from trailing windows of prices and turnover, and standardised exposures.
+"""Nine style factors: raw values from trailing windows of prices and turnover, and standardised exposures.
 
 KTD-Fin (Table 7) names the factors without windows; the windows here are ktdeval's. Each factor is one pure function of a
 `TrailingWindow` that reduces the leading (time) axis, so the same definitions serve one day ([rows, N] arrays) and many days
@@ -30,7 +30,7 @@ WINSOR_TAIL = 0.01
 
 
 class PriceHistory(Protocol):
-    """What the factors read of a market: `MarketView` offers it, and so may anything that grows day by day.
+    """Prices that the factors read of a market: `MarketView` offers it, and so may anything that grows day by day.
 
     Arrays are [day + 1, N], their last row is `day`; units and NaN rules are those of `MarketSnapshot`.
     """
@@ -73,7 +73,7 @@ class PriceHistory(Protocol):
 
 @dataclass(frozen=True)
 class TrailingWindow:
-    """The last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is time.
+    """Last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is time.
 
     Attributes:
         close: adjusted close, NaN on days without a bar.
@@ -139,7 +139,7 @@ class FactorTable:
 
 
 def factor_values(view: PriceHistory) -> FactorTable:
-    """The nine style factors of every asset, from information up to the close of `view.day`.
+    """Return the nine style factors of every asset, from information up to the close of `view.day`.
 
     Args:
         view: a `MarketView`, or any other `PriceHistory`.
@@ -153,7 +153,7 @@ def factor_values(view: PriceHistory) -> FactorTable:
 
 
 def trailing_window(view: PriceHistory) -> TrailingWindow:
-    """The last `YEAR` rows of a price history, [≤ 252, N] each."""
+    """Return the last `YEAR` rows of a price history, [≤ 252, N] each."""
     start = max(0, view.day + 1 - YEAR)
     close = view.adjusted_close[start:]
     factor = view.factor[start:]

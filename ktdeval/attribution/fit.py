@@ -56,7 +56,7 @@ class Fit:
 
     @property
     def factor_names(self) -> tuple[str, ...]:
-        """The K style factors."""
+        """K style factors."""
         return self.exposures.names
 
     @cached_property
@@ -90,7 +90,7 @@ class Fit:
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
-        """What the fit had to do without."""
+        """Notes on what the fit had to do without."""
         sections = self.cross_sections
         left_out = np.count_nonzero(self.exposures.investable & self.has_return & ~self.exposures.defined, axis=1)
         left_out = np.where(self.exposures.defined.any(axis=1), left_out, 0)

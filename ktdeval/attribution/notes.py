@@ -1,4 +1,4 @@
-"""What an attribution had to do without, said in types: nothing is filled in or left out silently."""
+"""Notes on what an attribution had to do without, as types: nothing is filled in or left out silently."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Note:
         return NOTE_MEANINGS[self.kind]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The note with its meaning."""
+        """Return the note with its meaning."""
         return {**asdict(self), "meaning": self.meaning}
 
 

@@ -1,4 +1,4 @@
-"""The nine style factors of many days at once: the definitions of `factors`, as trailing sums over [days x assets].
+"""Nine style factors of many days at once: the definitions of `factors`, as trailing sums over [days x assets].
 
 The kernels of `factors` stay the definition; this is the same arithmetic arranged for a range of days, tested equal to them. Where
 a one-pass variance would cancel (a window whose values hardly differ from their mean), the kernel itself computes those entries.
@@ -89,7 +89,7 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Market:
-    """The rows asked for and up to `YEAR` rows before them, [before + rows, N] each."""
+    """Rows asked for and up to `YEAR` rows before them, [before + rows, N] each."""
 
     close: FloatArray
     last_close: FloatArray

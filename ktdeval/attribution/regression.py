@@ -168,7 +168,7 @@ class _Factor:
         return cls(matrix, np.where(kept, scale, 1.0), kept, weakest)
 
     def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _Factor:
-        """The factors of some days."""
+        """Return the factors of some days."""
         return _Factor(self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days])
 
     def solve(self, moment: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ _SINGULAR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The outcome of a screen.
+    """Outcome of a screen.
 
     Attributes:
         kept: factors to use, in order.

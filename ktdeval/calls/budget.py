@@ -1,14 +1,15 @@
-"""What a run may use: money and tokens, reserved before a call and settled after it."""
+"""Budget of a run: money and tokens, reserved before a call and settled after it."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktdeval.calls.book import Spent
-from ktdeval.calls.line import WaitingLine
+from ktdeval.calls.fair_queue import FairQueue
 from ktdeval.calls.prices import Price
+from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.messages import Message, ModelRequest, Usage
@@ -17,13 +18,13 @@ from ktdeval.jsonio import dumps_canonical
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
 _ROUNDING = 1 + 1e-9
-"""What a bound is raised by, so that sums of rounded figures stay below it."""
+"""Factor that raises a bound, so that sums of rounded figures stay below it."""
 _GO_ON = "raise it and run the same command again to go on"
 
 
 @dataclass(frozen=True)
 class BudgetLimits:
-    """What a run may use; None sets no limit.
+    """Limits of a run; None sets no limit.
 
     Attributes:
         max_cost: US dollars, over all sessions of a run.
@@ -82,13 +83,7 @@ class Budget:
         ConfigError: there is a limit of cost but no price.
     """
 
-    def __init__(
-        self,
-        limits: BudgetLimits,
-        price: Price | None,
-        spent: Spent,
-        stop: StopSignal,
-    ) -> None:
+    def __init__(self, limits: BudgetLimits, price: Price | None, spent: Spent, stop: StopSignal) -> None:
         if limits.max_cost is not None and price is None:
             raise ConfigError(
                 "--max-cost: no price is known for this model; say what it costs in US dollars per million tokens, such as "
@@ -98,7 +93,7 @@ class Budget:
         self._price = price
         self._stop = stop
         self._is_limited = limits.max_cost is not None or limits.max_tokens is not None
-        self._line = WaitingLine(stop.check)
+        self._queue = FairQueue(stop.check)
         self._spent_usd, self._possibly_usd = spent.cost_usd, spent.possibly_usd
         self._spent_tokens, self._possibly_tokens = spent.input_tokens + spent.output_tokens, 0
         self._reserved_usd, self._reserved_tokens = 0.0, 0
@@ -116,10 +111,10 @@ class Budget:
             KeyboardInterrupt, RunStop: the run was stopped.
             BudgetError: the call doesn't fit even alone.
         """
-        reservation = Reservation(self, request)
+        reservation = Reservation(request)
         if self._is_limited:
             reservation.bound = most_tokens(request)
-            self._line.wait(lambda: self._take(reservation), on_wait)
+            self._queue.wait(lambda: self._take(reservation), on_wait)
         else:
             self._stop.check()
         return reservation
@@ -157,10 +152,11 @@ class Budget:
         return None
 
     def settle(self, reservation: Reservation, usage: Usage) -> float | None:
-        """The end of a reservation whose call was answered; see `Reservation.settle`."""
+        """End a reservation whose call was answered with this usage; return its US dollars, None where no price is known."""
         cost = None if self._price is None else self._price.cost(usage)
-        with self._line.lock:
-            self._give_back(reservation)
+        with self._ended(reservation) as is_first:
+            if not is_first:
+                return None
             self._spent_usd += cost or 0.0
             self._spent_tokens += usage.input_tokens + usage.output_tokens
             if self._is_limited:
@@ -169,63 +165,50 @@ class Budget:
         return cost
 
     def hold(self, reservation: Reservation) -> float:
-        """The end of a reservation whose call may have been billed; see `Reservation.hold`."""
-        if not self._is_limited:
+        """End a reservation whose call was not answered but may be billed; return its US dollars, 0 without a price."""
+        if reservation.is_open and not self._is_limited:
             reservation.tokens, reservation.dollars = self._most(most_tokens(reservation.request))
-        with self._line.lock:
-            tokens, dollars = reservation.tokens, reservation.dollars
-            self._give_back(reservation)
-            self._possibly_usd += dollars
-            self._possibly_tokens += tokens
-        return dollars
+        with self._ended(reservation) as is_first:
+            if not is_first:
+                return 0.0
+            self._possibly_usd += reservation.dollars
+            self._possibly_tokens += reservation.tokens
+        return reservation.dollars
 
     def release(self, reservation: Reservation) -> None:
-        """The end of a reservation whose call was not made, or refused."""
-        with self._line.lock:
-            self._give_back(reservation)
+        """End a reservation whose call was not made, or failed in a way that no provider bills."""
+        with self._ended(reservation):
+            pass
 
-    def _give_back(self, reservation: Reservation) -> None:
-        if self._is_limited:
-            self._out -= 1
-            self._reserved_tokens -= reservation.tokens
-            # Exactly nothing when nothing is out: sums of rounded figures would leave a trace.
-            self._reserved_usd = self._reserved_usd - reservation.dollars if self._out else 0.0
-        self._line.changed()
+    @contextlib.contextmanager
+    def _ended(self, reservation: Reservation) -> Iterator[bool]:
+        """Give back what was set aside, once; tells whether this is the first end."""
+        with self._queue.lock:
+            was_open, reservation.is_open = reservation.is_open, False
+            if was_open and self._is_limited:
+                self._out -= 1
+                self._reserved_tokens -= reservation.tokens
+                # Exactly nothing when nothing is out: sums of rounded figures would leave a trace.
+                self._reserved_usd = self._reserved_usd - reservation.dollars if self._out else 0.0
+            yield was_open
+            if was_open:
+                self._queue.changed()
 
 
+@dataclass(slots=True, eq=False)
 class Reservation:
-    """What one call may use, set aside until it has ended. The first of its three ends counts, later ones do nothing.
+    """Share of the budget of one call, set aside until it has ended. The first of its ends counts, later ones do nothing.
 
     Attributes:
         request: the call.
         bound: most tokens of its prompt and of its reply; like the next two 0 where the run has no limits to keep.
         tokens: tokens set aside.
         dollars: US dollars set aside.
+        is_open: whether the call has not ended.
     """
 
-    __slots__ = ("_budget", "_is_open", "bound", "dollars", "request", "tokens")
-
-    def __init__(self, budget: Budget, request: ModelRequest) -> None:
-        self.request = request
-        self.bound = (0, 0)
-        self.tokens = 0
-        self.dollars = 0.0
-        self._budget = budget
-        self._is_open = True
-
-    def _close(self) -> bool:
-        was_open, self._is_open = self._is_open, False
-        return was_open
-
-    def settle(self, usage: Usage) -> float | None:
-        """The call was answered with this usage; returns what it cost in US dollars, None where no price is known."""
-        return self._budget.settle(self, usage) if self._close() else None
-
-    def hold(self) -> float:
-        """The call was not answered but may be billed: keep the reservation; returns its US dollars (0 without a price)."""
-        return self._budget.hold(self) if self._close() else 0.0
-
-    def release(self) -> None:
-        """The call was not made, or failed in a way that no provider bills."""
-        if self._close():
-            self._budget.release(self)
+    request: ModelRequest
+    bound: tuple[int, int] = (0, 0)
+    tokens: int = 0
+    dollars: float = 0.0
+    is_open: bool = True

@@ -21,7 +21,7 @@ Ask = Callable[[ModelRequest], Reply]
 """Makes one model call, with retries, and raises ModelError where it failed for good."""
 
 ATTEMPTS = 2
-"""How often a protocol may go wrong before the next one is tried: at some temperature every model slips now and then."""
+"""Attempts of a protocol before the next one is tried: at some temperature every model slips now and then."""
 
 _PLACE, _LEVEL = "north", 41
 _SYSTEM = "You take readings with tools. Do exactly what you are asked to, without comment."
@@ -48,11 +48,11 @@ _LONGEST_PROBLEM = 160
 
 
 class _Unfit(Exception):
-    """The protocol did not work; says why."""
+    """Raised where a protocol did not work; says why."""
 
 
 def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams) -> ToolProtocol:
-    """The tool protocol of a run.
+    """Return the tool protocol of a run.
 
     An explicit wish, and a model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order,
     and the first that works is taken: a protocol in order costs two small calls, one that isn't at most four.

@@ -1,176 +1,299 @@
-"""Opens the SQLite file of a reply cache: ours and no other's, shared by threads and processes, every failure one clear line."""
+"""SQLite files of model calls: the reply cache that runs share, and the record of one run. One schema for both.
+
+Table `replies` holds answers by the hash of what was asked, table `calls` one row for each attempt of a run. Threads and processes
+use a file at once, and each failure is one clear line.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
 
+from ktdeval.calls.record import CALL_COLUMNS, CallRecord, record_of
+from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, pack, unpack
 from ktdeval.errors import StoreError
 
 APPLICATION_ID = 0x6B746472
-"""`ktdr` in the header of the file: what tells it from the SQLite file of another application."""
+"""`ktdr` in the header of the file: tells it from the SQLite file of another application."""
 VERSION = 1
 BUSY_S = 30.0
-"""How long to wait for another process that writes."""
+"""Longest wait for another process that writes."""
 
-_SCHEMA = (
-    """CREATE TABLE replies (
-        key TEXT NOT NULL PRIMARY KEY,
-        provider TEXT NOT NULL,
-        model TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        input_tokens INTEGER NOT NULL,
-        output_tokens INTEGER NOT NULL,
-        checksum BLOB NOT NULL,
-        body BLOB NOT NULL
-    )""",
-    """CREATE TABLE intents (
-        book TEXT NOT NULL PRIMARY KEY,
-        start INTEGER NOT NULL,
-        lines BLOB NOT NULL
-    )""",
+
+class FileKind(NamedTuple):
+    """Words of an error: what the file is, and how to choose another."""
+
+    name: str
+    elsewhere: str
+
+
+CACHE = FileKind("reply cache", "choose another file with --cache")
+RECORD = FileKind("record of calls", "choose another run folder with --out")
+
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS replies (key TEXT NOT NULL PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL,
+        created_at TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, checksum BLOB NOT NULL,
+        body BLOB NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, at TEXT NOT NULL, episode TEXT NOT NULL, key TEXT NOT NULL,
+        outcome TEXT NOT NULL, attempt INTEGER NOT NULL, latency_s REAL NOT NULL, cost_usd REAL, held_usd REAL NOT NULL,
+        served_by TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cache_read_tokens INTEGER,
+        cache_write_tokens INTEGER, reply BLOB)""",
 )
-_ELSEWHERE = "choose another file with --cache"
-_MEND = {
-    sqlite3.SQLITE_BUSY: f"another process has held it for {BUSY_S:.0f} s; wait for it, or {_ELSEWHERE}",
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - constants
+
+
+_ADD_REPLY, _ADD_CALL = _insert("replies", REPLY_COLUMNS), _insert("calls", CALL_COLUMNS)
+_FIND_REPLY = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies WHERE key = ?"  # noqa: S608 - constants
+_ALL_CALLS = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls ORDER BY number"  # noqa: S608 - constants
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: f"another process has held it for {BUSY_S:.0f} s; wait for it, or {{elsewhere}}",
     sqlite3.SQLITE_FULL: "free space and run the same command again to go on",
-    sqlite3.SQLITE_IOERR: f"free space or mend the disk and run the same command again to go on, or {_ELSEWHERE}",
-    sqlite3.SQLITE_READONLY: f"make it and its folder writable, or {_ELSEWHERE}",
-    sqlite3.SQLITE_CANTOPEN: f"make it and its folder readable and writable, or {_ELSEWHERE}",
-    sqlite3.SQLITE_CORRUPT: f"it is damaged: delete it, or {_ELSEWHERE}",
-    sqlite3.SQLITE_NOTADB: f"it is no reply cache, or damaged: {_ELSEWHERE}",
+    sqlite3.SQLITE_IOERR: "free space or repair the disk and run the same command again to go on, or {elsewhere}",
+    sqlite3.SQLITE_READONLY: "make it and its folder writable, or {elsewhere}",
+    sqlite3.SQLITE_CANTOPEN: "make it and its folder readable and writable, or {elsewhere}",
+    sqlite3.SQLITE_CORRUPT: "it is damaged: delete it, or {elsewhere}",
+    sqlite3.SQLITE_NOTADB: "it is not a {name}, or damaged: {elsewhere}",
 }
-"""What to do about an error of SQLite, by its primary code."""
+"""Advice for an error of SQLite, by its primary code."""
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """What kind of error it is, without its finer distinctions; 0 where it does not come from SQLite itself."""
+    """Return the kind of an error of SQLite without its finer distinctions; 0 where it does not come from SQLite itself."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-@contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn an error of SQLite into a StoreError that names the file and what to do."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: reply cache: {error}; {_MEND.get(primary_code(error), _ELSEWHERE)}") from error
+class Connection:
+    """One connection to a file; any thread may use it, one at a time."""
 
+    def __init__(self, path: Path, kind: FileKind = CACHE, read_only: bool = False) -> None:
+        """Open the file; make it, with its folders, where there is none and `read_only` is False.
 
-@contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside becomes durable together, or, when it raises, not at all."""
-    # Taking the lock for writing at once: SQLite waits for that, but not where a reader turns into a writer.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        Args:
+            path: the file.
+            kind: for the words of errors.
+            read_only: change nothing, not even the journal mode.
 
+        Raises:
+            StoreError: it can't be read or written, is damaged, or is not a file of this version.
+        """
+        self.path, self.kind = path, kind
+        self._is_plain_at_rest = kind is RECORD and not read_only
+        if not read_only:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise self.problem(f"can't make its folder: {error.strerror or error}; {kind.elsewhere}") from error
+        with self.explained():
+            # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it is the last; where the file can't
+            # be written, SQLite opens it for reading by itself.
+            address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
+            self.sql = sqlite3.connect(address, BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
+            try:
+                self._prepare(read_only)
+            except BaseException:
+                self.sql.close()
+                raise
 
-def open_database(path: Path, read_only: bool = False) -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time.
+    def problem(self, words: str) -> StoreError:
+        """Return an error that names the file."""
+        return StoreError(f"{self.path}: {self.kind.name}: {words}")
 
-    Args:
-        path: the file; made, with its folders, where there is none and `read_only` is False.
-        read_only: change nothing, not even the journal mode.
-
-    Raises:
-        StoreError: it can't be read or written, is damaged, or is not a reply cache of this version.
-    """
-    if not read_only:
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn an error of SQLite into a StoreError that names the file and what to do."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{path}: reply cache: can't make its folder: {error.strerror or error}; {_ELSEWHERE}") from error
-    with explained(path):
-        # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it is the last; where the file can't be
-        # written, SQLite opens it for reading by itself.
-        address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
-        connection = sqlite3.connect(address, BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
+            yield
+        except sqlite3.Error as error:
+            advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(**self.kind._asdict())
+            raise self.problem(f"{error}; {advice}") from error
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything inside durable together, or, when it raises, nothing of it."""
+        # Taking the lock for writing at once: SQLite waits for that, but not where a reader turns into a writer.
+        self.sql.execute("BEGIN IMMEDIATE")
         try:
-            _prepare(connection, path, read_only)
+            yield
+            self.sql.execute("COMMIT")
         except BaseException:
-            connection.close()
+            if self.sql.in_transaction:
+                self.sql.execute("ROLLBACK")
             raise
-    return connection
 
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a query: a statement that has not ended would keep SQLite's log from being tidied up."""
+        return self.sql.execute(query, values).fetchall()
 
-def _prepare(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:
-    # Text that is no UTF-8, as damage leaves it, is then found by its checksum instead of failing the query.
-    connection.text_factory = _lenient_text
-    if read_only:
-        connection.execute("PRAGMA query_only=ON")
-        if not _is_ours(connection, path):
-            raise StoreError(f"{path}: reply cache: the file is empty; delete it, or {_ELSEWHERE}")
-        return
-    if not _is_ours(connection, path):
-        _create(connection, path)
-    connection.execute("PRAGMA synchronous=FULL")
-    with transaction(connection):
-        # Changes nothing, but as taking the lock alone does not, it finds a file that can't be written before a reply is paid.
-        connection.execute("DELETE FROM intents WHERE book IS NULL")
+    def close(self) -> None:
+        """Release the file; safe to call again."""
+        with self.explained():
+            if self._is_plain_at_rest:
+                # A run that is over can be copied as one file, and read where nothing can be written.
+                with contextlib.suppress(sqlite3.Error):  # somebody reads it right now, or it is closed
+                    self.sql.execute("PRAGMA journal_mode=DELETE").fetchall()
+            self.sql.close()
+
+    def _prepare(self, read_only: bool) -> None:
+        # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead of failing the query.
+        self.sql.text_factory = _lenient_text
+        if read_only:
+            self.sql.execute("PRAGMA query_only=ON")
+            if not self._is_ours():
+                raise self.problem(f"the file is empty; delete it, or {self.kind.elsewhere}")
+            return
+        is_new = not self._is_ours()
+        if is_new:
+            if self.kind is CACHE:
+                with contextlib.suppress(OSError):  # a file system without owners
+                    self.path.chmod(0o600)  # replies are their owner's; SQLite gives the files next to it the same mode
+            self.sql.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets pruning give space back in parts; only now can it be chosen
+        if is_new or self.kind is RECORD:
+            self._write_ahead()
+        self.sql.execute("PRAGMA synchronous=FULL")
+        with self.transaction():
+            if is_new and not self._is_ours():  # another process may have laid it out meanwhile
+                self.sql.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                self.sql.execute(f"PRAGMA user_version={VERSION}")
+            for statement in _TABLES:
+                self.sql.execute(statement)
+            # Changes nothing, but as taking the lock alone does not, it finds a file that can't be written before a reply is paid.
+            self.sql.execute("DELETE FROM calls WHERE number IS NULL")
+
+    def _is_ours(self) -> bool:
+        """Return True for a file of ours, False for an empty database.
+
+        Raises:
+            StoreError: it is something else.
+        """
+        with contextlib.nullcontext() if self.sql.in_transaction else self._look():  # one look at all three
+            application, version, tables = (
+                int(self.rows(query)[0][0])
+                for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+            )
+        if application == APPLICATION_ID:
+            if version != VERSION:
+                raise self.problem(
+                    f"its version {version} is not {VERSION}; use the ktdeval that wrote it, or {self.kind.elsewhere}"
+                )
+            return True
+        if application or version or tables:
+            raise StoreError(f"{self.path}: is an SQLite file of another application and is left as it is; {self.kind.elsewhere}")
+        return False
+
+    @contextlib.contextmanager
+    def _look(self) -> Iterator[None]:
+        self.sql.execute("BEGIN")
+        yield
+        self.sql.execute("COMMIT")
+
+    def _write_ahead(self) -> None:
+        """Switch to the write-ahead log, so that readers and a writer do not wait for each other; the file remembers it."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self.sql.execute("PRAGMA journal_mode=WAL").fetchall()
+            except sqlite3.OperationalError as error:
+                if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
+            else:
+                return
 
 
 def _lenient_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """True for a reply cache, False for an empty database.
+class CallDatabase:
+    """Replies and calls in one file. Threads may share one object, and processes one file.
+
+    The file should be on a local disk: processes find out through shared memory who writes. Reading does not wait for writing.
+    """
+
+    def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
+        """Open the file; make it and its folders where there are none.
+
+        Raises:
+            StoreError: it can't be read and written, is damaged, or is a file of something else.
+        """
+        self.path = path
+        self._writer = Connection(path, kind)
+        try:
+            self._reader = Connection(path, kind, read_only=True)
+        except BaseException:
+            self._writer.close()
+            raise
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+
+    def entry(self, key: str) -> CacheEntry | None:
+        """Return the reply kept under a key, with its origin; None where there is none, or one that is damaged.
+
+        Raises:
+            StoreError: the file can't be read.
+        """
+        with self._reading, self._reader.explained():
+            found = self._reader.rows(_FIND_REPLY, key)
+        try:
+            return unpack(ReplyRow(*found[0])) if found else None
+        except DamagedError:
+            return None  # as if it had never been kept: it is asked for again, and the answer replaces it
+
+    def keys(self) -> set[str]:
+        """Return the keys of all replies. Errors as of `entry`."""
+        with self._reading, self._reader.explained():
+            return {str(key) for (key,) in self._reader.rows("SELECT key FROM replies")}
+
+    def put(self, entries: Sequence[CacheEntry]) -> None:
+        """Keep replies, durably once this returns; they replace those kept under their keys. Errors as of `write`."""
+        self.write([pack(entry) for entry in entries], ())
+
+    def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
+        """Write replies and calls in one transaction, durably once this returns.
+
+        Args:
+            replies: as `pack` made them.
+            calls: as `CallRecord.to_row` made them.
+
+        Raises:
+            StoreError: the disk is full, or the file can't be written; then none of them is in the file.
+        """
+        with self._writing, self._writer.explained(), self._writer.transaction():
+            self._writer.sql.executemany(_ADD_REPLY, replies)
+            self._writer.sql.executemany(_ADD_CALL, calls)
+
+    def close(self) -> None:
+        """Release the file; safe to call again."""
+        with self._reading, self._writing:
+            self._reader.close()
+            self._writer.close()
+
+    def __enter__(self) -> CallDatabase:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def read_records(path: Path) -> Iterator[CallRecord]:
+    """Yield the calls of a run's record in their order.
 
     Raises:
-        StoreError: it is something else.
+        StoreError: it can't be read, or holds a row that is not a call.
     """
-    is_inside = connection.in_transaction
-    if not is_inside:
-        connection.execute("BEGIN")  # one look at all three, whatever another process does meanwhile
-    application, version, tables = (
-        int(connection.execute(query).fetchall()[0][0])
-        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-    )
-    if not is_inside:
-        connection.execute("COMMIT")
-    if application == APPLICATION_ID:
-        if version != VERSION:
-            raise StoreError(
-                f"{path}: reply cache: its version {version} is not {VERSION}; use the ktdeval that wrote it, or {_ELSEWHERE}"
-            )
-        return True
-    if application or version or tables:
-        raise StoreError(f"{path}: is an SQLite file of another application and is left as it is; {_ELSEWHERE}")
-    return False
-
-
-def _create(connection: sqlite3.Connection, path: Path) -> None:
-    """Lay out an empty database; harmless where another process does it at the same time."""
-    with contextlib.suppress(OSError):  # a file system without owners
-        path.chmod(0o600)  # replies are their owner's; SQLite gives the files beside it the same mode
-    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets pruning give space back bit by bit; only now can it be chosen
-    _write_ahead(connection)
-    with transaction(connection):
-        if not _is_ours(connection, path):
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={VERSION}")
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, so that readers and a writer do not wait for each other; the file remembers it."""
-    until = time.monotonic() + BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL").fetchall()
-        except sqlite3.OperationalError as error:
-            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
-        else:
-            return
+    connection = Connection(path, RECORD, read_only=True)
+    try:
+        with connection.explained():
+            rows = connection.rows(_ALL_CALLS)
+    finally:
+        connection.close()
+    for number, row in enumerate(rows, start=1):
+        yield record_of(row, f"{path}: call {number}: not the record of a call")

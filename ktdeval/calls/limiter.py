@@ -1,4 +1,4 @@
-"""How many calls a provider is asked at once: as many as it takes, found out from its refusals (AIMD, as TCP does).
+"""Number of calls that a provider is asked at once: as many as it takes, found out from its refusals (AIMD, as TCP does).
 
 Additive increase, multiplicative decrease: Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion
 avoidance in computer networks", Computer Networks and ISDN Systems 17 (1989).
@@ -11,11 +11,11 @@ import math
 import time
 from collections.abc import Callable, Iterator
 
-from ktdeval.calls.line import WaitingLine
+from ktdeval.calls.fair_queue import FairQueue
 
 
 class AimdWindow:
-    """The arithmetic of the limit, without threads or a clock of its own; times are seconds on any one clock.
+    """Arithmetic of the limit, without threads or a clock of its own; times are seconds on any one clock.
 
     Args:
         ceiling: most calls at once; the limit begins there, so that a provider without limits is never held back.
@@ -56,7 +56,7 @@ class AimdWindow:
         self.running -= 1
 
     def throttled(self, now: float, retry_after_s: float | None, started_at: float) -> None:
-        """The provider refused a call because there were too many.
+        """Record that the provider refused a call because there were too many.
 
         The limit is halved at most once a round: calls that were already under way at the last cut tell nothing about the limit
         since then.
@@ -68,7 +68,7 @@ class AimdWindow:
             self._cut_at = now
 
     def succeeded(self, started_at: float) -> None:
-        """The provider answered a call; as many answers as the limit is high raise it by one."""
+        """Record that the provider answered a call; as many answers as the limit is high raise it by one."""
         if started_at > self._cut_at:
             self._window = min(float(self._ceiling), self._window + 1 / self._window)
 
@@ -85,7 +85,7 @@ class ProviderLimiter:
 
     def __init__(self, ceiling: int, gap_s: float, check: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._window = AimdWindow(ceiling, gap_s)
-        self._line = WaitingLine(check)
+        self._queue = FairQueue(check)
         self._clock = clock
 
     @property
@@ -118,21 +118,21 @@ class ProviderLimiter:
                 self._window.start(now)
             return delay
 
-        self._line.wait(take, on_wait)
+        self._queue.wait(take, on_wait)
         try:
             yield started_at
         finally:
-            with self._line.lock:
+            with self._queue.lock:
                 self._window.end()
-                self._line.changed()
+                self._queue.changed()
 
     def throttled(self, retry_after_s: float | None, started_at: float) -> None:
         """Tell it of a call, started at `started_at`, that the provider refused because there were too many."""
-        with self._line.lock:
+        with self._queue.lock:
             self._window.throttled(self._clock(), retry_after_s, started_at)
 
     def succeeded(self, started_at: float) -> None:
         """Tell it of a call, started at `started_at`, that the provider answered."""
-        with self._line.lock:
+        with self._queue.lock:
             self._window.succeeded(started_at)
-            self._line.changed()
+            self._queue.changed()

@@ -1,4 +1,4 @@
-"""What tokens cost: dated tables of list prices in US dollars per million tokens."""
+"""Cost of tokens: dated tables of list prices in US dollars per million tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 @dataclass(frozen=True)
 class Price:
-    """What a model's tokens cost, in US dollars per million.
+    """Price of a model's tokens in US dollars per million.
 
     Attributes:
         input: tokens of the prompt.
@@ -65,7 +65,7 @@ class PriceTable:
     prices: Mapping[str, Price]
 
     def find(self, full_name: str) -> Price | None:
-        """The price of the pattern that fits best: the one with most literal characters, the name itself before any pattern.
+        """Return the price of the pattern that fits best: the one with most literal characters, the name itself before any pattern.
 
         Args:
             full_name: `PROVIDER/NAME`.
@@ -134,7 +134,7 @@ def load_price_table(path: Path | str) -> PriceTable:
 def choose_price(
     full_name: str, given: Mapping[str, Any], table_path: Path | str | None = None, default: Path | None = None
 ) -> Price | None:
-    """The price of a model: what the user gave, else that of the user's table, else that of the plugin's table.
+    """Return the price of a model: what the user gave, else that of the user's table, else that of the plugin's table.
 
     Args:
         full_name: `PROVIDER/NAME`.

@@ -36,11 +36,11 @@ class StopSignal:
         self._deadline, self._hours = self._clock() + hours * 3600, hours
 
     def interrupt(self) -> None:
-        """The user wants it to stop."""
+        """Stop on behalf of the user."""
         self._interrupted = True
 
     def stop(self, reason: RunStop) -> None:
-        """The run can't go on; the first reason is the one that counts."""
+        """Stop for a reason; the first one counts."""
         self.reason = self.reason or reason
 
     def is_set(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a run asked of its provider, in a few figures for the card, from the lines of its money book."""
+"""Figures of a run's calls for the card, from their record."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ktdeval.calls.book import ANSWERED, CACHED, NO_EPISODE, CallRecord
+from ktdeval.calls.record import ANSWERED, CACHED, NO_EPISODE, CallRecord
 from ktdeval.harness.messages import Usage
 from ktdeval.jsonio import JsonValue
 
 
 def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue] | None:
-    """The calls of some episodes, those of earlier sessions included.
+    """Summarise the calls of some episodes, those of earlier sessions included.
 
     Args:
-        records: the book of a run (`ktdeval.calls.book.read_calls`).
+        records: of a run (`ktdeval.calls.call_log.read_calls`).
         episodes: ids of the episodes that count, as those of one card.
 
     Returns:
-        Figures by name, as `provenance.calls` of a card has them; None where the book says nothing of these episodes. `checks`
+        Figures by name, as `provenance.calls` of a card has them; None where there is no call of these episodes. `checks`
         holds the calls that belong to no episode and serve the whole run.
     """
     own, checks = _Tally(), _Tally()
@@ -70,7 +70,7 @@ class _Tally:
     held_usd: list[float] = field(default_factory=list)
 
     def add(self, record: CallRecord) -> None:
-        """Count one line of the book."""
+        """Count one record."""
         self.requests[record.episode, record.key] = record.served_by or self.requests.get((record.episode, record.key), "")
         if record.outcome == CACHED:
             self.cached += 1

@@ -1,31 +1,135 @@
-"""Read a card and refuse one that is not valid: strict JSON, the schema, and figures that follow from its own episodes.
-
-Cards of trading tasks and of scoring tasks are told apart by their field `kind`; each has a schema of its own.
-"""
+"""Kinds of cards, and reading one: strict JSON, of its type, with figures that follow from its own episodes, or refused."""
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
 import json
-import math
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.cards import aggregate, certificate, scoring
-from ktdeval.cards.identity import Problem, identity_problem
-from ktdeval.cards.locate import JsonPath, line_of, path_text
-from ktdeval.cards.scoring_check import scoring_problem
-from ktdeval.cards.verify import first_difference
+from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
+from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
+from ktdeval.cards.inputs import Problem
+from ktdeval.cards.reports import scoring_report, trading_report
+from ktdeval.cards.schema import SCHEMA_FOLDER
+from ktdeval.cards.scoring import derive_scoring, scoring_problems
+from ktdeval.cards.table import Report
+from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
+from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue, dumps_pretty
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_untrusted
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.typed import from_plain
+
+SomeCard = TypeVar("SomeCard", bound=Card)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardKind:
+    """How the cards of one kind are read, checked and shown.
+
+    Attributes:
+        name: `kind` of its cards.
+        type: what a card is decoded to.
+        schema: file of the JSON Schema generated from the type; it names the line of what can't be decoded.
+        problems: contradictions in a card, first ones first.
+        derive: the card with everything that follows from its other fields worked out again.
+        report: lays a card out as words.
+        content: how much a card holds, such as `episodes: 1, metrics: 28`.
+        attach: for a kind that trading cards may carry: what a card of it says of a trading task's description and a snapshot's id,
+            as `{"value": …}`, or null with the reason.
+        attached_rows: shows that block on a trading card.
+    """
+
+    name: str
+    type: type[Card]
+    schema: Path
+    problems: Callable[[Any], Iterator[Problem]]
+    derive: Callable[[Any], Any]
+    report: Callable[[Any], Report]
+    content: Callable[[Any], str]
+    attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
+    attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None
+
+
+NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
+
+ATTACHED = "certificate"
+"""The kind that trading cards carry, under the field of that name."""
+
+
+def _attached_rows(card: TradingCard) -> Iterator[tuple[str, str]]:
+    """Words of an attached card, where its plugin is installed."""
+    if card.certificate.value is not None:
+        kind = card_kinds(ATTACHED).get(ATTACHED)
+        if kind is not None and kind.attached_rows is not None:
+            yield from kind.attached_rows(card.certificate.value)
+
+
+_BUILT_IN = {
+    "trading": CardKind(
+        name="trading",
+        type=TradingCard,
+        schema=SCHEMA_FOLDER / "result-card-v1.json",
+        problems=trading_problems,
+        derive=derive_trading,
+        report=lambda card: trading_report(card, _attached_rows(card)),
+        content=lambda card: f"episodes: {len(card.episodes)}, metrics: {len(card.metrics)}",
+    ),
+    "scoring": CardKind(
+        name="scoring",
+        type=ScoringCard,
+        schema=SCHEMA_FOLDER / "scoring-card-v1.json",
+        problems=scoring_problems,
+        derive=derive_scoring,
+        report=scoring_report,
+        content=lambda card: f"episodes: {len(card.episodes)}, scores: {len(card.scores)}",
+    ),
+}
+
+
+def attached_block(
+    mask: str, task: Mapping[str, Any], snapshot_id: str, attached: Card | None, plugins: Plugins
+) -> dict[str, JsonValue]:
+    """Return the `certificate` field of a trading card.
+
+    Args:
+        mask: of the card's task.
+        task: description of that task.
+        snapshot_id: of the card's market.
+        attached: valid card of the kind `ATTACHED`; None where none was given.
+        plugins: the loaded plugins.
+    """
+    if mask == "bright":
+        return {"value": None, "reason": NOTHING_HIDDEN}
+    attach = None if attached is None else card_kinds(attached.kind, plugins)[attached.kind].attach
+    return {"value": None, "reason": NOT_GIVEN} if attach is None else attach(task, snapshot_id, attached)
+
+
+def content_words(card: Card) -> str:
+    """How much a card holds, such as `episodes: 1, metrics: 28`."""
+    return card_kinds(card.kind)[card.kind].content(card)
+
+
+def card_kinds(wanted: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
+    """Kinds of cards by name; plugins are asked only where `wanted` is not the kind of an evaluation.
+
+    Args:
+        wanted: a kind, which may not exist; all of them by default.
+        plugins: the loaded plugins; those that are installed by default.
+    """
+    if wanted in _BUILT_IN:
+        return _BUILT_IN
+    plugins = load_plugins() if plugins is None else plugins
+    return {**_BUILT_IN, **{name: plugins.make_card_kind(name) for name in plugins.specs("cards")}}
+
+
+# ---- reading
 
 _MAX_ERRORS = 50
 """Schema errors looked at before the first one, by line, is reported."""
@@ -33,24 +137,12 @@ _MAX_ERRORS = 50
 _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-@functools.cache
-def load_schema(kind: str = "trading") -> Mapping[str, JsonValue]:
-    """The JSON Schema (draft 2020-12) of the cards of a kind, version 1.
-
-    Args:
-        kind: one of `KINDS`.
-    """
-    text = importlib.resources.files("ktdeval.cards").joinpath("schema", KINDS[kind].schema).read_text(encoding="utf-8")
-    schema: Mapping[str, JsonValue] = json.loads(text)
-    return schema
-
-
-def load_card(path: Path | str, kind: str | None = None) -> dict[str, JsonValue]:
+def load_card(path: Path | str, kind: str | None = None) -> Card:
     """Read and check a card file.
 
     Args:
         path: the file.
-        kind: the kind that is wanted, `trading` or `scoring`; any by default.
+        kind: name of the kind that is wanted, such as `trading`; any by default.
 
     Raises:
         CardError: it can't be read, is not valid, or of another kind; names the file, the line and the field.
@@ -62,34 +154,38 @@ def load_card(path: Path | str, kind: str | None = None) -> dict[str, JsonValue]
     except UnicodeDecodeError as error:
         raise CardError(f"{path}: is not UTF-8 text at byte {error.start}; give a result card (JSON)") from error
     card = parse_card(text, str(path))
-    if kind is not None and card["kind"] != kind:
-        raise CardError(f"{path}: is a {card['kind']} card; this command takes {kind} cards")
+    if kind is not None and card.kind != kind:
+        raise CardError(f"{path}: is a {card.kind} card; this command takes {kind} cards")
     return card
 
 
-def parse_card(text: str, where: str) -> dict[str, JsonValue]:
+def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
+    """Read and check the card of an evaluation; errors as of `load_card`."""
+    card = load_card(path)
+    if not isinstance(card, TradingCard | ScoringCard):
+        raise CardError(f"{path}: is a {card.kind} card; this command takes trading or scoring cards")
+    return card
+
+
+def parse_card(text: str, where: str) -> Card:
     """Parse and check the text of a card; `where` starts the error messages.
 
     Raises:
         CardError: it is not valid; names the line and the field.
     """
     try:
-        card = json.loads(
-            text, object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_float=_finite, parse_int=_bounded
-        )
+        card = loads_untrusted(text)
     except json.JSONDecodeError as error:
         raise CardError(f"{where}: line {error.lineno}: is not JSON: {error.msg}") from error
     except ValueError as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
     except RecursionError as error:
         raise CardError(f"{where}: is nested too deeply to be a result card") from error
-    validate_card(card, where, text)
-    result: dict[str, JsonValue] = card
-    return result
+    return validate_card(card, where, text)
 
 
-def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> None:
-    """Check a parsed card against the schema and against itself: ids, totals, medians and labels must follow from its episodes.
+def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> Card:
+    """Decode a parsed card and check it against itself: ids, totals, medians and labels must follow from its episodes.
 
     Args:
         card: a JSON value.
@@ -106,52 +202,55 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     except (TypeError, ValueError) as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
     text = written if text is None else text
-    kind = _kind_of(card)
-    if kind not in KINDS:
-        problem: str | None = _at(text, ("kind",), f"expected {' or '.join(KINDS)}, was {_short(kind)}")
-    else:
-        problem = _schema_problem(card, kind, text) or _own_problem(card, KINDS[kind], text)
-    if problem:
+    # What does not name a kind is held against the schema of trading cards, which asks for it.
+    name = card.get("kind") if isinstance(card, Mapping) else None
+    name = name if isinstance(name, str) else "trading"
+    kinds = card_kinds(name)
+    kind = kinds.get(name)
+    if kind is None:
+        expected = " or ".join(kinds)
+        raise CardError(f"{where}: {_at(text, ('kind',), f'expected {expected}, was {_short(name)}')}")
+    try:
+        typed = from_plain(card, kind.type, where, CardError)
+    except CardError as error:
+        problem = _schema_problem(card, kind, text)
+        if problem is None:
+            raise
+        raise CardError(f"{where}: {problem}") from error
+    if problem := _own_problem(typed, card, kind, text):
         raise CardError(f"{where}: {problem}")
+    return typed
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        doubled = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"field {doubled!r} stands twice in one object")
-    return members
+def derive_card(card: SomeCard) -> SomeCard:
+    """Return the card with everything that follows from its other fields worked out again."""
+    derived: SomeCard = card_kinds(card.kind)[card.kind].derive(card)
+    return derived
 
 
-def _no_constant(token: str) -> NoReturn:
-    raise ValueError(f"{token} is no JSON number")
+def derived_fields(card: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """Return the JSON of a card with everything that follows from its other fields worked out again.
 
-
-def _finite(token: str) -> float:
-    number = float(token)
-    if not math.isfinite(number):
-        raise ValueError(f"{token} is too large for a number")
-    return number
-
-
-def _bounded(token: str) -> int:
-    number = int(token)
-    if abs(number) >= 1 << 63:
-        raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
-    return number
+    Args:
+        card: the JSON of a card that has the fields of its kind.
+    """
+    kind = card_kinds(str(card["kind"]))[card["kind"]]
+    return derive_card(from_plain(card, kind.type, "card", CardError)).plain
 
 
 def _at(text: str, path: JsonPath, problem: str) -> str:
     return f"line {line_of(text, path)}: {path_text(path)}: {problem}"
 
 
-def _schema_problem(card: JsonValue, kind: str, text: str) -> str | None:
-    """The schema error that stands first in the file."""
-    validator = Draft202012Validator(load_schema(kind))
+def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
+    """Schema error that stands first in the file; the schema tells lines and near names, which the type does not."""
+    validator = Draft202012Validator(json.loads(kind.schema.read_text(encoding="utf-8")))
     errors = [error for error, _ in zip(validator.iter_errors(card), range(_MAX_ERRORS), strict=False)]
     if not errors:
         return None
     first = min(errors, key=lambda error: (line_of(text, error.absolute_path), path_text(error.absolute_path)))
+    while first.validator == "anyOf" and first.context:
+        first = max(first.context, key=lambda error: len(error.absolute_path))
     path = list(first.absolute_path)
     if first.validator == "additionalProperties":
         known = first.schema.get("properties", {})
@@ -184,56 +283,53 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _trading_problem(card: Mapping[str, JsonValue]) -> Problem | None:
-    """Lengths and metrics of the episodes of a trading card."""
-    days = {window["name"]: window["days"] for window in card["windows"]}
-    for place, episode in enumerate(card["episodes"]):
-        expected = min(days[episode["window"]], card["limit"] or days[episode["window"]])
-        if episode["steps"] != expected or sum(episode["decisions"].values()) != expected:
-            return ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision"
-        surplus = sorted(set(episode["metrics"]) ^ set(card["metrics"]))
-        if surplus:
-            return ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
-    return None
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How the cards of one kind are checked.
-
-    Attributes:
-        schema: file under `schema/`.
-        problems: each gives the first place where a card that follows the schema contradicts itself.
-        derived: fields that follow from the others.
-        derive: gives them.
-    """
-
-    schema: str
-    problems: tuple[Callable[[Mapping[str, JsonValue]], Problem | None], ...]
-    derived: tuple[str, ...]
-    derive: Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
-
-
-KINDS: Mapping[str, Kind] = {
-    "trading": Kind("result-card-v1.json", (identity_problem, _trading_problem), aggregate.DERIVED, aggregate.derived_fields),
-    "scoring": Kind("scoring-card-v1.json", (identity_problem, scoring_problem), scoring.DERIVED, scoring.derived_fields),
-    certificate.KIND: Kind(
-        certificate.SCHEMA_FILE, (certificate.certificate_problem,), certificate.DERIVED, certificate.derived_fields
-    ),
-}
-"""The kinds of cards, by their field `kind`."""
-
-
-def _kind_of(card: JsonValue) -> str:
-    """The kind that a JSON value says it is. What says nothing is held against the schema of trading cards, which asks for it."""
-    kind = card.get("kind", "trading") if isinstance(card, Mapping) else "trading"
-    return kind if isinstance(kind, str) else "trading"
-
-
-def _own_problem(card: Mapping[str, JsonValue], kind: Kind, text: str) -> str | None:
-    """The first place where a card that follows its schema contradicts itself."""
-    for find in kind.problems:
-        if (problem := find(card)) is not None:
+def _own_problem(card: Card, plain: JsonValue, kind: CardKind, text: str) -> str | None:
+    """First place where a card that follows its type contradicts itself."""
+    own = _identity_problems(card) if isinstance(card, TradingCard | ScoringCard) else iter(())
+    for problems in (own, kind.problems(card)):
+        if (problem := next(problems, None)) is not None:
             return _at(text, *problem)
-    difference = first_difference({name: card[name] for name in kind.derived}, kind.derive(card), text)
+    difference = first_difference(plain, kind.derive(card).plain, text)
     return f"{difference} from the card's own episodes" if difference else None
+
+
+def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
+    """Hash of the task's config, windows and ids of the episodes that the card's own fields don't give."""
+    if content_hash(card.task.config) != card.task.hash:
+        yield ("task", "hash"), "is not the hash of the task's config"
+    windows: dict[str | None, Window] = {window.name: Window(window.name, window.first, window.last) for window in card.windows}
+    if (card.snapshot is None) == bool(windows):
+        yield ("windows",), "stand without a market" if windows else "are missing"
+        return
+    windows = windows or {None: NO_WINDOW}
+    seen: set[str] = set()
+    for field in ("episodes", "missing_episodes"):
+        for place, episode in enumerate(getattr(card, field)):
+            if episode.window not in windows:
+                yield (field, place, "window"), f"no window of that name{near_matches(str(episode.window), map(str, windows))}"
+                return
+            if episode.id != _spec(card, windows[episode.window], episode.seed).id:
+                yield (field, place, "id"), "is not the hash of the episode's spec"
+            if episode.id in seen:
+                yield (field, place, "id"), "stands twice"
+            seen.add(episode.id)
+
+
+def _spec(card: Evaluation, window: Window, seed: int) -> EpisodeSpec:
+    return EpisodeSpec(
+        task=card.task.name,
+        task_version=card.task.version,
+        task_hash=card.task.hash,
+        snapshot="" if card.snapshot is None else card.snapshot.id,
+        mask=card.task.mask or "",
+        mode=card.task.mode or "",
+        window=window,
+        model=card.model.name,
+        model_args=card.model.args,
+        agent=card.agent.name,
+        agent_args=card.agent.args,
+        call=card.call,
+        seed=seed,
+        limit=card.limit,
+        mask_draw=card.mask_draw,
+    )

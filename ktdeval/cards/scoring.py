@@ -1,34 +1,42 @@
-"""Build the result card of a scoring task: a pure function of recorded answers and of the scores that the task made of them."""
+"""Card of a scoring task: a pure function of recorded answers and of the scores that the task made of them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ktdeval.cards.aggregate import DEFINITION_FIELDS, coverage_of, labels, sums
-from ktdeval.cards.common import EvaluationInputs, common_fields, missing_entries, ordered_plan, strict_card, to_plain
-from ktdeval.cards.cost import token_cost
-from ktdeval.cards.episodes import PROVENANCES, USAGE_COUNTS
-from ktdeval.cards.ranking import rankable
+from msgspec.structs import asdict, replace
+
+from ktdeval.cards.card import ScoreLine, ScoringCard, ScoringFacts, TargetTaskPart
+from ktdeval.cards.derive import add_counts, coverage_of, labels, rankable, token_cost, totals
+from ktdeval.cards.inputs import (
+    EvaluationInputs,
+    Problem,
+    common_fields,
+    decode_strict,
+    missing_entries,
+    ordered_plan,
+    price_of,
+    to_plain,
+)
+from ktdeval.cards.parts import Definition, PriceEntry, UsageCounts
+from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
-from ktdeval.runner.scoring import ANSWER_FIELDS, AnswerRecord, Score, ScoreDefinition
-from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.stats.proportions import clopper_pearson_upper, wilson
+from ktdeval.trading.types import PROVENANCES
 
 KIND = "scoring"
-"""`kind` of the cards that `build_scoring_card` makes."""
 
-SCHEMA_VERSION = 1
-"""Version of `schema/scoring-card-v1.json` that `build_scoring_card` writes."""
+TARGET_CONFIG = "subject_config"
+"""Field of a scoring task's config that holds the config of its target task."""
 
-SUBJECT_CONFIG = "subject_config"
-"""Field of a scoring task's config that holds the config of its subject."""
-
-DERIVED = ("cost", "coverage", "decisions", "failures", "labels", "rankable", "subject", "usage")
-"""The fields of a scoring card that `derived_fields` gives."""
-
-Entry = Mapping[str, JsonValue]
+_TOLERANCE = 1e-9
+"""Relative: quantiles of two versions of SciPy may differ in their last digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,27 +45,24 @@ class ScoringInputs(EvaluationInputs):
 
     Attributes:
         answers: the finished episodes with all their answer records, in order of their samples.
-        samples: spec.id -> how many samples the episode has (its exam's, or its limit where that is less), for every spec.
+        samples: spec.id -> how many samples the episode has (its sample set's, or its limit where that is less), for every spec.
         scores: what the task's `summarise` gives over the records of all finished episodes together.
         definitions: what each score means (`ScoringTask.scores`), in the order shown.
-        subject: description of the subject task, as it stands in `task` under `SUBJECT_CONFIG`; None where it has none.
+        target_task: description of the target task, as it stands in `task` under `TARGET_CONFIG`; None where it has none.
     """
 
     answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]
     samples: Mapping[str, int]
     scores: Mapping[str, Score]
     definitions: Mapping[str, ScoreDefinition]
-    subject: Mapping[str, JsonValue] | None = None
+    target_task: Mapping[str, JsonValue] | None = None
 
 
-def build_scoring_card(inputs: ScoringInputs) -> dict[str, JsonValue]:
-    """The result card of one evaluation on a scoring task (one task, model and agent over windows and seeds).
+def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
+    """Build the result card of one evaluation on a scoring task (one task, model and agent over windows and seeds).
 
     Two calls with equal inputs give equal cards whatever the order of specs, episodes and missing episodes; only `provenance` is
     passed through as it is.
-
-    Returns:
-        A JSON object that follows `schema/scoring-card-v1.json`; `ktdeval.jsonio.dumps_pretty` gives its file.
 
     Raises:
         CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither finished
@@ -65,49 +70,52 @@ def build_scoring_card(inputs: ScoringInputs) -> dict[str, JsonValue]:
         PluginError: the task's scores are not those that it defines, or no scores.
     """
     planned = ordered_plan(inputs)
-    _check_subject(inputs)
+    _check_target_task(inputs)
     finished = _answers_by_id(inputs, planned)
     missing = missing_entries(inputs, planned, finished.keys(), "answers")
-    card: dict[str, JsonValue] = {
-        "kind": KIND,
-        "schema_version": SCHEMA_VERSION,
-        **common_fields(inputs, planned),
-        "episodes": [_episode(spec, finished[spec.id]) for spec in planned if spec.id in finished],
-        "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in missing],
-        "scores": _scores(inputs, planned[0].task),
-        "score_order": list(inputs.definitions),
-    }
-    card |= derived_fields(card)
-    return strict_card(card)
+    facts = decode_strict(
+        {
+            "kind": KIND,
+            "schema_version": 1,
+            **common_fields(inputs, planned),
+            "episodes": [_episode(spec, finished[spec.id]) for spec in planned if spec.id in finished],
+            "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in missing],
+            "scores": _scores(inputs, planned[0].task),
+            "score_order": list(inputs.definitions),
+        },
+        ScoringFacts,
+    )
+    return ScoringCard(**asdict(facts), **_derived(facts, price_of(inputs)))
 
 
-def derived_fields(card: Entry) -> dict[str, JsonValue]:
-    """The fields named in `DERIVED`, from the other fields of the card. Of `cost`, its price is an input."""
-    episodes: Sequence[Entry] = card["episodes"]
-    planned = sum(episode["steps"] for episode in (*episodes, *card["missing_episodes"]))
-    coverage = coverage_of(card, planned, sum(episode["answered"] for episode in episodes))
+def derive_scoring(card: ScoringCard) -> ScoringCard:
+    """Work out again what follows from the episodes of a card and its price."""
+    return replace(card, **_derived(card, card.cost.price or None))
+
+
+def _derived(card: ScoringFacts, price: PriceEntry | None) -> dict[str, Any]:
+    planned = sum(episode.steps for episode in card.episodes) + sum(episode.steps for episode in card.missing_episodes)
+    coverage = coverage_of(card, planned, sum(episode.answered for episode in card.episodes))
     return {
-        "cost": token_cost(episodes, card["cost"].get("price")),
+        **totals(card.episodes),
+        "cost": token_cost(card.episodes, price),
         "coverage": coverage,
-        "decisions": sums((episode["decisions"] for episode in episodes), PROVENANCES),
-        "failures": sums(episode["failures"] for episode in episodes),
         "labels": labels(card, coverage),
         "rankable": rankable(card, coverage, "sample"),
-        "subject": _subject(card["task"]["config"].get(SUBJECT_CONFIG)),
-        "usage": sums((episode["usage"] for episode in episodes), USAGE_COUNTS),
+        "target_task": _target_task(card.task.config.get(TARGET_CONFIG)),
     }
 
 
-def _subject(config: JsonValue) -> dict[str, JsonValue] | None:
-    """Name and hash of the subject task; its config stands in that of the task."""
+def _target_task(config: JsonValue) -> TargetTaskPart | None:
+    """Name and hash of the target task; its config stands in that of the task."""
     if not isinstance(config, Mapping):
         return None
-    return {"name": str(config.get("name")), "hash": content_hash(to_plain(config))}
+    return TargetTaskPart(name=str(config.get("name")), hash=content_hash(to_plain(config)))
 
 
-def _check_subject(inputs: ScoringInputs) -> None:
-    if dumps_canonical(to_plain(inputs.task.get(SUBJECT_CONFIG))) != dumps_canonical(to_plain(inputs.subject)):
-        raise CardError(f"the subject is not the one in the task's config under {SUBJECT_CONFIG!r}")
+def _check_target_task(inputs: ScoringInputs) -> None:
+    if dumps_canonical(to_plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(to_plain(inputs.target_task)):
+        raise CardError(f"the target task is not the one in the task's config under {TARGET_CONFIG!r}")
 
 
 def _samples(inputs: ScoringInputs, identity: str) -> int:
@@ -132,11 +140,9 @@ def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dic
 def _check_complete(where: str, records: Sequence[AnswerRecord], samples: int) -> None:
     """Refuse answers that are not one to each sample, so that a part is never shown as the whole."""
     for record in records:
-        if set(record) != set(ANSWER_FIELDS):
-            raise CardError(f"{where}: an answer record does not have the fields {', '.join(ANSWER_FIELDS)}")
-        if record["answer"] is not None and record["provenance"] not in ("model", "model_after_retry"):
-            raise CardError(f"{where}: step {record['step']} has an answer though the model gave none ({record['provenance']})")
-    if [record["step"] for record in records] != list(range(samples)):
+        if record.answer is not None and record.provenance not in ("model", "model_after_retry"):
+            raise CardError(f"{where}: step {record.step} has an answer though the model gave none ({record.provenance})")
+    if [record.step for record in records] != list(range(samples)):
         raise CardError(
             f"{where}: the {len(records)} answers are not those of its {samples} samples in order; resume the run, or list the"
             " episode as missing"
@@ -144,17 +150,17 @@ def _check_complete(where: str, records: Sequence[AnswerRecord], samples: int) -
 
 
 def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """The card's entry of one finished episode."""
-    provenances = Counter(record["provenance"] for record in records)
+    """Card's entry of one finished episode."""
+    provenances = Counter(record.provenance for record in records)
     return {
         "id": spec.id,
-        "window": spec.window.name,
+        "window": spec.window.name or None,
         "seed": spec.seed,
         "steps": len(records),
-        "answered": sum(record["answer"] is not None for record in records),
+        "answered": sum(record.answer is not None for record in records),
         "decisions": {provenance: provenances[provenance] for provenance in PROVENANCES},
-        "failures": sums(record["failures"] for record in records),
-        "usage": sums(records, USAGE_COUNTS),
+        "failures": add_counts(record.failures for record in records),
+        "usage": {name: sum(getattr(record, name) for record in records) for name in UsageCounts.__struct_fields__},
     }
 
 
@@ -175,9 +181,8 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
         raise PluginError(f"task {task}: score {name!r} is a {type(score).__name__}; summarise() must return Score objects")
     if (score.value is None) == (not score.reason):
         raise PluginError(f"task {task}: score {name!r} must have either a value or the reason why it has none")
-    meaning: dict[str, JsonValue] = {field: getattr(definition, field) for field in DEFINITION_FIELDS}
     return {
-        **meaning,
+        **{name: getattr(definition, name) for name in Definition.__struct_fields__},
         "better": definition.better or "neither",
         "value": None if score.value is None else float(score.value),
         "n": int(score.n),
@@ -186,3 +191,73 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
         "detail": score.detail,
         **({"reason": score.reason} if score.value is None else {}),
     }
+
+
+# ---- checks
+
+
+def scoring_problems(card: ScoringCard) -> Iterator[Problem]:
+    """Counts or scores that contradict the rest of the card: its episodes' counts, and each score with its own detail."""
+    yield from _episode_problems(card)
+    yield from _score_problems(card)
+
+
+def _episode_problems(card: ScoringCard) -> Iterator[Problem]:
+    limit = card.limit
+    for field in ("episodes", "missing_episodes"):
+        for place, episode in enumerate(getattr(card, field)):
+            if limit is not None and episode.steps > limit:
+                yield (field, place, "steps"), f"the limit is {limit}"
+    for place, episode in enumerate(card.episodes):
+        decisions = episode.decisions
+        if sum(asdict(decisions).values()) != episode.steps:
+            yield ("episodes", place, "decisions"), f"the episode has {episode.steps} steps, each with one decision"
+        if episode.answered > decisions.model + decisions.model_after_retry:
+            yield ("episodes", place, "answered"), "more answers than steps that the model decided"
+
+
+def _score_problems(card: ScoringCard) -> Iterator[Problem]:
+    if sorted(card.score_order) != sorted(card.scores):
+        yield ("score_order",), "must name every score once, and nothing else"
+    steps = sum(episode.steps for episode in card.episodes)
+    for name, score in card.scores.items():
+        for field, problem in (*_range_problems(score, steps), *_proportion_problems(score)):
+            yield ("scores", name, *field), problem
+
+
+def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
+    if score.n > steps:
+        yield ("n",), f"the finished episodes have {steps} samples"
+    low, high = score.range
+    for field in ("value", "baseline"):
+        value = getattr(score, field)
+        if value is not None and not (-math.inf if low is None else low) <= value <= (math.inf if high is None else high):
+            yield (field,), f"lies outside the score's range {low} … {high}"
+
+
+def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
+    """Of a share of successes, everything follows from their number: value, Wilson's interval, the exact bound."""
+    detail, n = score.detail, score.n
+    successes = detail.get("successes")
+    if score.value is None or type(successes) is not int:
+        return
+    if not 0 <= successes <= n or n == 0:
+        yield ("detail", "successes"), f"of {n} trials"
+        return
+    if score.value != successes / n:
+        yield ("value",), f"recorded {score.value}, {successes} successes of {n} are {successes / n}"
+    interval = score.interval
+    if interval is not None and interval.kind == "Wilson score":
+        expected = wilson(successes, n, interval.level or 0.95)
+        for end, value in (("low", expected.low), ("high", expected.high)):
+            if not _is_close(getattr(interval, end), value):
+                yield ("interval", end), f"recorded {getattr(interval, end)}, {successes} successes of {n} give {value}"
+    upper = detail.get("upper_95")
+    if upper is not None and not _is_close(upper, expected_upper := clopper_pearson_upper(successes, n)):
+        yield ("detail", "upper_95"), f"recorded {upper}, {successes} successes of {n} give {expected_upper}"
+
+
+def _is_close(recorded: JsonValue, expected: float | None) -> bool:
+    if expected is None or type(recorded) not in (int, float):
+        return recorded is expected
+    return math.isclose(recorded, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)

@@ -1,1 +1,5 @@
-"""The command line: `ktdeval.cli.main` is its top; every other module holds commands that are imported only when called."""
+"""Public names of the command line, whose top is `ktdeval.cli.main`. Listed in `__init__.pyi`."""
+
+from ktdeval.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -14,7 +14,7 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.fields import near_matches
 
 if TYPE_CHECKING:
-    from ktdeval.calls.upkeep import ModelUse
+    from ktdeval.calls.cache_admin import ModelUse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,13 +60,13 @@ def cache(context: click.Context) -> None:
 @json_option
 def ls(file: Path | None, as_json: bool) -> None:
     """List what is kept: replies, bytes and tokens by provider and model, with the days of the first and the last."""
-    from ktdeval.calls.upkeep import CacheUpkeep
+    from ktdeval.calls.cache_admin import CacheAdmin
 
     path, exists = _find(file)
     uses: list[ModelUse] = []
     if exists:
-        with CacheUpkeep(path) as upkeep:
-            uses = upkeep.models()
+        with CacheAdmin(path) as cache_admin:
+            uses = cache_admin.models()
     size = _file_bytes(path)
     if as_json:
         print_json({"file": str(path), "file_bytes": size, "models": [use._asdict() for use in uses]})
@@ -96,7 +96,7 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
     """
     from datetime import UTC, datetime
 
-    from ktdeval.calls.upkeep import CacheUpkeep, Pruned, PruneRule
+    from ktdeval.calls.cache_admin import CacheAdmin, Pruned, PruneRule
 
     older_than, model, max_size = chosen["older_than"], chosen["model"], chosen["max_size"]
     if everything == any(value is not None for value in (older_than, model, max_size)):
@@ -105,9 +105,9 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
     path, exists = _find(file)
     pruned = Pruned(0, 0)
     if exists:
-        with CacheUpkeep(path, read_only=dry_run) as upkeep:
-            _warn_of_glob(model, upkeep.models())
-            pruned = upkeep.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
+        with CacheAdmin(path, read_only=dry_run) as cache_admin:
+            _warn_of_glob(model, cache_admin.models())
+            pruned = cache_admin.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
     if as_json:
         print_json({"file": str(path), "dry_run": dry_run, **pruned._asdict()})
         return
@@ -123,13 +123,13 @@ def verify(file: Path | None, as_json: bool) -> int:
 
     A damaged reply is never used: its call is made again, and the answer takes its place.
     """
-    from ktdeval.calls.upkeep import CacheUpkeep, Checked
+    from ktdeval.calls.cache_admin import CacheAdmin, Checked
 
     path, exists = _find(file)
     checked = Checked(0, ())
     if exists:
-        with CacheUpkeep(path) as upkeep:
-            checked = upkeep.verify()
+        with CacheAdmin(path) as cache_admin:
+            checked = cache_admin.verify()
     findings = checked.findings
     if as_json:
         found = [finding._asdict() for finding in findings]
@@ -147,7 +147,7 @@ def verify(file: Path | None, as_json: bool) -> int:
 
 
 def _find(file: Path | None) -> tuple[Path, bool]:
-    """The cache file that is meant, and whether there is one; the shared one need not have been made yet.
+    """Return the cache file that is meant, and whether there is one; the shared one need not have been made yet.
 
     Raises:
         StoreError: the file that was named does not exist.
@@ -176,7 +176,7 @@ def _row(use: ModelUse) -> tuple[str, ...]:
 
 
 def _file_bytes(path: Path) -> int:
-    """What the cache takes on disk, with the log that SQLite keeps beside it; 0 where there is none."""
+    """Return the bytes of the cache on disk, with the log that SQLite keeps beside it; 0 where there is none."""
     files = (path, path.with_name(f"{path.name}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 

@@ -47,8 +47,7 @@ def show(path: Path, plain: bool) -> None:
 @_PATH
 def validate(path: Path) -> None:
     """Check a card against its schema and against its own episodes."""
-    from ktdeval.cards.check import load_card
-    from ktdeval.cards.words import content_words
+    from ktdeval.cards.check import content_words, load_card
 
     for file in _card_files(path):
         click.echo(f"{file}: valid ({content_words(load_card(file))})")
@@ -56,11 +55,11 @@ def validate(path: Path) -> None:
 
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
-@config_option("data", "data_args", "plugin")
+@config_option("data", "data_args", "items", "plugin")
 def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> None:
     """Re-execute the recorded decisions, recompute every figure, and name the first line that differs.
 
-    --data and --data-args are only needed when the snapshot has moved since the run.
+    --data and --data-args are only needed when the snapshot has moved since the run, --items when the run had that option.
     """
     from ktdeval.runner.verify import verify_card
 

@@ -71,7 +71,7 @@ class ProviderGroup(click.Group):
         return [name for name, spec in _plugins(ctx).specs("data").items() if self.only is None or self.only in spec.extra]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of one provider; None where there is none of that name."""
+        """Return the command of one provider; None where there is none of that name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         plugins = _plugins(ctx)
@@ -104,7 +104,7 @@ class CheckGroup(ProviderGroup):
     """Providers, and beside them any path of a stored snapshot."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """A provider's command, or the one for a stored snapshot."""
+        """Return a provider's command, or the one for a stored snapshot."""
         return (args[0], _check_folder, args) if self.get_command(ctx, args[0]) is None else super().resolve_command(ctx, args)
 
 
@@ -232,11 +232,11 @@ def _finding_rows(finding: Finding) -> Iterable[tuple[str, str, str]]:
     yield finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"
     yield "", "", f"{', '.join(finding.examples)}{', …' if finding.count > len(finding.examples) else ''}"
     if finding.repairs and finding.severity != "info":
-        yield "", "", f"mend with --repair {' or --repair '.join(finding.repairs)}"
+        yield "", "", f"fix with --repair {' or --repair '.join(finding.repairs)}"
 
 
 def _nothing(as_json: bool) -> None:
-    """The check group itself does nothing; its `--json` is read by the command that it calls."""
+    """Do nothing: the group's `--json` is read by the command that it calls."""
 
 
 def _out_option() -> click.Option:
@@ -279,7 +279,7 @@ data.add_command(
         body=_import,
         own=[_out_option()],
         only="read",
-        help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what mends them.",
+        help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what fixes them.",
         short_help="Import a source of market data as a snapshot.",
         subcommand_metavar=_PROVIDER,
     )

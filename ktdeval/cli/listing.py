@@ -1,4 +1,4 @@
-"""What there is: the listings of tasks, models, agents, metrics and plugins, and single tasks, models and agents in full."""
+"""Listings of tasks, models, agents, metrics and plugins, and single tasks, models and agents in full."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tasks(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None)
 @click.pass_context
 def show(context: click.Context, /, name: str, **_: Any) -> None:
     """Print a task's resolved config, with its data card and its sources."""
-    from ktdeval.runner.task import describe_task
+    from ktdeval.contracts.task import describe_task
 
     plugins = open_plugins(inherited(context, "plugin") or ())
     task = plugins.make_task(name)
@@ -123,7 +123,7 @@ def metrics(as_json: bool, plugin: tuple[str, ...] | None) -> None:
 @json_option
 @config_option("plugin")
 def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
-    """List plugins, what each offers, and those that are broken and therefore skipped."""
+    """List plugins, what each offers, and plugins that fail to load and are therefore skipped."""
     loaded = load_plugins(plugin or ())  # without warnings: what is broken stands in the listing itself
     offers: dict[str, list[str]] = {name: [] for name in loaded.info}
     for kind in KINDS:

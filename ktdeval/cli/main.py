@@ -1,32 +1,23 @@
-"""The `ktdeval` command: a group whose commands are imported only when called, and which runs `run` when only options are given."""
+"""`ktdeval` command: a group whose commands are imported only when called, and which runs `run` when only options are given."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 import ktdeval
+from ktdeval.cli.lazy_group import LazyCommand, LazyGroup
 from ktdeval.cli.options import open_plugins, run_options
 from ktdeval.cli.table import terminal_width
-from ktdeval.errors import KtdevalError, PluginError, UsageError
-from ktdeval.fields import near_matches
+from ktdeval.errors import KtdevalError, PluginError
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
-
-
-class LazyCommand(NamedTuple):
-    """Where a command is, and its line in `--help`, so that help imports none of them."""
-
-    module: str
-    attribute: str
-    summary: str
 
 
 COMMANDS = {
@@ -35,18 +26,17 @@ COMMANDS = {
     "card": LazyCommand("ktdeval.cli.card", "card", "Show, validate or verify a result card."),
     "plan": LazyCommand("ktdeval.cli.plan", "plan", "Print what a run would ask, cost and take, without asking any model."),
     "cache": LazyCommand("ktdeval.cli.cache", "cache", "List, prune or verify the replies that models were paid for."),
-    "certify": LazyCommand("ktdeval.cli.certify", "certify", "Certify a mask: attack what it shows, and bound what is recovered."),
     "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
     "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
     "models": LazyCommand("ktdeval.cli.listing", "models", "List models; `models show NAME` explains one's parameters."),
     "agents": LazyCommand("ktdeval.cli.listing", "agents", "List agent scaffolds; `agents show NAME` likewise."),
     "metrics": LazyCommand("ktdeval.cli.listing", "metrics", "List metrics."),
-    "plugins": LazyCommand("ktdeval.cli.listing", "plugins", "List plugins, what they offer, and those that are broken."),
+    "plugins": LazyCommand("ktdeval.cli.listing", "plugins", "List plugins, what they offer, and plugins that fail to load."),
 }
 
 
-class KtdevalGroup(click.Group):
-    """The top of the command line."""
+class KtdevalGroup(LazyGroup):
+    """Top of the command line: built-in commands, then those of plugins."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `run` where the first word is an option that only `run` has."""
@@ -57,27 +47,13 @@ class KtdevalGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in commands, then those of plugins."""
-        return [*COMMANDS, *_plugin_commands(ctx)]
+        return [*super().list_commands(ctx), *_plugin_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None when there is none of that name."""
-        if cmd_name in COMMANDS:
-            return _import_command(cmd_name)
-        if cmd_name not in _plugin_commands(ctx):
-            return None
-        return _checked_command(open_plugins().make_command(cmd_name), cmd_name)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names.
-
-        Raises:
-            UsageError: unknown, with near names.
-        """
-        command = self.get_command(ctx, args[0])
-        if command is None:
-            near = near_matches(args[0], self.list_commands(ctx)) or "; see `ktdeval --help`"
-            raise UsageError(f"no command {args[0]!r}{near}")
-        return args[0], command, args[1:]
+        """Import a command, of ktdeval or of a plugin; None when there is none of that name."""
+        if cmd_name in self.lazy:
+            return self.load(cmd_name)
+        return open_plugins().make_command(cmd_name) if cmd_name in _plugin_commands(ctx) else None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Usage, commands with plugins' own, and the options of `run`."""
@@ -111,23 +87,6 @@ def _plugin_commands(ctx: click.Context) -> dict[str, str]:
     return found
 
 
-def _import_command(name: str) -> click.Command:
-    lazy = COMMANDS[name]
-    try:
-        module = importlib.import_module(lazy.module)
-    except ModuleNotFoundError as error:
-        if error.name != lazy.module:
-            raise
-        raise UsageError(f"command {name!r} is missing from this installation ({lazy.module}); reinstall ktdeval") from error
-    return _checked_command(getattr(module, lazy.attribute, None), name)
-
-
-def _checked_command(command: Any, name: str) -> click.Command:
-    if not isinstance(command, click.Command):
-        raise PluginError(f"command {name!r} is {type(command).__name__}, expected a click.Command")
-    return command
-
-
 def _normalise(token: str) -> str:
     """lm-eval writes `--model_args`; both spellings name one option."""
     return token.replace("_", "-")
@@ -140,10 +99,9 @@ def _make_writable(*streams: Any) -> None:
             stream.reconfigure(errors="replace")
 
 
-@click.command(cls=KtdevalGroup, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _normalise})
-@click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")
-def cli() -> None:
-    """The root of the command line; `KtdevalGroup.format_help` writes its help."""
+cli = KtdevalGroup("ktdeval", COMMANDS, context_settings={"token_normalize_func": _normalise})
+"""Root of the command line."""
+click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")(cli)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

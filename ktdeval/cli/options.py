@@ -18,6 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _METAVARS = {
     "out": "DIR",
     "limit": "STEPS",
+    "items": "SOURCE",
     "base_url": "URL",
     "price_table": "FILE",
     "certificate": "FILE",
@@ -33,7 +34,7 @@ def warn(message: str) -> None:
 
 
 def open_plugins(extra: Sequence[str] = ()) -> Plugins:
-    """All plugins, with a warning on stderr for each that is skipped. `extra` as given by `--plugin`."""
+    """Return all plugins, with a warning on stderr for each that is skipped. `extra` as given by `--plugin`."""
     return load_plugins(extra, warn)
 
 
@@ -68,7 +69,7 @@ def config_option(*names: str) -> Callable[[F], F]:
 
 
 def inherited(context: click.Context | None, name: str) -> Any:
-    """The value of an option that may stand before or after a subcommand's name: the innermost one that was given."""
+    """Return the value of an option that may stand before or after a subcommand's name: the innermost one that was given."""
     while context is not None:
         if context.params.get(name):
             return context.params[name]
@@ -102,7 +103,7 @@ def _option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True)
 
 
 def _choices(hint: Any) -> tuple[str, ...]:
-    """The words of a `Literal`, or of one that may also be None."""
+    """Return the words of a `Literal`, or of one that may also be None."""
     words = next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None)
     return get_args(words)
 

@@ -35,10 +35,11 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
         KtdevalError: anything in the config that can't work, in one line.
     """
     from ktdeval.runner.estimate import estimate_run
+    from ktdeval.typed import to_plain
 
     estimate = estimate_run(config, open_plugins(config.plugin))
     if as_json:
-        print_json(estimate.to_json())
+        print_json(to_plain(estimate))
     else:
         print_estimate(estimate)
 
@@ -88,7 +89,7 @@ def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amoun
     """One column a case; before them what the finished steps used, where there are any."""
     columns: list[tuple[str, Sequence[str]]] = [("", ("calls", "input tokens", "output tokens", "cost, USD", "hours"))]
     if finished is not None and finished.steps:
-        tokens = (f"{finished.usage.input_tokens:,}", f"{finished.usage.output_tokens:,}")
+        tokens = (f"{finished.input_tokens:,}", f"{finished.output_tokens:,}")
         columns.append(("used so far", (f"{finished.calls:,}", *tokens, _dollars(finished.cost_usd), "")))
     for case, amount in left.items():
         tokens = (f"{amount.input_tokens:,}", f"{amount.output_tokens:,}")

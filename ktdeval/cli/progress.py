@@ -1,4 +1,4 @@
-"""How far a run is: a live bar an episode on a terminal, plain lines elsewhere. An observer, as any plugin could be."""
+"""Progress of a run: a live bar an episode on a terminal, plain lines elsewhere. An observer, as any plugin could be."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column
 from rich.text import Text
 
+from ktdeval.contracts.events import (
+    CallDelayed,
+    EpisodeFailed,
+    EpisodeFinished,
+    EpisodeStarted,
+    Event,
+    SampleFinished,
+    StepFinished,
+)
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.hookspecs import hookimpl
-from ktdeval.runner.events import CallDelayed, EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, SampleFinished, StepFinished
-from ktdeval.runner.spec import EpisodeSpec
 
 _PLAIN_REPORTS = 10  # lines an episode where there is no terminal to redraw
 _ROOMY = 100  # columns from which a bar may be longer
@@ -58,7 +66,7 @@ class _Bars(Progress):
     """Bars, each with the line of its status below it, which a narrow terminal has room for as well."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """What is drawn."""
+        """Yield what is drawn."""
         for task in self.tasks:
             if task.visible:
                 yield self.make_tasks_table([task])

@@ -116,7 +116,7 @@ def _print_cards(paths: Sequence[Path]) -> None:
 
 @click.command("score")
 @click.argument("run_folder", type=click.Path(path_type=Path), metavar="RUN")
-@config_option("data", "data_args", "metrics", "rules", "certificate", "plugin")
+@config_option("data", "data_args", "metrics", "rules", "certificate", "items", "plugin")
 def score(run_folder: Path, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
     from ktdeval.runner.score import rescore

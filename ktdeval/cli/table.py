@@ -34,6 +34,27 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
             click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
 
 
+def grid_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()) -> list[str]:
+    """Lines of a table of figures: columns named in `left` are flush left, others right; those empty throughout are left out.
+
+    Cells may come from a stranger: control characters are taken out, and wide characters count as two columns.
+    """
+    from rich.cells import cell_len  # not at the top, for this module is on the way of `ktdeval --help`
+
+    from ktdeval.cards import clean
+
+    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    head = [columns[place] for place in kept]
+    table = [head, *([clean(row[place]) for place in kept] for row in rows)]
+    widths = [max(cell_len(row[place]) for row in table) for place in range(len(head))]
+    lines = []
+    for row in table:
+        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths)]
+        cells = (f"{cell}{gap}" if name in left else f"{gap}{cell}" for cell, gap, name in zip(row, gaps, head))
+        lines.append(_GAP.join(cells).rstrip())
+    return lines
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 100 where there is none."""
     try:
@@ -54,7 +75,7 @@ def _fit(widths: Sequence[int], room: int) -> list[int]:
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
-    """The row as one line, or as several where a cell is longer than its column."""
+    """Return the row as one line, or as several where a cell is longer than its column."""
     if all(len(cell) <= width for cell, width in zip(row, widths)):
         return [tuple(row)]
     import textwrap
@@ -80,7 +101,7 @@ def plain(value: Any) -> Any:
 
 
 def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
-    """The fields of a Spec's parameters; none where it takes none."""
+    """Return the fields of a Spec's parameters; none where it takes none."""
     return dataclasses.fields(spec.params) if spec.params is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""The submission form: the action's JSON Schema, and a submission's text turned into orders or into feedback."""
+"""Submission form: the action's JSON Schema, and a submission's text turned into orders or into feedback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders
 
 
 def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[str, JsonValue]:
-    """The JSON Schema (draft 2020-12) of an action.
+    """Return the JSON Schema (draft 2020-12) of an action.
 
     Args:
         config: gives the shortest reason.
@@ -63,22 +63,17 @@ class Reading:
 
 
 class SubmissionForm(Protocol):
-    """What a model submits with, and how it is read: an action in trading, an answer in scoring."""
+    """Form that a model submits with, and its reader: an action in trading, an answer in scoring."""
 
     tool: ToolSpec
 
     def read(self, text: str) -> Reading:
-        """The submission in `text`. Whatever it holds, the answer is a Reading."""
+        """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
         ...
 
 
 class ActionForm:
-    """Reads submissions under one mask. Make one per episode: the schema is compiled once.
-
-    Args:
-        config: the shortest reason that an order may have.
-        lens: the episode's mask.
-    """
+    """Reads submissions under one mask. Make one per episode: the schema is compiled once."""
 
     def __init__(self, config: HarnessConfig, lens: Lens) -> None:
         schema = action_schema(config, whole_shares=not lens.mask.rebase_prices)
@@ -90,7 +85,7 @@ class ActionForm:
         """The tool that a model submits with."""
 
     def parse(self, text: str) -> Submission:
-        """The submission in `text`. Whatever it holds, the answer is a Submission."""
+        """Return the submission in `text`. Whatever it holds, the answer is a Submission."""
         return self.read(text).submission
 
     def read(self, text: str) -> Reading:
@@ -139,7 +134,7 @@ class ActionForm:
 
 
 def _offered_ids(value: JsonValue) -> list[str]:
-    """The stock_ids of something that is no valid action, as far as it resembles one."""
+    """Return the stock_ids of something that is no valid action, as far as it resembles one."""
     orders = value.get("orders") if isinstance(value, dict) else None
     if not isinstance(orders, list):
         return []
@@ -148,12 +143,12 @@ def _offered_ids(value: JsonValue) -> list[str]:
 
 
 def no_json() -> Submission:
-    """What comes of a text that is no JSON object."""
+    """Return the feedback to a text that is not a JSON object."""
     return _invalid("bad_json", [{"at": "(whole)", "rule": "must be one JSON object, without NaN or Infinity"}])
 
 
 def not_of_schema(errors: list[ValidationError]) -> Submission:
-    """What comes of a JSON value that breaks its schema: feedback with the place and the rule of each error."""
+    """Return the feedback to a JSON value that breaks its schema: place and rule of each error."""
     return _invalid("schema", _problems(errors))
 
 

@@ -1,19 +1,19 @@
-"""An agent answers an observation with a decision; what it may touch on the way is its desk."""
+"""An agent answers an observation with a decision; what it may touch on the way is its session."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import JsonValue
+from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import Action, Provenance
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the task shows at one step: already masked, already text."""
+    """Prompt of one step: already masked, already text."""
 
     step: int
     system: str
@@ -22,7 +22,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The masked answer to one tool call, as text for the model. `failure` names what went wrong with the call, or None."""
+    """Masked answer to one tool call, as text for the model. `failure` names what went wrong with the call, or None."""
 
     text: str
     failure: str | None = None
@@ -47,7 +47,7 @@ class Submission:
     feedback: str = ""
 
 
-class Desk(Protocol):
+class StepSession(Protocol):
     """One step's access to the outside: the model, the research tools and the submission form.
 
     Everything sent through it is checked by the leak guard and recorded in the transcript; budgets are kept by it.
@@ -60,7 +60,7 @@ class Desk(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """The tool to submit with, and its JSON Schema: `submit_action` in trading, another where an answer is asked for."""
+        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading, another where an answer is asked for."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Desk(Protocol):
 
     @property
     def submission_attempts(self) -> int:
-        """How often the model may be asked to submit in this step: 1 + retries."""
+        """Return how often the model may be asked to submit in this step: 1 + retries."""
         ...
 
     def ask(self, request: ModelRequest) -> Reply:
@@ -102,9 +102,9 @@ class Decision:
 
 
 class Agent(Protocol):
-    """A scaffold around a model. Pure but for the desk: equal observation, memory and replies give an equal decision."""
+    """A scaffold around a model. Pure but for the session: equal observation, memory and replies give an equal decision."""
 
-    def decide(self, observation: Observation, desk: Desk, memory: JsonValue) -> Decision:
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Must hold (empty action, provenance `fallback`) when no valid submission was obtained, and let
         ModelError rise: the engine holds and records it.
         """
@@ -113,7 +113,7 @@ class Agent(Protocol):
 
 @dataclass(slots=True)
 class StepCounts:
-    """What a desk counted in one step."""
+    """Counts of one step while it goes on."""
 
     failures: dict[str, int] = field(default_factory=dict)
     tool_calls: int = 0
@@ -126,13 +126,13 @@ class StepCounts:
         """Count one failure."""
         self.failures[kind] = self.failures.get(kind, 0) + 1
 
-    def to_json(self) -> Mapping[str, JsonValue]:
-        """The fields of a step record that come from these counts."""
-        return {
-            "failures": dict(sorted(self.failures.items())),
-            "tool_calls": self.tool_calls,
-            "tool_calls_valid": self.tool_calls_valid,
-            "submissions": self.submissions,
-            "unmask_attempts": self.unmask_attempts,
+    def record(self) -> CountsRecord:
+        """Return the counts as step records have them."""
+        return CountsRecord(
+            failures=dict(sorted(self.failures.items())),
+            tool_calls=self.tool_calls,
+            tool_calls_valid=self.tool_calls_valid,
+            submissions=self.submissions,
+            unmask_attempts=self.unmask_attempts,
             **self.usage.to_json(),
-        }
+        )

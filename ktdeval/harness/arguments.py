@@ -64,7 +64,7 @@ Converter = Callable[[JsonValue, Lens, str], Any]
 
 
 def compile_annotation(hint: Any, where: str) -> tuple[dict[str, JsonValue], Converter]:
-    """The JSON Schema of an annotation, and what turns a JSON value into the function's argument.
+    """Return the JSON Schema of an annotation, and what turns a JSON value into the function's argument.
 
     Raises:
         PluginError: the annotation has no JSON Schema; `where` says which parameter it is.

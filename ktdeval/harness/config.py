@@ -1,4 +1,4 @@
-"""The limits of one step's conversation; defaults of KTD-Fin Appendix I."""
+"""Limits of one step's conversation; defaults of KTD-Fin Appendix I."""
 
 from __future__ import annotations
 

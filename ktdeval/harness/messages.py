@@ -1,4 +1,4 @@
-"""The neutral conversation between the suite and a model: what every adapter translates to its wire format and back."""
+"""Neutral conversation between the suite and a model: what every adapter translates to its wire format and back."""
 
 from __future__ import annotations
 
@@ -16,12 +16,44 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """Text that only a provider can read and wants back untouched, such as the signature of a model's thoughts.
+
+    Attributes:
+        provider: whose it is; nobody else is sent it.
+        data: never text that a person or model could read: it does not pass the leak guard.
+    """
+
+    provider: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a model asks for. `arguments` is the raw text it wrote: JSON if it behaved."""
+    """One call that a model asks for.
+
+    Attributes:
+        id: given by the provider; the answer repeats it.
+        name: of the tool.
+        arguments: the raw text that the model wrote: JSON if it behaved.
+        opaque: what the provider wants back with the call.
+    """
 
     id: str
     name: str
     arguments: str
+    opaque: Opaque | None = None
+
+    def opaque_of(self, provider: str) -> str | None:
+        """Return the data that this provider wants back; None where there are none, or they are another's."""
+        return self.opaque.data if self.opaque is not None and self.opaque.provider == provider else None
+
+    def to_json(self) -> JsonValue:
+        """Return a JSON object, without the opaque field where there is none."""
+        value = {"id": self.id, "name": self.name, "arguments": self.arguments}
+        if self.opaque is None:
+            return value
+        return {**value, "opaque": {"provider": self.opaque.provider, "data": self.opaque.data}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +66,10 @@ class Message:
     tool_call_id: str | None = None
 
     def to_json(self) -> JsonValue:
-        """A JSON object without empty fields."""
+        """Return a JSON object without empty fields."""
         value: dict[str, JsonValue] = {"role": self.role, "content": self.content}
         if self.tool_calls:
-            value["tool_calls"] = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
+            value["tool_calls"] = [call.to_json() for call in self.tool_calls]
         if self.tool_call_id is not None:
             value["tool_call_id"] = self.tool_call_id
         return value
@@ -118,7 +150,7 @@ class Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All five counts by name."""
+        """Return all five counts by name."""
         return {name: getattr(self, name) for name in USAGE_FIELDS}
 
 
@@ -141,10 +173,10 @@ class Reply:
     served_by: str = ""
 
     def to_json(self) -> JsonValue:
-        """A JSON object without empty fields."""
+        """Return a JSON object without empty fields."""
         value: dict[str, JsonValue] = {"content": self.content, "finish_reason": self.finish_reason}
         if self.tool_calls:
-            value["tool_calls"] = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
+            value["tool_calls"] = [call.to_json() for call in self.tool_calls]
         if self.reasoning:
             value["reasoning"] = self.reasoning
         if self.usage != Usage():

@@ -53,7 +53,7 @@ _REMEMBERED = 256
 
 
 def encode(request: ModelRequest) -> ModelRequest:
-    """The request as a model is asked that speaks only the tool protocol in `request.params`.
+    """Return the request as a model is asked that speaks only the tool protocol in `request.params`.
 
     Tools and their results become text, calls of earlier turns become what the model would have written under this protocol.
     Under `native`, and where a request has nothing to translate, it comes back as it is.
@@ -68,15 +68,11 @@ def encode(request: ModelRequest) -> ModelRequest:
 
 
 def decode(reply: Reply, request: ModelRequest) -> Reply:
-    """What the reply to `encode(request)` is as a reply to `request`.
+    """Return the reply to `encode(request)` as a reply to `request`.
 
     Calls are numbered through the conversation (`call_1`, `call_2`, …). Their arguments are what the model wrote, character by
     character; a call that is no sound JSON keeps arguments that are none. What is no call stays content. A reply that has
     calls already, because its server reads them by itself, comes back as it is.
-
-    Args:
-        reply: of the model.
-        request: as it was before `encode`.
     """
     protocol = request.params.tool_protocol
     if protocol == "native" or not request.tools or reply.tool_calls:
@@ -91,11 +87,7 @@ def decode(reply: Reply, request: ModelRequest) -> Reply:
 
 
 class ProtocolModel:
-    """A model that takes tools whatever tool protocol it speaks: the one in the parameters of each request.
-
-    Args:
-        inner: asked with encoded requests.
-    """
+    """A model that takes tools whatever tool protocol it speaks: the one in the parameters of each request."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -117,7 +109,7 @@ def _holds_anything(request: ModelRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What stands for the tools of a request: rules to add to the system message, and the schema of a reply."""
+    """Offer of the tools of a request: rules to add to the system message, and the schema of a reply."""
 
     rules: str
     response_schema: Mapping[str, JsonValue] | None
@@ -130,7 +122,7 @@ def _offer(request: ModelRequest, protocol: ToolProtocol) -> _Offer:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
-    """The offer of some tools. Kept by their text, for an episode makes its own equal ones, and an agent may change a schema."""
+    """Return the offer of some tools. Kept by their text: an episode makes its own equal ones, and an agent may change a schema."""
     tools_json, forced, schema = loads_strict(key)
     tools = [ToolSpec(*tool) for tool in tools_json]
     rules = []
@@ -151,7 +143,7 @@ def _describe(tool: ToolSpec) -> str:
 
 
 def _envelope_schema(tools: Sequence[ToolSpec], forced: str | None, schema: JsonValue) -> dict[str, JsonValue]:
-    """The JSON Schema of a reply: content first, so that a model can think in writing before it calls."""
+    """Return the JSON Schema of a reply: content first, so that a model can think in writing before it calls."""
     calls = [_call_schema(tool) for tool in tools if forced in (None, tool.name)]
     items: dict[str, JsonValue] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     length = {} if forced is None else {"minItems": 1, "maxItems": 1}
@@ -175,7 +167,7 @@ def _object_schema(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
-    """The conversation with rules at the end of its first system message, or in one of their own."""
+    """Return the conversation with rules at the end of its first system message, or in one of their own."""
     pending = rules
     for message in messages:
         if pending and message.role == "system":
@@ -189,7 +181,7 @@ def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
 
 
 def _written(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[Message]:
-    """The conversation in text. Results and what the user says next make one turn, for some templates want turns to alternate."""
+    """Yield the conversation in text. Results and what the user says next make one turn: some templates want turns to alternate."""
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     said: list[str] = []
     for message in messages:
@@ -212,7 +204,7 @@ def _result(message: Message, names: Mapping[str, str]) -> str:
 
 
 def _as_written(message: Message, protocol: ToolProtocol) -> Message:
-    """An assistant's turn as the model would have written it under the protocol."""
+    """Return an assistant's turn as the model would have written it under the protocol."""
     if protocol == "text":
         blocks = [f"```json\n{_call('tool', call)}\n```" for call in message.tool_calls]
         return Message("assistant", "\n\n".join([message.content, *blocks] if message.content else blocks))
@@ -221,7 +213,7 @@ def _as_written(message: Message, protocol: ToolProtocol) -> Message:
 
 
 def _call(key: str, call: ToolCall) -> str:
-    """A call as text; its arguments character by character as they were."""
+    """Return a call as text; its arguments character by character as they were."""
     arguments = f', "arguments": {call.arguments}' if call.arguments.strip() else ""
     return f'{{"{key}": {_json(call.name)}{arguments}}}'
 

@@ -1,4 +1,4 @@
-"""What a model behind a network is, beyond a `Model`: who serves it, under which key and price, and what it can be asked."""
+"""Models behind a network, beyond `Model`: who serves it, under which key and price, and what it can be asked."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ _MEMBERS = ("provider", "name", "endpoint", "protocols", "price_table", "connect
 
 
 def as_remote(model: Model) -> RemoteModel | None:
-    """The model as a `RemoteModel` where it is one; None for a model of this machine."""
+    """Return the model as a `RemoteModel` where it is one; None for a model of this machine."""
     return cast(RemoteModel, model) if all(hasattr(model, name) for name in _MEMBERS) else None

@@ -79,13 +79,13 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as offered to a model."""
+        """Return the tool as offered to a model."""
         return ToolSpec(self.name, self.description, self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a tool's function returns for a call that it refuses in words of its own.
+    """Refusal of a call in a tool's own words, returned by its function.
 
     Attributes:
         payload: the feedback.
@@ -98,7 +98,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a call came to.
+    """Outcome of a call.
 
     Attributes:
         payload: the function's result, or the feedback that says what was wrong with the call. Not yet masked.
@@ -146,7 +146,7 @@ def tool(function: Callable[..., Payload]) -> Tool:
 
 
 def json_tool(name: str, description: str, parameters: Mapping[str, JsonValue], function: Callable[..., Payload]) -> Tool:
-    """A tool with a JSON Schema of its own, for what no signature says: the call of a service.
+    """Return a tool with a JSON Schema of its own, for what no signature says: the call of a service.
 
     Args:
         name: what a model calls it: letters, digits, `_` and `-`.
@@ -166,7 +166,7 @@ def json_tool(name: str, description: str, parameters: Mapping[str, JsonValue], 
 
 
 def _parameters(function: Callable[..., Payload]) -> list[tuple[inspect.Parameter, Any]]:
-    """The parameters after the context, with their resolved annotations."""
+    """Return the parameters after the context, with their resolved annotations."""
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
@@ -251,7 +251,7 @@ _ARGUMENT_LINE = re.compile(r"(\w+):\s*(.+)")
 
 
 def _split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
-    """The description, and per argument the text of its line(s) in the `Args:` section."""
+    """Return the description, and per argument the text of its line(s) in the `Args:` section."""
     lines = inspect.cleandoc(docstring).splitlines()
     heading = lines.index("Args:") if "Args:" in lines else len(lines)
     described: dict[str, str] = {}

@@ -51,7 +51,7 @@ class _Object(NamedTuple):
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """What a model thought aloud before it answered, and the answer.
+    """Split what a model thought aloud from the answer that follows.
 
     Servers without a reasoning parser leave `<think>…</think>` in the text, some without the first tag, which is then part of
     the prompt. A draft of a call in there is no call. The bare closing tag counts at the end of a line only: no JSON text can
@@ -65,7 +65,7 @@ def split_thought(text: str) -> tuple[str, str]:
 
 
 def read_blocks(text: str) -> Written:
-    """The calls in fenced blocks of `{"tool": …, "arguments": …}`, one or more a block.
+    """Return the calls in fenced blocks of `{"tool": …, "arguments": …}`, one or more a block.
 
     An object with which the whole text begins needs no fence. A block that names a tool and is no sound JSON is a call with
     malformed arguments. All else is what the model says, also blocks that hold something different.
@@ -90,7 +90,7 @@ def read_blocks(text: str) -> Written:
 
 
 def read_envelope(text: str) -> Written:
-    """The calls and the content of a reply `{"content": …, "calls": [{"name": …, "arguments": …}]}`, which may stand in a fence.
+    """Return calls and content of a reply `{"content": …, "calls": [{"name": …, "arguments": …}]}`, which may stand in a fence.
 
     Text that is no such object is content. One that breaks off or goes wrong in its calls has those before that place, and the
     one at that place with malformed arguments.
@@ -115,7 +115,7 @@ def read_envelope(text: str) -> Written:
 
 
 def _next_block(text: str, place: int) -> tuple[int, int, bool] | None:
-    """Where the next block that may hold calls begins, where its first object does, and whether a fence is around it."""
+    """Find where the next block that may hold calls begins, where its first object does, and whether a fence is around it."""
     if place == 0 and text.lstrip().startswith("{"):
         body = len(text) - len(text.lstrip())
         return body, body, False
@@ -134,19 +134,19 @@ def _closing(text: str, place: int) -> tuple[int, int]:
 
 
 def _limit(text: str, place: int) -> int:
-    """Where a block ends whose content can't be read: at a fence on a line of its own, for a string may hold one too."""
+    """Find where a block ends whose content can't be read: at a fence on a line of its own, for a string may hold one too."""
     match = _CLOSING_LINE.search(text, place)
     return match.start() if match is not None else _closing(text, place)[0]
 
 
 def _rest_of_block(text: str, place: int) -> tuple[str, int]:
-    """What stands between the last object of a block and its closing fence, and where the text goes on."""
+    """Return what stands between the last object of a block and its closing fence, and where the text goes on."""
     start, end = _closing(text, place)
     return text[place:start], end
 
 
 def _read_objects(text: str, place: int, limit: int) -> tuple[list[WrittenCall], int]:
-    """The calls of a block, and where the last of them ends; `limit` is the block's end where an object has none."""
+    """Return the calls of a block, and where the last of them ends; `limit` is the block's end where an object has none."""
     calls: list[WrittenCall] = []
     while text.startswith("{", following := _skip(text, place)):
         item = _object_at(text, following)
@@ -164,7 +164,7 @@ def _read_objects(text: str, place: int, limit: int) -> tuple[list[WrittenCall],
 
 
 def _content(text: str, envelope: _Object) -> str:
-    """The text under `content`; something else there, as a schema of the request may have it, as JSON."""
+    """Return the text under `content`; something else there, as a schema of the request may have it, as JSON."""
     span = envelope.spans.get("content")
     if span is None:
         return ""
@@ -172,7 +172,7 @@ def _content(text: str, envelope: _Object) -> str:
 
 
 def _read_list(text: str, place: int) -> tuple[WrittenCall, ...]:
-    """The calls of a list, from behind its bracket to its end or to where it goes wrong. What names no tool is a call of ""."""
+    """Return the calls of a list, from behind its bracket to its end or to where it goes wrong; what names no tool calls ""."""
     calls: list[WrittenCall] = []
     place = _skip(text, place)
     while place < len(text) and text[place] != "]":
@@ -190,7 +190,7 @@ def _read_list(text: str, place: int) -> tuple[WrittenCall, ...]:
 
 
 def _sound_call(text: str, item: _Object, key: str) -> WrittenCall | None:
-    """The call that a JSON object stands for; None where it names no tool."""
+    """Return the call that a JSON object stands for; None where it names no tool."""
     named = item.spans.get(key)
     if named is None or text[named.start] != '"':
         return None
@@ -199,7 +199,7 @@ def _sound_call(text: str, item: _Object, key: str) -> WrittenCall | None:
 
 
 def _broken_call(text: str, key: str) -> WrittenCall | None:
-    """The call that a text which is no JSON object set out to be, with arguments that are no JSON either; None without a name.
+    """Return the call that a text set out to be which is no JSON, with arguments that are none either; None without a name.
 
     The arguments are what follows their key, without the brackets that would have closed the call; all of the text where that,
     taken by itself, would pass as sound.
@@ -240,7 +240,7 @@ def _is_json(text: str) -> bool:
 
 
 def _object_at(text: str, place: int) -> _Object | None:
-    """The JSON object that begins at `place`; None where none does. Of equal keys the last counts, as everywhere in JSON."""
+    """Return the JSON object that begins at `place`; None where none does. Of equal keys the last counts, as everywhere in JSON."""
     try:
         return _scan(text, place)
     except (ValueError, RecursionError):
@@ -277,6 +277,6 @@ def _after(text: str, place: int, mark: str) -> int:
 
 
 def _skip(text: str, place: int) -> int:
-    """The place of the next character that is no white space."""
+    """Return the place of the next character that is no white space."""
     match = _SPACE.match(text, place)
     return place if match is None else match.end()

@@ -14,7 +14,7 @@ _MARGIN = np.timedelta64(14, "D")
 
 
 def parse_day(text: str | np.datetime64) -> np.datetime64:
-    """A calendar day from ISO text such as `2024-01-02`.
+    """Return a calendar day from ISO text such as `2024-01-02`.
 
     Raises:
         DataError: the text is no ISO date.

@@ -9,7 +9,7 @@ from ktdeval.errors import DataError
 
 
 class Board(StrEnum):
-    """The boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix H)."""
+    """Boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix H)."""
 
     MAIN = "main"
     CHINEXT = "chinext"
@@ -29,7 +29,7 @@ _EXCHANGE = {
 
 
 def board_of(code: str) -> Board:
-    """The board of a normalised code.
+    """Return the board of a normalised code.
 
     Raises:
         DataError: the digits belong to no board of the A-share market.
@@ -47,7 +47,7 @@ def board_of(code: str) -> Board:
 
 
 def parse_code(text: str) -> str | None:
-    """The normalised form `600519.SH` of any vendor style (600519, 600519.SS, SH600519, sh.600519), or None.
+    """Return the normalised form `600519.SH` of any vendor style (600519, 600519.SS, SH600519, sh.600519), or None.
 
     Bare digits get the exchange of their board: 6 is Shanghai, 00 and 30 Shenzhen, 8, 4 and 92 Beijing.
     """

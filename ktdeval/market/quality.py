@@ -1,14 +1,18 @@
-"""What is wrong with market data: each check counts one kind of fault and names the first examples.
+"""Faults of market data: each check counts one kind of fault and names the first examples.
 
 `check` works on tables fresh from a source and, through `raw_from_snapshot`, on stored snapshots. Faults of severity `error`
-would change results silently, so `ktdeval.market.assemble` refuses them unless told which repair to apply.
+would change results silently, so `ktdeval.market.assembly` refuses them unless told which repair to apply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from importlib import resources
+from itertools import islice
+from typing import Literal, cast
 
 import numpy as np
 
@@ -41,8 +45,8 @@ class Finding:
         severity: `error` blocks an import, `warning` may bend results, `info` is worth knowing.
         count: how many rows, codes or days; the hint says which.
         examples: the first few, in words.
-        hint: what it means and how to mend it.
-        repairs: names of repairs that mend it.
+        hint: what it means and how to fix it.
+        repairs: names of repairs that fix it.
     """
 
     kind: str
@@ -60,14 +64,24 @@ def check(raw: RawMarket) -> list[Finding]:
     return sorted(found, key=lambda finding: order[finding.severity])
 
 
-def _bars_finding(raw: RawMarket, mask: BoolArray, kind: str, severity: Severity, hint: str, *repairs: str) -> Finding:
+@cache
+def _kinds() -> Mapping[str, Mapping[str, str]]:
+    """Severity, repairs and hint of each kind of finding."""
+    with resources.files("ktdeval.market").joinpath("findings.csv").open(encoding="utf-8") as stream:
+        return {row["kind"]: row for row in csv.DictReader(stream)}
+
+
+def _finding(kind: str, count: int, examples: Iterable[str] = (), about: object = "") -> Finding:
+    """Return a finding in the words of its kind; `about` fills the blank in them."""
+    words = _kinds()[kind]
+    severity = cast("Severity", words["severity"])
+    shown = tuple(islice(examples, EXAMPLES))
+    return Finding(kind, severity, count, shown, words["hint"].format(about), tuple(words["repairs"].split()))
+
+
+def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray) -> Finding:
     places = np.flatnonzero(mask)
-    examples = tuple(raw.table.label(int(place)) for place in places[:EXAMPLES])
-    return Finding(kind, severity, len(places), examples, hint, repairs)
-
-
-def _first(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(item for item, _ in zip(items, range(EXAMPLES), strict=False))
+    return _finding(kind, len(places), (raw.table.label(int(place)) for place in places))
 
 
 def is_incomplete(table: BarTable) -> BoolArray:
@@ -95,8 +109,7 @@ def is_impossible(table: BarTable) -> BoolArray:
 
 def _check_codes(raw: RawMarket) -> Iterator[Finding]:
     unknown = [code for code in raw.codes if not is_known_code(code)]
-    hint = "codes that belong to no A-share board; correct the code column or drop them"
-    yield Finding("unknown_codes", "error", len(unknown), _first(unknown), hint, ("drop_unknown_codes",))
+    yield _finding("unknown_codes", len(unknown), unknown)
 
 
 def is_known_code(code: str) -> bool:
@@ -110,30 +123,16 @@ def is_known_code(code: str) -> bool:
 
 def _check_rows(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    yield _bars_finding(
-        raw, table.duplicated(), "duplicate_rows", "error",
-        "rows that repeat a code and day; drop_duplicates keeps the first of each", "drop_duplicates",
-    )  # fmt: skip
-    yield _bars_finding(
-        raw, is_incomplete(table), "incomplete_bars", "error",
-        "days with trade but without all four prices", "derive_high_low", "drop_impossible",
-    )  # fmt: skip
-    yield _bars_finding(
-        raw, is_non_positive(table), "non_positive_price", "error",
-        "days with trade and a price of zero or below", "drop_impossible",
-    )  # fmt: skip
-    yield _bars_finding(
-        raw, is_impossible(table), "impossible_bars", "error",
-        "high below low, open or close outside them, or negative or infinite volume or amount", "drop_impossible",
-    )  # fmt: skip
-    yield _bars_finding(
-        raw, table.suspended, "suspended_rows", "info",
-        "rows of days without trade (marked so, zero volume, or a flat bar without volume); they become days without a bar",
-    )  # fmt: skip
-    yield _bars_finding(
-        raw, table.traded & np.isnan(table.values["volume"]), "missing_volume_rows", "warning",
-        "days with prices but without volume: such a day can't be traded on",
-    )  # fmt: skip
+    masks = {
+        "duplicate_rows": table.duplicated(),
+        "incomplete_bars": is_incomplete(table),
+        "non_positive_price": is_non_positive(table),
+        "impossible_bars": is_impossible(table),
+        "suspended_rows": table.suspended,
+        "missing_volume_rows": table.traded & np.isnan(table.values["volume"]),
+    }
+    for kind, mask in masks.items():
+        yield _bars_finding(raw, kind, mask)
 
 
 def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
@@ -145,8 +144,7 @@ def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
         f"{table.codes[table.column[place]]} {table.days[table.row[place] + 1]}…{table.days[table.row[place + 1] - 1]}"
         for place in gap
     )
-    hint = "days inside a code's life without a row; they are treated as suspended"
-    yield Finding("gaps", "warning", missing, _first(examples), hint)
+    yield _finding("gaps", missing, examples)
 
 
 def _check_amount(raw: RawMarket) -> Iterator[Finding]:
@@ -154,17 +152,14 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     missing = table.traded & np.isnan(table.values["amount"])
     known = np.bincount(table.column[table.traded & ~missing], minlength=len(table.codes))
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
-    hint = "codes that have no amount on any day; factors that use amount are not defined for them"
-    yield Finding("codes_without_amount", "warning", len(without), _first(without), hint, ("fill_amount",))
-    hint = "days with trade but without amount (the codes without any among them); fill_amount takes volume*(high+low+close)/3"
-    yield _bars_finding(raw, missing, "missing_amount_rows", "warning", hint, "fill_amount")
+    yield _finding("codes_without_amount", len(without), without)
+    yield _bars_finding(raw, "missing_amount_rows", missing)
     with np.errstate(divide="ignore", invalid="ignore"):
         average = table.values["amount"] / table.values["volume"]
     off = table.traded & ((average < table.values["low"] / _VWAP_SLACK) | (average > table.values["high"] * _VWAP_SLACK))
     # Adjusted prices never agree with amount and volume; units that are wrong are off by a factor of 100 or more on every day.
     if raw.has_factor or _wrong_units(average[table.traded], table.values["close"][table.traded]):
-        hint = "days whose average price, amount / volume, lies outside low and high; when it is most of them, look at the units"
-        yield _bars_finding(raw, off, "average_price_outside_bar", "warning", hint)
+        yield _bars_finding(raw, "average_price_outside_bar", off)
 
 
 def _wrong_units(average: FloatArray, close: FloatArray) -> bool:
@@ -177,30 +172,15 @@ def _wrong_units(average: FloatArray, close: FloatArray) -> bool:
 def _check_factor(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
     if not raw.has_factor:
-        hint = (
-            "prices came without an adjustment factor: they are traded as they are, and cards say so; if they are unadjusted,"
-            " splits and dividends show as losses"
-        )
-        yield Finding("no_factor", "info", 1, (), hint)
+        yield _finding("no_factor", 1)
         return
     factor = table.values["factor"]
-    yield _bars_finding(
-        raw, table.traded & np.isnan(factor), "factor_missing", "error",
-        "days with trade but without adjustment factor; fill_factor takes the code's last one before (at its start, the next)",
-        "fill_factor",
-    )  # fmt: skip
-    yield _bars_finding(
-        raw, table.traded & ((factor <= 0) | np.isinf(factor)), "factor_non_positive", "error",
-        "adjustment factors of zero or below, or infinite; fill_factor takes the code's last one before", "fill_factor",
-    )  # fmt: skip
+    yield _bars_finding(raw, "factor_missing", table.traded & np.isnan(factor))
+    yield _bars_finding(raw, "factor_non_positive", table.traded & ((factor <= 0) | np.isinf(factor)))
     fen = table.values["close"] * 100
     broken = table.traded & (np.abs(fen - np.round(fen)) > _FEN_TOLERANCE)
     if (factor != 1).any() and broken.sum() > 0.01 * table.traded.sum():
-        yield _bars_finding(
-            raw, broken, "prices_look_adjusted", "error",
-            "there is a factor, but closes are not in whole fen: they look adjusted already; map the unadjusted columns"
-            " or say prices=adjusted (or round_prices, if they are unadjusted nevertheless)",
-        )  # fmt: skip
+        yield _bars_finding(raw, "prices_look_adjusted", broken)
 
 
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
@@ -217,10 +197,7 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
     wild = (column[1:] == column[:-1]) & (age[1:] >= UNLIMITED_DAYS) & (move > limits[column[1:]] * 1.5)
     mask = np.zeros(len(table.column), dtype=np.bool_)
     mask[places[1:][wild]] = True
-    hint = (
-        "adjusted closes that move by more than 1.5 times the daily limit: look for a wrong price or factor, or a long suspension"
-    )
-    yield _bars_finding(raw, mask, "implausible_returns", "warning", hint)
+    yield _bars_finding(raw, "implausible_returns", mask)
 
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
@@ -228,12 +205,11 @@ def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
     try:
         expected = sessions(days[0], days[-1])
     except DataError as error:
-        yield Finding("calendar_unknown", "info", 1, (), f"days could not be compared with XSHG's: {error}")
+        yield _finding("calendar_unknown", 1, about=error)
         return
     extra, missing = np.setdiff1d(days, expected), np.setdiff1d(expected, days)
-    examples = _first([*(f"{day} is no session" for day in extra), *(f"{day} has no bars" for day in missing)])
-    hint = "days that differ from the sessions of XSHG; drop_non_sessions drops bars of days that are none"
-    yield Finding("calendar_mismatch", "warning", len(extra) + len(missing), examples, hint, ("drop_non_sessions",))
+    examples = [*(f"{day} is no session" for day in extra), *(f"{day} has no bars" for day in missing)]
+    yield _finding("calendar_mismatch", len(examples), examples)
 
 
 def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
@@ -241,13 +217,11 @@ def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
     codes = members["code"].to_numpy(dtype=object)
     first, last = as_days(members["first"]), as_days(members["last"])
     reversed_ = np.flatnonzero(last < first)
-    hint = "membership intervals that end before they begin; resolve_overlaps leaves them out"
-    examples = _first(f"{codes[place]} {first[place]}…{last[place]}" for place in reversed_)
-    yield Finding("membership_reversed", "error", len(reversed_), examples, hint, ("resolve_overlaps",))
+    examples = (f"{codes[place]} {first[place]}…{last[place]}" for place in reversed_)
+    yield _finding("membership_reversed", len(reversed_), examples)
     overlap = np.flatnonzero((codes[1:] == codes[:-1]) & (first[1:] <= last[:-1]))
-    examples = _first(f"{codes[place]} {first[place]}…{last[place]} and {first[place + 1]}…{last[place + 1]}" for place in overlap)
-    hint = "membership intervals of one code that overlap; resolve_overlaps joins them"
-    yield Finding("membership_overlaps", "error", len(overlap), examples, hint, ("resolve_overlaps",))
+    examples = (f"{codes[place]} {first[place]}…{last[place]} and {first[place + 1]}…{last[place + 1]}" for place in overlap)
+    yield _finding("membership_overlaps", len(overlap), examples)
 
 
 def _check_members(raw: RawMarket) -> Iterator[Finding]:
@@ -257,27 +231,21 @@ def _check_members(raw: RawMarket) -> Iterator[Finding]:
     unpriced = np.array([code not in priced for code in raw.codes])
     lookback = LOOKBACK_DAYS if len(days) > LOOKBACK_DAYS else 0
     later = unpriced & member[lookback:].any(axis=0)
-    hint = "members without a single bar: they can't be traded, and the universe is smaller than the index"
-    yield Finding("unpriced_members", "warning", int(later.sum()), _spans(member, later, raw.codes, days), hint)
+    yield _finding("unpriced_members", int(later.sum()), _spans(member, later, raw.codes, days))
     early = unpriced & member.any(axis=0) & ~later
-    hint = f"the same, but members only in the first {LOOKBACK_DAYS} days, which only feed look-backs"
-    yield Finding("unpriced_members_in_lookback", "info", int(early.sum()), _spans(member, early, raw.codes, days), hint)
+    yield _finding("unpriced_members_in_lookback", int(early.sum()), _spans(member, early, raw.codes, days), LOOKBACK_DAYS)
     yield _unrecorded_member_days(raw, member & ~unpriced)
     counts = member.sum(axis=1)
     expected = INDEX_SIZES.get(raw.benchmark)
     if expected is not None:
         odd = np.flatnonzero(counts != expected)
-        examples = _first(f"{days[row]}: {counts[row]}" for row in odd)
-        hint = f"days on which the number of members is not the index's {expected}"
-        yield Finding("member_count", "info", len(odd), examples, hint)
+        yield _finding("member_count", len(odd), (f"{days[row]}: {counts[row]}" for row in odd), expected)
 
 
-def _spans(member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray) -> tuple[str, ...]:
-    def span(column: int) -> str:
+def _spans(member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray) -> Iterator[str]:
+    for column in np.flatnonzero(chosen).tolist():
         rows = np.flatnonzero(member[:, column])
-        return f"{codes[column]} member {days[rows[0]]}…{days[rows[-1]]}"
-
-    return _first(span(int(column)) for column in np.flatnonzero(chosen))
+        yield f"{codes[column]} member {days[rows[0]]}…{days[rows[-1]]}"
 
 
 def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
@@ -291,25 +259,21 @@ def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
     rows = np.arange(len(table.days))[:, None]
     outside[:, columns] &= (rows < first) | (rows > last)
     where = np.argwhere(outside)
-    examples = _first(f"{raw.codes[int(column)]} {table.days[row]}" for row, column in where)
-    hint = "days on which a member has no bar yet, or no more: it can't be traded then"
-    return Finding("unrecorded_member_days", "warning", len(where), examples, hint)
+    return _finding("unrecorded_member_days", len(where), (f"{raw.codes[int(column)]} {table.days[row]}" for row, column in where))
 
 
 def _check_indices(raw: RawMarket) -> Iterator[Finding]:
     rows = raw.indices[["date", "code"]].duplicated().to_numpy()
     codes = raw.indices["code"].to_numpy(dtype=object)
     dates = as_days(raw.indices["date"])
-    examples = _first(f"{codes[place]} {dates[place]}" for place in np.flatnonzero(rows))
-    hint = "index levels that repeat a code and day; drop_duplicates keeps the first of each"
-    yield Finding("duplicate_index_rows", "error", int(rows.sum()), examples, hint, ("drop_duplicates",))
+    examples = (f"{codes[place]} {dates[place]}" for place in np.flatnonzero(rows))
+    yield _finding("duplicate_index_rows", int(rows.sum()), examples)
     levels = raw.indices["close"].to_numpy(dtype=np.float64)
     known = (levels > 0) & np.isfinite(levels)
     for code in sorted({raw.benchmark, *codes}):
         missing = np.setdiff1d(raw.table.days, dates[(codes == code) & known])
         kind = "benchmark_gaps" if code == raw.benchmark else "index_gaps"
-        hint = f"days with bars but without a level of index {code}; fill_indices takes its last one before"
-        yield Finding(kind, "error", len(missing), _first(map(str, missing)), hint, ("fill_indices",))
+        yield _finding(kind, len(missing), map(str, missing), code)
 
 
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (

@@ -69,7 +69,7 @@ class RawMarket:
 
     @cached_property
     def table(self) -> BarTable:
-        """The bars as arrays, sorted by code and day."""
+        """Return the bars as arrays, sorted by code and day."""
         return BarTable(self.bars)
 
     @cached_property
@@ -82,7 +82,7 @@ class RawMarket:
 
 
 def as_days(column: pd.Series) -> DayArray:
-    """A column of dates as datetime64[D]."""
+    """Return a column of dates as datetime64[D]."""
     return np.asarray(column.to_numpy(), dtype="datetime64[D]")
 
 
@@ -134,7 +134,7 @@ class BarTable:
         return f"{self.codes[self.column[place]]} {self.days[self.row[place]]}"
 
     def source_mask(self, mask: BoolArray) -> BoolArray:
-        """A mask over these sorted bars, as one over the source table's rows."""
+        """Return a mask over these sorted bars, as one over the source table's rows."""
         in_source = np.zeros(len(mask), dtype=np.bool_)
         in_source[self.order[mask]] = True
         return in_source
@@ -172,7 +172,7 @@ def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) ->
 
 
 def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
-    """A stored market as tables again, so that the same checks judge sources and snapshots."""
+    """Return a stored market as tables again, so that the same checks judge sources and snapshots."""
     recorded = np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)
     rows, columns = np.nonzero(recorded)
     bars = {name: getattr(snapshot, name)[rows, columns] for name in BAR_FIELDS}

@@ -55,7 +55,7 @@ def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Where high or low are missing, take the higher and lower of open and close."""
+    """Take the higher and lower of open and close where high or low are missing."""
     table = raw.table
     first, last = table.values["open"], table.values["close"]
     bounds = {"high": np.asarray(np.maximum(first, last), np.float64), "low": np.asarray(np.minimum(first, last), np.float64)}
@@ -77,7 +77,7 @@ def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Where the factor is missing or not positive, take the code's last one before; at its start, its first one after."""
+    """Take a code's last factor before where it is missing or not positive; at its start, its first one after."""
     if not raw.has_factor:
         return raw, 0
     table = raw.table
@@ -88,7 +88,7 @@ def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Where amount is missing on a day with trade, take volume * (high + low + close) / 3."""
+    """Take volume * (high + low + close) / 3 where amount is missing on a day with trade."""
     table = raw.table
     typical = (table.values["high"] + table.values["low"] + table.values["close"]) / 3
     estimate = table.values["volume"] * typical
@@ -157,10 +157,6 @@ REPAIRS: Mapping[str, Repair] = {
 
 def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
     """Apply named repairs; each that changed something is recorded in `repairs` with its count.
-
-    Args:
-        raw: the market's tables.
-        names: keys of `REPAIRS`, in any order.
 
     Returns:
         The repaired tables.

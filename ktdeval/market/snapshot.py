@@ -1,4 +1,4 @@
-"""The market as one immutable value, and the only window through which a decision may look at it."""
+"""Market as one immutable value, and the only window through which a decision may look at it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """What a reader must know of a snapshot besides its numbers. All of it is part of the snapshot's identity.
+    """Facts about a snapshot besides its numbers. All of it is part of the snapshot's identity.
 
     Attributes:
         name: short name, such as `synthetic-7`.
@@ -88,7 +88,7 @@ class MarketSnapshot:
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
-        """The exchange board of each asset, from its code."""
+        """Return the exchange board of each asset, from its code."""
         return tuple(board_of(code) for code in self.codes)
 
     @cached_property
@@ -124,7 +124,7 @@ class MarketSnapshot:
         return row
 
     def as_of(self, day: int) -> MarketView:
-        """The market as known at the close of row `day`: nothing later can be reached through the view."""
+        """Return the market as known at the close of row `day`: nothing later can be reached through the view."""
         if not 0 <= day < len(self.days):
             raise LookAheadError(f"day {day} is outside the snapshot's {len(self.days)} trading days")
         return MarketView(self, day)
@@ -136,7 +136,7 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 
 class MarketView:
-    """What is known at the close of day `day`: every array ends with that day's row, so there is no future to read.
+    """Market as known at the close of day `day`: every array ends with that day's row, so there is no future to read.
 
     Attributes are those of `MarketSnapshot`, cut to [day + 1, N] (or [day + 1] for `days` and `indices`); `codes`,
     `names`, `industries` and `boards` do not change with time.
@@ -179,3 +179,13 @@ class MarketView:
             raise LookAheadError(f"{field_name} of day {day} asked for at the close of day {self.day}")
         values: FloatArray = getattr(self, field_name)[day]
         return values
+
+
+_NOTHING = np.empty((1, 0))
+NO_MARKET = MarketSnapshot(
+    SnapshotMeta(name="none", source="no market", synthetic=False, has_factor=True, benchmark=""),
+    days=np.zeros(1, "datetime64[D]"), codes=(), names=(), industries=(),
+    open=_NOTHING, high=_NOTHING, low=_NOTHING, close=_NOTHING, volume=_NOTHING, amount=_NOTHING, factor=_NOTHING,
+    member=np.empty((1, 0), dtype=bool), indices={"": np.ones(1)}, index_names={},
+)  # fmt: skip
+"""Stands where a task asks about no market: a day without assets, and without an id."""

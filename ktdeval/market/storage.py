@@ -11,7 +11,6 @@ its name. Layout of the folder:
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import tempfile
 import zlib
@@ -67,7 +66,7 @@ def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
 
 
 def _content(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """What the identity is the hash of."""
+    """Return what the identity is the hash of."""
     return {
         "version": FORMAT_VERSION,
         "meta": to_mapping(snapshot.meta),
@@ -83,7 +82,7 @@ def snapshot_id(snapshot: MarketSnapshot) -> str:
 
 
 def with_id(snapshot: MarketSnapshot) -> MarketSnapshot:
-    """The same snapshot with its `id` set."""
+    """Return the same snapshot with its `id` set."""
     return dataclasses.replace(snapshot, id=snapshot_id(snapshot))
 
 
@@ -93,18 +92,14 @@ def _day_checksums(array: npt.NDArray[Any]) -> str:
 
 
 def snapshot_manifest(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """The manifest that is stored with a snapshot; `differences` compares it with another snapshot."""
+    """Return the manifest that is stored with a snapshot; `differences` compares it with another snapshot."""
     content = _content(snapshot)
     checksums = {address: _day_checksums(array) for address, array in _arrays(snapshot).items()}
     return {"format": FORMAT, "id": content_hash(content), **content, "day_checksums": checksums}
 
 
 def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
-    """Where a snapshot differs from what a manifest recorded, one line for each table and field.
-
-    Args:
-        manifest: from `snapshot_manifest` or `load_manifest`.
-        snapshot: the market to compare.
+    """Yield where a snapshot differs from what a manifest recorded, one line for each table and field.
 
     Returns:
         Lines such as `bars.parquet: close differs, first on 2024-05-06`; empty when the content is equal.
@@ -202,8 +197,7 @@ def _move(content: Path, folder: Path, identity: str) -> None:
 
 def _sync(folder: Path) -> None:
     for path in folder.iterdir():
-        with path.open("rb") as stream:
-            os.fsync(stream.fileno())
+        sync_folder(path)
     sync_folder(folder)
 
 
@@ -229,7 +223,7 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
 
 
 def load_manifest(folder: Path) -> dict[str, JsonValue]:
-    """The manifest of a stored snapshot, unchecked against its tables.
+    """Return the manifest of a stored snapshot, unchecked against its tables.
 
     Raises:
         DataError: there is no manifest, it is malformed, or of another format version.
@@ -293,7 +287,7 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
 
 
 def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:
-    """The days of the bars table, after a check that it holds every code on every day in order."""
+    """Return the days of the bars table, after a check that it holds every code on every day in order."""
     order = f"{folder / BARS}: rows are not every code on every day, sorted by date and code; import the data again"
     if not codes or bars.num_rows % len(codes):
         raise DataError(order)

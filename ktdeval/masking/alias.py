@@ -58,7 +58,7 @@ class AliasMap:
         return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
 
     def asset_of(self, handle: str) -> int | None:
-        """The asset column of a handle in its exact form, or None."""
+        """Asset column of a handle in its exact form, or None."""
         number = _number(handle, "asset_", self._asset_width)
         return self._asset_at[number - 1] if number is not None and 1 <= number <= len(self._asset_at) else None
 
@@ -71,7 +71,7 @@ class AliasMap:
         return f"sector_{self._sectors[industry]:0{self._sector_width}d}"
 
     def sector_of(self, handle: str) -> str | None:
-        """The industry of a handle in its exact form, or None."""
+        """Industry of a handle in its exact form, or None."""
         number = _number(handle, "sector_", self._sector_width)
         return self._sector_at[number - 1] if number is not None and 1 <= number <= len(self._sector_at) else None
 

@@ -36,7 +36,7 @@ def round_significant(value: float, digits: int) -> float:
 
 
 class Noise:
-    """The noise of one episode.
+    """Noise of one episode.
 
     Args:
         seed: the mask seed of the episode.
@@ -50,7 +50,7 @@ class Noise:
         self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
 
     def price(self, asset: int, day: int, part: Part = "close") -> float:
-        """The factor on one price of a bar.
+        """Factor on one price of a bar.
 
         Log-normal for open and close. That of the high is never below, that of the low never above the other two, so that a bar
         keeps its order; see `WICK_SHIFT` and `WICK_SD`.
@@ -58,11 +58,11 @@ class Noise:
         return self._bar(asset, day)[part]
 
     def change(self, asset: int, day: int, since: int) -> float:
-        """The factor on a price's growth from one close to another: what the noise of the two prices makes of it."""
+        """Factor on a price's growth from one close to another: what the noise of the two prices makes of it."""
         return self._bar(asset, day)["close"] / self._bar(asset, since)["close"]
 
     def figure(self, asset: int, day: int, name: str) -> float:
-        """The log-normal factor on another figure of an asset and day, such as a volume or a factor value."""
+        """Log-normal factor on another figure of an asset and day, such as a volume or a factor value."""
         return math.exp(self._size * self._normal(asset, day, name))
 
     def _draw_bar(self, asset: int, day: int) -> dict[Part, float]:

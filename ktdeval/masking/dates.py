@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ktdeval.masking.shape import Shape, places_of
+from ktdeval.masking.text import Shape, places_of
 
 Span = tuple[int, int]
 
@@ -168,7 +168,7 @@ def _years(text: str, shape: Shape) -> Iterator[Span]:
 
 
 def _year_at(text: str, start: int) -> Span | None:
-    """The date around a year that may begin at `start`."""
+    """Date around a year that may begin at `start`."""
     back = max(0, start - _NEAR)
     whole = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
     if whole is None and (whole := _YEAR_MONTH.match(text, start)) is not None and _STICKS_TO_YEAR.search(text, back, start):

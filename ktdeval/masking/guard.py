@@ -7,7 +7,7 @@ from functools import lru_cache
 from ktdeval.errors import LeakError
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.identities import WITHHELD, IdentityIndex
+from ktdeval.masking.identities import WITHHELD, identities_of
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.render import render_json
 
@@ -26,7 +26,7 @@ class LeakGuard:
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
-        self._index = IdentityIndex(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
+        self._index = identities_of(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
         # Prompts, tool descriptions and a model's turns come back with every call; a few answers are worth keeping.
         self._has_any = lru_cache(maxsize=_REMEMBERED)(self._index.has_any)
         self._withhold = lru_cache(maxsize=_REMEMBERED)(self._index.withhold)
@@ -50,7 +50,7 @@ class LeakGuard:
         )
 
     def redact(self, text: str) -> str:
-        """The text with each hidden identity replaced by `[withheld]`. What comes back passes `check`.
+        """Text with each hidden identity replaced by `[withheld]`. What comes back passes `check`.
 
         Any code of the A-share numbering is withheld, of the snapshot or not: a model may guess at what it isn't shown.
         """

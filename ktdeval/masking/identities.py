@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from operator import add
 from typing import Literal, NamedTuple
 
 from ktdeval.market.codes import Board, parse_code
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
-from ktdeval.masking.fold import fold, fold_with_places
-from ktdeval.masking.shape import SPLITTERS, Shape, places_of
+from ktdeval.masking.text import SPLITTERS, Shape, normalise, normalise_with_places, places_of
 
 WITHHELD = "[withheld]"
 """What stands in a text for an identity that was taken out. Offered as an identity, it counts as one."""
@@ -55,16 +55,41 @@ class Hit(NamedTuple):
     end: int
 
 
-class IdentityIndex:
-    """The hidden identities of a snapshot.
+class Named(NamedTuple):
+    """Everything of a snapshot that names something."""
+
+    codes: tuple[str, ...]
+    indices: tuple[str, ...]
+    names: tuple[str, ...]
+    industries: tuple[str, ...]
+
+
+def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
+    """Return the index of a snapshot's hidden identities; episodes on the same names share one.
 
     Args:
         snapshot: its codes, index codes, company names and industries are read, never its prices.
         assets: codes, names and industries are hidden.
         dates: calendar dates are hidden.
     """
+    return _shared(Named(snapshot.codes, tuple(snapshot.indices), snapshot.names, snapshot.industries), assets, dates)
 
-    def __init__(self, snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> None:
+
+@lru_cache(maxsize=16)
+def _shared(named: Named, assets: bool, dates: bool) -> IdentityIndex:
+    return IdentityIndex(named, assets=assets, dates=dates)
+
+
+class IdentityIndex:
+    """The hidden identities of a snapshot. Immutable.
+
+    Args:
+        snapshot: its codes, index codes, company names and industries.
+        assets: codes, names and industries are hidden.
+        dates: calendar dates are hidden.
+    """
+
+    def __init__(self, snapshot: Named | MarketSnapshot, *, assets: bool, dates: bool) -> None:
         self._assets = assets
         self._dates = dates
         self._digits: frozenset[str] = frozenset()
@@ -78,7 +103,7 @@ class IdentityIndex:
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
                 self._add_name(name)
         visible = () if assets or not dates else {*snapshot.names, *snapshot.industries}
-        self._dated_names = tuple(sorted(name for name in map(fold, visible) if self._has_date(name)))
+        self._dated_names = tuple(sorted(name for name in map(normalise, visible) if self._has_date(name)))
         """Visible names that read as dates (`April Foods`) and are none."""
         self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
         keys = {*self._latin, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
@@ -94,11 +119,11 @@ class IdentityIndex:
         """
         if not (self._assets or self._dates):
             return []
-        folded = fold(text)
+        folded = normalise(text)
         found = sorted(self._scan(folded, any_code), key=lambda hit: (hit.start, -hit.end))
         if not found:
             return []
-        _, places = fold_with_places(text)
+        _, places = normalise_with_places(text)
         merged: list[Hit] = []
         for kind, start, end in found:
             place = Hit(kind, places[start], places[end])
@@ -110,7 +135,7 @@ class IdentityIndex:
 
     def has_any(self, text: str) -> bool:
         """Does the text hold a hidden identity of the snapshot?"""
-        return (self._assets or self._dates) and next(self._scan(fold(text), any_code=False), None) is not None
+        return (self._assets or self._dates) and next(self._scan(normalise(text), any_code=False), None) is not None
 
     def names_identity(self, text: str) -> bool:
         """Is `text`, offered as an argument, a hidden identity? Here any well-formed code counts, known or not."""
@@ -118,14 +143,14 @@ class IdentityIndex:
             return False
         if WITHHELD in text or self.is_code(text):
             return True
-        return next(self._scan(fold(text[:_LONGEST_ARGUMENT]), any_code=True), None) is not None
+        return next(self._scan(normalise(text[:_LONGEST_ARGUMENT]), any_code=True), None) is not None
 
     def is_code(self, text: str) -> bool:
         """Is the whole text a code in some vendor's style, known or not, while codes are hidden?"""
-        return self._assets and len(text) <= _LONGEST_ARGUMENT and parse_code(fold(text)) is not None
+        return self._assets and len(text) <= _LONGEST_ARGUMENT and parse_code(normalise(text)) is not None
 
     def withhold(self, text: str) -> str:
-        """What a model wrote, with each hidden identity (any code) replaced by `[withheld]`. In it, `has_any` is False."""
+        """Text of a model with each hidden identity (any code) replaced by `[withheld]`. In it, `has_any` is False."""
         for _ in range(_ROUNDS):
             hits = self.find(text, any_code=True)
             if not hits:
@@ -147,7 +172,7 @@ class IdentityIndex:
         return next(find_dates(name, shape, words), None) is not None
 
     def _add_name(self, name: str) -> None:
-        folded = fold(name).strip().lower()
+        folded = normalise(name).strip().lower()
         if folded in _NO_IDENTITY:
             return
         if not folded.isascii():

@@ -22,10 +22,10 @@ from ktdeval.market.codes import parse_code
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.masking.alias import AliasMap
 from ktdeval.masking.coarsen import FIGURE_DIGITS, Noise, round_significant
-from ktdeval.masking.fold import fold
-from ktdeval.masking.identities import IdentityIndex
+from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, Figure, IndexLevel, Payload, Price, SectorRef, Shares
 from ktdeval.masking.render import render_json
+from ktdeval.masking.text import normalise
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = ("bright", "stock_blind", "date_blind", "blinded")
@@ -41,7 +41,7 @@ _SHORT = 64  # characters of a text that may be a handle, and is worth rememberi
 
 @dataclass(frozen=True)
 class MaskConfig:
-    """What a mask hides. Part of every task config, and so of the card."""
+    """Mask: what is hidden. Part of every task config, and so of the card."""
 
     kind: Literal["bright", "stock_blind", "date_blind", "blinded"] = option(
         "blinded", help="bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both"
@@ -95,7 +95,7 @@ class Lens:
         self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
         self.order: tuple[int, ...] = self._alias.order
         """Asset columns in a seeded order that says nothing about their codes; the same under all masks."""
-        self._codes = snapshot.codes
+        self._handles: dict[int, str] = {} if self.hides_assets else dict(enumerate(snapshot.codes))
         self._names = snapshot.names
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
@@ -120,7 +120,7 @@ class Lens:
     # --- from the market to the model
 
     def render(self, payload: Payload) -> JsonValue:
-        """The plain JSON value of a payload, as this mask shows it. NaN and infinite numbers become null.
+        """Plain JSON value of a payload, as this mask shows it. NaN and infinite numbers become null.
 
         Raises:
             PluginError: the payload holds a type that is no payload type; the message says where.
@@ -153,9 +153,12 @@ class Lens:
         Raises:
             DataError: the snapshot has no such column.
         """
-        if not 0 <= asset < len(self._codes):
-            raise DataError(f"there is no asset column {asset}; the snapshot has {len(self._codes)}")
-        return self._alias.asset_handle(asset) if self.hides_assets else self._codes[asset]
+        handle = self._handles.get(asset)
+        if handle is None:
+            if not 0 <= asset < len(self._columns):
+                raise DataError(f"there is no asset column {asset}; the snapshot has {len(self._columns)}")
+            handle = self._handles[asset] = self._alias.asset_handle(asset)
+        return handle
 
     def day_handle(self, row: int) -> str:
         """`day_+12` where dates are hidden (day_+0 is the first decision day), else the ISO date.
@@ -180,8 +183,8 @@ class Lens:
     # --- from the model to the market
 
     def parse_asset(self, text: str) -> int | None:
-        """The asset column of a handle as this mask shows it, or None. Visible codes are understood in any vendor style."""
-        folded = fold(text).strip()
+        """Asset column of a handle as this mask shows it, or None. Visible codes are understood in any vendor style."""
+        folded = normalise(text).strip()
         if self.hides_assets:
             return self._alias.asset_of(folded.lower())
         if (column := self._columns.get(folded)) is not None:
@@ -190,11 +193,11 @@ class Lens:
         return None if code is None else self._columns.get(code)
 
     def parse_day(self, text: str) -> int | None:
-        """The row of a day handle as this mask shows it, or None when it is no trading day of the snapshot.
+        """Row of a day handle as this mask shows it, or None when it is no trading day of the snapshot.
 
         The row may lie after the present: whoever reads with it must compare it with the view's cursor.
         """
-        folded = fold(text).strip()
+        folded = normalise(text).strip()
         if not self.hides_dates:
             return self._rows.get(folded) if _ISO_DAY.fullmatch(folded) else None
         match = _DAY_HANDLE.fullmatch(folded.lower())
@@ -204,9 +207,9 @@ class Lens:
         return row if 0 <= row < len(self._day_texts) else None
 
     def parse_sector(self, text: str) -> str | None:
-        """The industry of a sector handle as this mask shows it, or None."""
+        """Industry of a sector handle as this mask shows it, or None."""
         if self.hides_assets:
-            return self._alias.sector_of(fold(text).strip().lower())
+            return self._alias.sector_of(normalise(text).strip().lower())
         return text if text in self._alias.industries else None
 
     def shares_in(self, asset: int, shown: float) -> int:
@@ -219,7 +222,7 @@ class Lens:
 
     @cached_property
     def _identities(self) -> IdentityIndex:
-        return IdentityIndex(self._snapshot, assets=self.hides_assets, dates=self.hides_dates)
+        return identities_of(self._snapshot, assets=self.hides_assets, dates=self.hides_dates)
 
     @cached_property
     def _names_identity(self) -> Callable[[str], bool]:
@@ -239,6 +242,11 @@ class Lens:
         if kind is dict:
             return {key if type(key) is str else self._key(key): self._render(item) for key, item in value.items()}
         if kind is list or kind is tuple:
+            if value and type(value[0]) is AssetRef:  # a universe comes with every step
+                known = self._handles
+                return [
+                    known[item.asset] if type(item) is AssetRef and item.asset in known else self._render(item) for item in value
+                ]
             return [self._render(item) for item in value]
         return self._render_rare(value)
 

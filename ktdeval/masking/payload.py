@@ -59,7 +59,7 @@ class AssetRef(NamedTuple):
         return Figure(value, self.asset, day, name)
 
     def change_pct(self, value: float, day: int, since: int) -> Figure:
-        """The change of this asset's price from the close of one day to that of another, in per cent.
+        """Change of this asset's price from the close of one day to that of another, in per cent.
 
         Its noise is that of the two prices, so it agrees with them as they are shown.
         """
@@ -67,7 +67,7 @@ class AssetRef(NamedTuple):
 
 
 class AssetName(NamedTuple):
-    """The company name of an asset: shown where assets are visible, absent (null) where they are hidden."""
+    """Company name of an asset: shown where assets are visible, absent (null) where they are hidden."""
 
     asset: int
 

@@ -72,7 +72,7 @@ def render_json(value: JsonValue) -> str:
     if kind is str:
         return encode_basestring(value)
     if kind is list or kind is tuple:
-        return f"[{','.join(map(render_json, value))}]"
+        return f"[{','.join([encode_basestring(item) if type(item) is str else render_json(item) for item in value])}]"
     if kind is dict:
         return f"{{{','.join([f'{_key(key)}:{render_json(item)}' for key, item in value.items()])}}}"
     if value is None or kind is bool:

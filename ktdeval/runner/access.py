@@ -1,31 +1,31 @@
-"""How the episodes of a run reach its model: straight, where it runs on this machine; through the gate, where it costs money."""
+"""Ways of a run's episodes to its model: straight, where it runs on this machine; through the client, where it costs money."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from ktdeval.calls.book import NO_EPISODE, CallBook
-from ktdeval.calls.cache import ReplyCache
-from ktdeval.calls.canary import finish_record, start_record
+from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
-from ktdeval.calls.gate import CallGate, GateSettings
+from ktdeval.calls.client import ClientSettings, ModelClient
+from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price, choose_price
+from ktdeval.calls.record import NO_EPISODE
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
-from ktdeval.errors import RunStop
+from ktdeval.contracts.events import CallDelayed, Event
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply, ToolProtocol
 from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.harness.provider import RemoteModel
-from ktdeval.runner.canary_file import load_canary, save_canary
+from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.data_source import cache_folder
-from ktdeval.runner.events import CallDelayed, Event
 from ktdeval.runner.redaction import redact_secrets
-from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import CALLS, MANIFEST, REPLIES, RunFolder
+from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
 
 _CANARY, _CHECK = NO_EPISODE
 
@@ -34,7 +34,7 @@ class ModelAccess:
     """A model of this machine: every episode has it as it is."""
 
     protocol: ToolProtocol | None = None
-    """How tools are offered; None where nothing has to be chosen."""
+    """Tool protocol; None where nothing has to be chosen."""
     max_errors: int | None = None
     """Steps in a row that may end in a failed call; None sets no limit."""
 
@@ -42,7 +42,7 @@ class ModelAccess:
         self._model = model
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:  # noqa: ARG002 - there is nothing to tell
-        """The model as one episode asks it."""
+        """Model as one episode asks it."""
         return self._model
 
     def redact(self, text: str) -> str:
@@ -50,23 +50,23 @@ class ModelAccess:
         return redact_secrets(text, os.environ)
 
     def begin(self) -> None:
-        """What is to be asked before the first episode."""
+        """Ask what a run asks before its first episode."""
 
     def finish(self) -> None:
-        """What is to be asked after the last one."""
+        """Ask what a run asks after its last episode."""
 
     def flush(self) -> None:
-        """See that what was booked can be read from the run folder."""
+        """Make what was recorded readable from the run folder."""
 
     def close(self) -> None:
         """Write down what is still to be written; nothing is asked afterwards."""
 
 
 class RemoteAccess(ModelAccess):
-    """A model behind a network: cache, budget, limits and retries stand in front of it, and each attempt is booked."""
+    """A model behind a network: cache, budget, limits and retries stand in front of it, and each attempt is recorded."""
 
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
-        """Open the cache and the run's book, and find out how the model takes tools.
+        """Open the cache and the record of calls, and find out how the model takes tools.
 
         Args:
             model: connected.
@@ -82,51 +82,44 @@ class RemoteAccess(ModelAccess):
         self.max_errors = config.max_failures
         self._remote = model
         self._folder, self._canaries, self._params = folder, config.canary, call_params(config)
-        settings = GateSettings(
-            concurrency=config.concurrency,
-            call_gap_s=config.call_gap_s,
-            max_retries=config.max_retries,
-            max_wait_s=config.max_wait_s,
-            max_failures=config.max_failures,
-            max_cost=config.max_cost,
-            max_tokens=config.max_tokens,
-        )
+        settings = ClientSettings(**_options(config, ClientSettings))
         self._files = contextlib.ExitStack()
-        cache = self._files.enter_context(ReplyCache(cache_path(config.cache, folder)))
         try:
-            book = self._files.enter_context(CallBook(folder / CALLS))
-            self.gate = CallGate(model, settings, price, cache, book, stop)
-            self._files.callback(self.gate.close)
+            self.log = self._files.enter_context(CallLog(folder, self._open_cache(config.cache)))
+            self.client = ModelClient(model, settings, price, self.log, stop)
             self.protocol = choose_protocol(model, wanted_protocol(config, folder), self._check_call, self._params)
         except BaseException:
             self._files.close()
             raise
 
+    def _open_cache(self, where: str) -> CallDatabase | None:
+        """Return the cache that this run shares; None where it keeps its replies to itself, as its record does."""
+        path = cache_path(where, self._folder)
+        if where == "run" and not path.exists():  # there in folders of older runs
+            return None
+        return self._files.enter_context(CallDatabase(path))
+
     def begin(self) -> None:
         """Ask the fixed questions, where they were not asked at the start of this run."""
-        if self._canaries and load_canary(self._folder) is None:
-            save_canary(self._folder, start_record(self._ask_canary, self._canaries, self._params))
+        ask_at_start(self._folder, self._ask_canary, self._canaries, self._params)
 
     def finish(self) -> None:
-        """Ask them again. A run that is complete is not undone by a budget or a provider that allows no further call."""
-        record = load_canary(self._folder)
-        if record is not None and record["end"] is None:
-            with contextlib.suppress(RunStop):
-                save_canary(self._folder, finish_record(record, self._ask_canary, self._params))
+        """Ask them again."""
+        ask_at_end(self._folder, self._ask_canary, self._params)
 
     def _ask_canary(self, request: ModelRequest) -> Reply:
-        return self.gate.ask_fresh(request, _CANARY)
+        return self.client.ask_fresh(request, _CANARY)
 
     def _check_call(self, request: ModelRequest) -> Reply:
-        return self.gate.for_episode(_CHECK, _tell_nobody).reply(request)
+        return self.client.for_episode(_CHECK, _tell_nobody).reply(request)
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:
-        """The model as one episode asks it; waits of its calls become events."""
+        """Return the model as one episode asks it; waits of its calls become events."""
 
         def notify(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
             emit(CallDelayed(spec, kind, wait_s, attempt, attempts))
 
-        return ProtocolModel(self.gate.for_episode(spec.id, notify))
+        return ProtocolModel(self.client.for_episode(spec.id, notify))
 
     def redact(self, text: str) -> str:
         """`text` without secrets of the environment, and without the model's own, which may come from elsewhere."""
@@ -135,8 +128,8 @@ class RemoteAccess(ModelAccess):
         return super().redact(text)
 
     def flush(self) -> None:
-        """See that what was booked can be read from the run folder."""
-        self.gate.flush()
+        """Make what was recorded readable from the run folder."""
+        self.log.flush()
 
     def close(self) -> None:
         """Write down what is still to be written."""
@@ -148,7 +141,7 @@ def _tell_nobody(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
 
 
 def wanted_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolProtocol:
-    """The tool protocol asked for; where the choice is free, the one that a run begun in this folder has chosen."""
+    """Return the tool protocol asked for; where the choice is free, the one that a run begun in this folder has chosen."""
     if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
         return config.tool_protocol
     specs = RunFolder.load(folder).manifest.specs
@@ -157,25 +150,25 @@ def wanted_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolPr
 
 
 def call_params(config: RunConfig) -> CallParams:
-    """The call parameters of a config, but for seed and tool protocol."""
-    return CallParams(
-        temperature=config.temperature,
-        max_output_tokens=config.max_output_tokens,
-        timeout_s=config.timeout_s,
-        reasoning_effort=config.reasoning_effort,
-        reasoning_tokens=config.reasoning_tokens,
-    )
+    """Return the call parameters of a config, but for seed and tool protocol."""
+    return CallParams(**_options(config, CallParams))
+
+
+def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
+    """Options of a run by the fields of a dataclass that have their names; a call's seed and tool protocol are not the run's."""
+    names = {field.name for field in fields(cls)} - {"seed", "tool_protocol"}
+    return {name: getattr(config, name) for name in names if hasattr(config, name)}
 
 
 def cache_path(where: str, folder: Path) -> Path:
-    """The file that `--cache` stands for: the one of this user, the run folder's, or the file itself."""
+    """Return the file that `--cache` stands for: the one of this user, the run folder's, or the file itself."""
     if where == "shared":
         return cache_folder() / REPLIES
     return folder / REPLIES if where == "run" else Path(where).expanduser()
 
 
 def run_price(config: RunConfig, remote: RemoteModel | None) -> Price | None:
-    """What the model's tokens cost, by the options or by the table of its plugin; None for a model of this machine.
+    """Return the price of the model's tokens, by the options or by the table of its plugin; None for a model of this machine.
 
     Raises:
         ConfigError: the price or the table is malformed.

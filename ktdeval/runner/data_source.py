@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import platformdirs
 
+from ktdeval.config import RunConfig
+from ktdeval.contracts.scoring import needs_market
+from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, StoreError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, content_hash
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
 from ktdeval.params import build_params
 from ktdeval.registry import Plugins
 
 
 def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """The snapshot that `data` names.
+    """Return the snapshot that `data` names.
 
     Args:
         plugins: the loaded plugins.
-        data: a folder written by `ktdeval data build` or `ktdeval data import`, or the name of a data provider.
+        data: a folder written by `ktdeval data build` or `ktdeval data import`, the name of a data provider, or `none`.
         data_args: parameters of the provider; a folder takes none.
 
     Raises:
         DataError: neither a snapshot folder nor a provider, or unreadable.
     """
+    if data == NO_MARKET.meta.name:
+        return NO_MARKET
     path = Path(data).expanduser()
     if (path / "manifest.json").is_file():
         if data_args:
@@ -43,8 +48,17 @@ def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue
     raise DataError(f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)} (see `ktdeval data`)")
 
 
+def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> MarketSnapshot:
+    """Open the market of a config; `NO_MARKET` where none of the tasks needs one.
+
+    Raises:
+        DataError: as of `open_snapshot`.
+    """
+    return open_snapshot(plugins, config.data, config.data_args) if any(map(needs_market, tasks)) else NO_MARKET
+
+
 def cache_folder() -> Path:
-    """Where generated snapshots are kept: `$KTDEVAL_CACHE_DIR`, or the user's cache folder."""
+    """Return the folder of generated snapshots: `$KTDEVAL_CACHE_DIR`, or the user's cache folder."""
     return Path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval"))
 
 
@@ -67,7 +81,7 @@ def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, Json
 
 
 def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """A generated market depends on nothing but its parameters, so it is made once and found again by their hash."""
+    """Return a generated market: it depends on nothing but its parameters, so it is made once and found again by their hash."""
     spec = plugins.specs("data")[name]
     key = content_hash({"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)})[:16]
     folder = cache_folder() / "snapshots" / f"{name}-{key}"

@@ -16,7 +16,7 @@ _PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
 
 
 def source_revision() -> str | None:
-    """The commit of the checkout that ktdeval runs from; None for an installed wheel or without git."""
+    """Return the commit of the checkout that ktdeval runs from; None for an installed wheel or without git."""
     root = Path(ktdeval.__file__).parent.parent
     if not (root / ".git").exists():
         return None
@@ -29,11 +29,7 @@ def source_revision() -> str | None:
 
 
 def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
-    """The card's provenance block.
-
-    Args:
-        wall_s: seconds that the episodes took, resumed parts added up.
-    """
+    """Return the card's provenance block."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "suite_version": ktdeval.__version__,

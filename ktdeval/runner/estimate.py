@@ -1,38 +1,40 @@
-"""What a run would ask, cost and take, before anything is paid: by a measured step, or as its finished part has shown."""
+"""Calls, cost and time of a run before anything is paid: by a measured step, or as its finished part has shown."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from ktdeval.calls.book import ANSWERED, Spent, read_calls
+import msgspec
+
+from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.prices import Price
-from ktdeval.cards.cost import FREE, usage_of
+from ktdeval.calls.record import ANSWERED, Spent
+from ktdeval.cards.derive import FREE
 from ktdeval.config import RunConfig
-from ktdeval.harness.messages import ToolProtocol, Usage
+from ktdeval.contracts.task import Task
+from ktdeval.harness.messages import USAGE_FIELDS, ToolProtocol, Usage
 from ktdeval.harness.provider import RemoteModel, as_remote
-from ktdeval.jsonio import JsonValue
+from ktdeval.harness.session import TranscriptEntry
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import run_price
-from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.data_source import open_market
+from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measure import LOW, MeasuringModel
-from ktdeval.runner.opening import Opener
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.rates import ASSUMED, LEAST_OBSERVED, CallLimits, StepRate, assumed_rates, measure_cases, observed_rates
 from ktdeval.runner.run import run_path, with_base_url
-from ktdeval.runner.store import CALLS, RunFolder
-from ktdeval.runner.task import Task
-from ktdeval.trading.ledger import StepRecord
+from ktdeval.runner.store import RunFolder
+from ktdeval.trading.ledger import CountsRecord
+from ktdeval.typed import Value
 
 CASES = tuple(ASSUMED)
 """Low, typical and high, as in every `left`."""
 
 
-@dataclass(frozen=True)
-class Amount:
-    """What some steps take. `cost_usd` is None where no price is known."""
+class Amount(Value, frozen=True):
+    """Calls, tokens, money and time of some steps. `cost_usd` is None where no price is known."""
 
     calls: int
     input_tokens: int
@@ -40,61 +42,49 @@ class Amount:
     cost_usd: float | None
     hours: float
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """All fields by name."""
-        return {
-            "calls": self.calls,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_usd": self.cost_usd,
-            "hours": self.hours,
-        }
 
-
-@dataclass(frozen=True)
-class Finished:
-    """What the finished steps of a task used. `cost_usd` is that of their tokens, whether paid or cached."""
+class Finished(Value, frozen=True):
+    """Use of the finished steps of a task. `cost_usd` is that of their tokens, whether paid or cached."""
 
     steps: int
     calls: int
-    usage: Usage
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
     cost_usd: float | None
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """All fields by name."""
-        return {"steps": self.steps, "calls": self.calls, **self.usage.to_json(), "cost_usd": self.cost_usd}
 
-
-@dataclass(frozen=True)
-class TaskEstimate:
+class TaskEstimate(Value, frozen=True):
     """One task of a run.
 
     Attributes:
         name: the task.
         episodes: planned.
         steps: planned.
-        finished: what is there already.
+        finished: use of the steps that are there already.
         left: by case, what the other steps will take.
         is_observed: whether that follows from the finished steps, and not from assumptions.
     """
 
-    name: str
+    name: str = msgspec.field(name="task")
     episodes: int
     steps: int
     finished: Finished
-    left: Mapping[str, Amount]
+    left: dict[str, Amount]
     is_observed: bool
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """All fields by name."""
-        left = {case: amount.to_json() for case, amount in self.left.items()}
-        sizes = {"task": self.name, "episodes": self.episodes, "steps": self.steps}
-        return {**sizes, "finished": self.finished.to_json(), "left": left, "is_observed": self.is_observed}
+
+class Paid(Value, frozen=True):
+    """US dollars that a run has paid so far, and those that it has possibly paid beyond them."""
+
+    cost_usd: float
+    possibly_usd: float
 
 
-@dataclass(frozen=True)
-class RunEstimate:
-    """What `ktdeval plan` says.
+class RunEstimate(Value, frozen=True):
+    """Estimate of a run, as `ktdeval plan` prints it.
 
     Attributes:
         model: its full name.
@@ -104,41 +94,26 @@ class RunEstimate:
         concurrency: episodes at once.
         tasks: one by one.
         left: by case, what all of them will take together.
-        paid: what the run has paid so far.
+        paid: by the run so far.
         assumptions: what the figures rest on, a sentence each.
         warnings: what will stop or refuse the run, a sentence each.
     """
 
     model: str
-    protocol: ToolProtocol | None
+    protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
     price: Price | None
-    folder: Path
+    folder: str
     concurrency: int
     tasks: tuple[TaskEstimate, ...]
-    left: Mapping[str, Amount]
-    paid: Spent
+    left: dict[str, Amount]
+    paid: Paid
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """All fields by name."""
-        return {
-            "model": self.model,
-            "tool_protocol": self.protocol,
-            "price": None if self.price is None else self.price.to_json(),
-            "folder": str(self.folder),
-            "concurrency": self.concurrency,
-            "tasks": [task.to_json() for task in self.tasks],
-            "left": {case: amount.to_json() for case, amount in self.left.items()},
-            "paid": {"cost_usd": self.paid.cost_usd, "possibly_usd": self.paid.possibly_usd},
-            "assumptions": list(self.assumptions),
-            "warnings": list(self.warnings),
-        }
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """What estimates of all tasks share. `folder` is that of the same run where it was begun, else None."""
+    """Inputs that the estimates of all tasks share. `folder` is that of the same run where it was begun, else None."""
 
     config: RunConfig
     remote: RemoteModel | None
@@ -146,7 +121,7 @@ class _Shared:
     plan: Plan
     folder: RunFolder | None
     limits: CallLimits | None
-    opener: Opener
+    factory: EpisodeFactory
 
 
 @dataclass(frozen=True)
@@ -162,7 +137,7 @@ class _TaskPart:
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """What the run of a config would take. Asks no model, needs neither key nor SDK, and writes nothing into a run folder.
+    """Estimate the run of a config. Asks no model, needs neither key nor SDK, and writes nothing into a run folder.
 
     Raises:
         KtdevalError: anything in the config that can't work, in one line; or the part that is finished can't be read.
@@ -171,7 +146,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     tasks = choose_tasks(config, plugins)
     remote = as_remote(plugins.make_model(config.model, config.model_args))
     price = FREE if remote is None else run_price(config, remote)
-    snapshot = open_snapshot(plugins, config.data, config.data_args)
+    snapshot = open_market(plugins, config, tasks.values())
     unasked = make_plan(config, plugins, tasks, snapshot, None)
     path = run_path(config, unasked)
     recorded = RunFolder.load(path) if (path / "manifest.json").is_file() else None
@@ -179,20 +154,20 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     plan = unasked if protocol is None else make_plan(config, plugins, tasks, snapshot, protocol)
     is_same = recorded is not None and {spec.id for spec in recorded.manifest.specs} == {spec.id for spec in plan.specs}
     folder = recorded if is_same else None
-    paid, latencies_s = _book(folder)
+    paid, latencies_s = _recorded_calls(folder)
     limits = None if remote is None else CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
-    shared = _Shared(config, remote, price, plan, folder, limits, Opener(tasks, plugins, snapshot))
+    shared = _Shared(config, remote, price, plan, folder, limits, EpisodeFactory(tasks, plugins, snapshot))
     parts = [_task_part(task, shared) for task in tasks.values()]
     left = {case: _amount(parts, case, shared) for case in CASES}
     return RunEstimate(
         model=config.model,
         protocol=protocol,
         price=price,
-        folder=path,
+        folder=str(path),
         concurrency=config.concurrency,
         tasks=tuple(_task_estimate(part, shared) for part in parts),
         left=left,
-        paid=paid,
+        paid=Paid(cost_usd=paid.cost_usd, possibly_usd=paid.possibly_usd),
         assumptions=tuple(_assumptions(parts, shared)),
         warnings=tuple(_warnings(left, paid, config, recorded is not None and not is_same)),
     )
@@ -208,11 +183,11 @@ def _protocol(config: RunConfig, remote: RemoteModel | None, recorded: RunFolder
     return remote.protocols[0] if config.tool_protocol == "auto" else config.tool_protocol
 
 
-def _book(folder: RunFolder | None) -> tuple[Spent, list[float]]:
-    """What was paid, and how long the calls took that were answered."""
+def _recorded_calls(folder: RunFolder | None) -> tuple[Spent, list[float]]:
+    """Return what was paid, and the seconds of the calls that were answered."""
     spent, latencies_s = Spent(), []
     if folder is not None:
-        for record in read_calls(folder.path / CALLS):
+        for record in read_calls(folder.path):
             spent = spent.plus(record)
             if record.outcome == ANSWERED:
                 latencies_s.append(record.latency_s)
@@ -221,37 +196,45 @@ def _book(folder: RunFolder | None) -> tuple[Spent, list[float]]:
 
 def _task_part(task: Task, shared: _Shared) -> _TaskPart:
     specs = shared.plan.specs_of(task.name)
-    steps: list[StepRecord] = []
-    transcript: list[JsonValue] = []
+    steps: list[CountsRecord] = []
+    transcript: list[TranscriptEntry] = []
     steps_left, planned = [], 0
     for spec in specs:
-        total = shared.opener.open(spec, MeasuringModel(LOW, 0)).total_steps
-        done: Sequence[StepRecord] = ()
+        total = shared.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
+        done: Sequence[CountsRecord] = ()
         if shared.folder is not None:
             done, entries = shared.folder.load_recorded(spec)
             transcript += entries
         steps += done
         planned += total
         steps_left.append(max(total - len(done), 0))
-    sizes = measure_cases(specs[0], task, shared.opener)
+    sizes = measure_cases(specs[0], task, shared.factory)
     is_observed = len(steps) >= LEAST_OBSERVED
     rates = observed_rates(steps, transcript, sizes, shared.limits) if is_observed else assumed_rates(sizes, shared.limits)
     return _TaskPart(task, steps_left, planned, _finished(steps, transcript, shared.price), rates, is_observed)
 
 
-def _finished(steps: Sequence[StepRecord], transcript: Sequence[JsonValue], price: Price | None) -> Finished:
-    usage = sum(map(usage_of, steps), Usage())
-    calls = sum(len(entry["exchanges"]) for entry in transcript)
-    return Finished(len(steps), calls, usage, None if price is None else price.cost(usage))
+def _finished(steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry], price: Price | None) -> Finished:
+    usage = Usage(*(sum(getattr(step, name) for step in steps) for name in USAGE_FIELDS))
+    calls = sum(len(entry.exchanges) for entry in transcript)
+    cost_usd = None if price is None else price.cost(usage)
+    return Finished(steps=len(steps), calls=calls, **usage.to_json(), cost_usd=cost_usd)
 
 
 def _task_estimate(part: _TaskPart, shared: _Shared) -> TaskEstimate:
     left = {case: _amount([part], case, shared) for case in CASES}
-    return TaskEstimate(part.task.name, len(part.steps_left), part.steps, part.finished, left, part.is_observed)
+    return TaskEstimate(
+        name=part.task.name,
+        episodes=len(part.steps_left),
+        steps=part.steps,
+        finished=part.finished,
+        left=left,
+        is_observed=part.is_observed,
+    )
 
 
 def _amount(parts: Sequence[_TaskPart], case: str, shared: _Shared) -> Amount:
-    """What is left of some tasks together."""
+    """Return the amount that is left of some tasks together."""
     loads = [(part.rates[case], steps) for part in parts for steps in part.steps_left]
     calls = round(sum(rate.calls * steps for rate, steps in loads))
     usage = Usage(
@@ -262,7 +245,9 @@ def _amount(parts: Sequence[_TaskPart], case: str, shared: _Shared) -> Amount:
     if shared.remote is not None:
         seconds = max(seconds, calls * shared.config.call_gap_s)
     cost = None if shared.price is None else shared.price.cost(usage)
-    return Amount(calls, usage.input_tokens, usage.output_tokens, cost, round(seconds / 3600, 4))
+    hours = round(seconds / 3600, 4)
+    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return Amount(calls=calls, **tokens, cost_usd=cost, hours=hours)
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
@@ -274,7 +259,7 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
 
 
 def _assumptions(parts: Sequence[_TaskPart], shared: _Shared) -> Iterator[str]:
-    """What the figures rest on."""
+    """Yield the assumptions of the figures."""
     for part in parts:
         if part.is_observed:
             yield (
@@ -298,7 +283,7 @@ def _assumptions(parts: Sequence[_TaskPart], shared: _Shared) -> Iterator[str]:
 
 
 def _assumed_words(limits: CallLimits) -> Iterator[str]:
-    """What the cases stand for where nothing was seen of the model yet."""
+    """Yield the meaning of the cases where nothing was seen of the model yet."""
     cases = ASSUMED.values()
     yield "low: no research, one submission, no positions yet"
     yield "typical: half of the research calls (or a task's usual number), two a turn; one submission; positions as the task allows"
@@ -315,7 +300,7 @@ def _by_case(words: Iterable[str]) -> str:
 
 
 def _warnings(left: Mapping[str, Amount], paid: Spent, config: RunConfig, is_other: bool) -> Iterator[str]:
-    """What will stop or refuse the run."""
+    """Yield what will stop or refuse the run."""
     if is_other:
         yield "the folder holds another run, so this one would be refused; choose another --out, or the command that began it"
     typical, high = left["typical"], left["high"]

@@ -1,4 +1,4 @@
-"""Any episode from its first open step to its records: whatever is decided at a step, nothing is lost between two of them."""
+"""Any episode from its first open step to its records: nothing is lost between two steps."""
 
 from __future__ import annotations
 
@@ -6,65 +6,105 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from ktdeval.calls.stop import StopSignal
+from ktdeval.contracts.backend import EpisodeOutcome
+from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, SampleFinished, StepFinished
+from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.task import Task
 from ktdeval.errors import KtdevalError, ProviderError, RunStop
-from ktdeval.jsonio import JsonValue
-from ktdeval.runner.backend import EpisodeOutcome
-from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, SampleFinished, StepFinished
-from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.harness.messages import Model
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.journal import Entry
+from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
 from ktdeval.runner.store import RunFolder
+from ktdeval.runner.subjects import target_task_of
+from ktdeval.trading.market_tape import MarketTape
 
-_ENTRY_FIELDS = {"step", "transcript", "memory", "wall_s"}
 
-
-class Unit(Protocol):
-    """An episode step by step: a trading episode, or a sitting of a scoring task.
+class Episode(Protocol):
+    """An episode step by step, whether it trades or answers.
 
     Attributes:
-        total_steps: how many steps it has.
-        memory: what the agent wants to be given at the next step.
+        total_steps: trading days of the window, or samples; the spec's limit where that is less.
+        entry_type: type of its journal's entries.
     """
 
     total_steps: int
-    memory: JsonValue
+    entry_type: type[Entry]
 
-    def is_own(self, place: int, record: JsonValue) -> bool:
-        """Whether a record can be that of step `place`."""
+    def is_own(self, place: int, entry: Entry) -> bool:
+        """Whether an entry can be that of step `place`."""
         ...
 
-    def recover(self, entries: list[JsonValue]) -> None:
-        """Take up where the journal stands."""
+    def resume(self, last: Entry) -> None:
+        """Take up where the journal ends."""
         ...
 
-    def run_step(self, step: int) -> tuple[JsonValue, JsonValue]:
-        """Decide one step; returns its record and its transcript."""
+    def run_step(self, step: int) -> Entry:
+        """Decide one step; the time that it takes is the caller's."""
         ...
 
-    def event(self, record: JsonValue) -> StepFinished | SampleFinished:
-        """What observers are told of a recorded step."""
+    def event(self, record: Any) -> StepFinished | SampleFinished:
+        """Return what observers are told of a recorded step."""
         ...
 
-    def encode(self, records: Sequence[JsonValue]) -> tuple[str, bytes]:
+    def encode(self, records: Sequence[Any]) -> tuple[str, bytes]:
         """Name and bytes of the file that all records together become."""
         ...
 
 
+class EpisodeFactory:
+    """Opens episodes of some tasks on one market; what they share is made once."""
+
+    def __init__(self, tasks: Mapping[str, Task], plugins: Plugins, snapshot: MarketSnapshot) -> None:
+        self._plugins = plugins
+        self._snapshot = snapshot
+        trading = {name: task for name, task in tasks.items() if not is_scoring(task)}
+        tapes = {config: MarketTape.from_snapshot(snapshot, config) for config in {task.trading for task in trading.values()}}
+        self._trading = {name: (task, plugins.tools(task.tools), tapes[task.trading]) for name, task in trading.items()}
+        self._scoring: dict[str, tuple[ScoringTask, TargetTask | None]] = {
+            name: (task, target_task_of(task, plugins)) for name, task in tasks.items() if is_scoring(task)
+        }
+
+    def open(self, spec: EpisodeSpec, model: Model) -> Episode:
+        """Return an episode, ready to be run, resumed or retraced.
+
+        Raises:
+            KtdevalError: task or agent refuse the spec.
+        """
+        if spec.task not in self._scoring:
+            return TradingEpisode(spec, self.trading_parts(spec, model))
+        agent = self._plugins.make_agent(spec.agent, spec.agent_args)
+        return ScoringEpisode(spec, ScoringParts(*self._scoring[spec.task], self._snapshot, model, agent))
+
+    def trading_parts(self, spec: EpisodeSpec, model: Model) -> EpisodeParts:
+        """Parts of a trading episode."""
+        task, tools, tape = self._trading[spec.task]
+        agent = self._plugins.make_agent(spec.agent, spec.agent_args)
+        return EpisodeParts(task, tools, self._snapshot, tape, model, agent)
+
+
 @dataclass(frozen=True)
 class EpisodeContext:
-    """What an episode runs in.
+    """Surroundings of an episode.
 
     Attributes:
         open: opens it; its first steps may be recorded already.
         folder: where its records go.
-        emit: told of what happens.
+        emit: called with what happens.
         stop: looked at between steps; set when an episode finds that none can go on.
         redact: takes secrets out of a message.
         max_errors: steps in a row that may end in a failed call before the run stops; None sets no limit.
     """
 
-    open: Callable[[], Unit]
+    open: Callable[[], Episode]
     folder: RunFolder
     emit: Callable[[Event], None]
     stop: StopSignal
@@ -101,7 +141,7 @@ def _hopeless(errors: int, failures: Mapping[str, int]) -> str:
     """Why a run stops whose steps all end in a failed call, though others of their calls may succeed."""
     steps = f"{errors} steps in a row" if errors > 1 else "a step"
     kinds = ", ".join(sorted(failures))
-    return f"{steps} ended in a failed call ({kinds}); mend it, then run the same command again to resume (--max-failures)"
+    return f"{steps} ended in a failed call ({kinds}); fix it, then run the same command again to resume (--max-failures)"
 
 
 def _place(error: Exception) -> str:
@@ -113,25 +153,25 @@ def _place(error: Exception) -> str:
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
-    unit = context.open()
+    episode = context.open()
 
-    def is_own(place: int, entry: JsonValue) -> bool:
-        whole = isinstance(entry, dict) and entry.keys() == _ENTRY_FIELDS and isinstance(entry["wall_s"], float | int)
-        return whole and place < unit.total_steps and unit.is_own(place, entry["step"])
+    def is_own(place: int, entry: Entry) -> bool:
+        return place < episode.total_steps and episode.is_own(place, entry)
 
-    with context.folder.open_journal(spec, is_own) as journal:
-        unit.recover(journal.recovered)
-        recorded = tuple(unit.event(entry["step"]) for entry in journal.recovered)
-        context.emit(EpisodeStarted(spec, unit.total_steps, len(recorded), recorded))
+    with context.folder.open_journal(spec, episode.entry_type, is_own) as journal:
+        done = len(journal.recovered)
+        if done:
+            episode.resume(journal.recovered[-1])
+        recorded = tuple(episode.event(entry.step) for entry in journal.recovered)
+        context.emit(EpisodeStarted(spec, episode.total_steps, done, recorded))
         errors = 0
-        for step in range(len(journal.recovered), unit.total_steps):
+        for step in range(done, episode.total_steps):
             context.stop.check()
             began = time.perf_counter()
-            record, transcript = unit.run_step(step)
-            errors = errors + 1 if record["provenance"] == "error" else 0
+            entry = episode.run_step(step)
+            errors = errors + 1 if entry.step.provenance == "error" else 0
             if errors == context.max_errors:
-                raise ProviderError(_hopeless(errors, record["failures"]))
-            entry = {"step": record, "transcript": transcript, "memory": unit.memory}
-            journal.append({**entry, "wall_s": round(time.perf_counter() - began, 6)})
-            context.emit(unit.event(record))
-    context.folder.complete(spec, unit.encode)
+                raise ProviderError(_hopeless(errors, entry.step.failures))
+            journal.append(replace(entry, wall_s=round(time.perf_counter() - began, 6)))
+            context.emit(episode.event(entry.step))
+    context.folder.complete(spec, episode.entry_type, episode.encode)

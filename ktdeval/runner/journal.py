@@ -1,64 +1,105 @@
-"""An append-only journal: a record is either wholly on disk or was never written."""
+"""Append-only journal of an episode, and compressed lines: a record is either wholly on disk or was never written."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Generic, TypeVar
 
+import msgspec
+import zstandard
+
+from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sync_folder
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.jsonio import JsonValue, sync_folder
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.typed import Value, decode_json, encode_canonical
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MAX_UNPACKED_BYTES = 1 << 32
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
-class Journal:
-    """JSON lines, each durable (fdatasync) before `append` returns.
+class JournalEntry(Value, Generic[R]):
+    """One finished step as it is journalled.
+
+    Attributes:
+        step: its record.
+        transcript: its conversation.
+        memory: memory of the agent for the next step.
+        wall_s: seconds that it took.
+    """
+
+    step: R
+    transcript: TranscriptEntry
+    memory: JsonValue
+    wall_s: float = 0.0
+
+
+Record = StepRecord | AnswerRecord
+Entry = JournalEntry[Any]
+
+
+class Journal(Generic[T]):
+    """JSON lines of one type, each durable (fdatasync) before `append` returns.
 
     A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it belonged to is simply run
     again. A line that is broken anywhere else is corruption and raises.
 
     Attributes:
-        recovered: the records that were already there when it was opened.
+        recovered: entries that were already there when it was opened.
+
+    Args:
+        path: the file.
+        type_: type of an entry.
+        is_own: whether an entry belongs at its place (from 0); default: any may.
+
+    Raises:
+        StoreError: it can't be opened, or holds a corrupt line; then it is left as it is.
     """
 
-    def __init__(self, path: Path, is_own: Callable[[int, JsonValue], bool] | None = None) -> None:
-        """Open or create a journal for appending.
-
-        Args:
-            path: the file.
-            is_own: tells of a place (from 0) and a record found there whether the one belongs at the other; default: any may.
-
-        Raises:
-            StoreError: it can't be opened, or holds a corrupt line; then it is left as it is.
-        """
+    def __init__(self, path: Path, type_: type[T], is_own: Callable[[int, T], bool] | None = None) -> None:
         self.path = path
-        self.recovered: list[JsonValue] = []
+        self.recovered: list[T] = []
         created = not path.exists()
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             if created:
                 sync_folder(path.parent)
             else:
-                self.recovered, keep = _read_records(path, is_own)
-                if keep < os.fstat(self._descriptor).st_size:
-                    os.ftruncate(self._descriptor, keep)
-                    _sync_data(self._descriptor)
+                self._recover(type_, is_own)
             self._end = os.lseek(self._descriptor, 0, os.SEEK_END)
             self._count = len(self.recovered)
         except OSError as error:
             raise StoreError(f"{path}: can't open the journal: {error.strerror or error}") from error
 
-    def append(self, record: JsonValue) -> None:
-        """Write one record durably.
+    def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
+        """Read the whole entries, and cut off what follows the last of them."""
+        keep = 0
+        for number, line in _lines(self.path):
+            entry = _decode_line(self.path, number, line, type_)
+            if is_own is not None and not is_own(number - 1, entry):
+                raise StoreError(_corrupt(self.path, number))
+            self.recovered.append(entry)
+            keep += len(line)
+        if keep < os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, keep)
+            _sync_data(self._descriptor)
+
+    def append(self, entry: T) -> None:
+        """Write one entry durably.
 
         Raises:
             StoreError: the disk is full or the file can't be written; everything appended before stays, and the same command
                 resumes after it.
         """
-        data = dumps_canonical(record).encode() + b"\n"
+        data = encode_canonical(entry).encode() + b"\n"
         try:
             written = 0
             while written < len(data):
@@ -79,34 +120,36 @@ class Journal:
         """Release the file."""
         os.close(self._descriptor)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Journal[T]:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
 
-def _read_records(path: Path, is_own: Callable[[int, JsonValue], bool] | None = None) -> tuple[list[JsonValue], int]:
-    """All whole records and the number of bytes they take."""
-    records: list[JsonValue] = []
-    keep = 0
-    for record, size in _records(path, is_own):
-        records.append(record)
-        keep += size
-    return records, keep
+def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
+    """Read the whole entries of a journal one by one, without opening it for writing: together they may not fit in memory.
+
+    Raises:
+        StoreError: it can't be read, or a line is corrupt.
+    """
+    try:
+        for number, line in _lines(path):
+            yield _decode_line(path, number, line, type_)
+    except OSError as error:
+        raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
 
 
-def _records(path: Path, is_own: Callable[[int, JsonValue], bool] | None = None) -> Iterator[tuple[JsonValue, int]]:
-    """Each whole record with the number of bytes it takes."""
+class _Kind(msgspec.Struct):
+    step: dict[str, msgspec.Raw]
+
+
+def entry_type(path: Path) -> type[Entry]:
+    """Return the type of a journal's entries, told by its first line: only a sample has a name."""
     for number, line in _lines(path):
-        corrupt = StoreError(f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it anew")
-        try:
-            record = loads_strict(line)
-        except (ValueError, RecursionError) as error:
-            raise corrupt from error
-        if is_own is not None and not is_own(number - 1, record):
-            raise corrupt
-        yield record, len(line)
+        kind = _decode_line(path, number, line, _Kind)
+        return JournalEntry[AnswerRecord] if "sample" in kind.step else JournalEntry[StepRecord]
+    return JournalEntry[StepRecord]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -117,6 +160,32 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def read_journal(path: Path) -> Iterator[JsonValue]:
-    """The whole records of a journal one by one, without opening it for writing: parsed and together they may not fit in memory."""
-    return (record for record, _ in _records(path))
+def _corrupt(path: Path, number: int) -> str:
+    return f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it anew"
+
+
+def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
+    return decode_json(line, type_, _corrupt(path, number))
+
+
+def pack_lines(values: Iterable[Any]) -> bytes:
+    """Return values as compressed lines of JSON; equal values give equal bytes."""
+    lines = b"".join(encode_canonical(value).encode() + b"\n" for value in values)
+    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(lines)
+
+
+def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
+    """Read the values that `pack_lines` wrote.
+
+    Raises:
+        StoreError: the file can't be read, or a line is not such a value; names the line.
+    """
+    where = f"{path}: not a readable {content}"
+    try:
+        packed = path.read_bytes()
+        if not 0 <= zstandard.frame_content_size(packed) <= _MAX_UNPACKED_BYTES:  # that much memory is taken at once
+            raise StoreError(f"{where}: its header states no size, or more than one can have")
+        lines = zstandard.ZstdDecompressor().decompress(packed).splitlines()
+    except (OSError, zstandard.ZstdError) as error:
+        raise StoreError(f"{where}: {error}") from error
+    return [decode_json(line, type_, f"{path}: line {number}: no entry of a {content}") for number, line in enumerate(lines, 1)]

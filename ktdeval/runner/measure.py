@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ktdeval.contracts.scoring import is_scoring
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.task import Task
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.calendar import window_rows
 from ktdeval.runner.episode import EpisodeParts
-from ktdeval.runner.opening import Opener
-from ktdeval.runner.records import account_after, step_record
-from ktdeval.runner.scoring import is_scoring
-from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.task import Task
-from ktdeval.trading.executor import settle
+from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Order
 
@@ -70,10 +69,6 @@ class MeasuringModel:
     """Asks for tools and submits by a `Behaviour`, whatever it is shown, and adds up what it was sent.
 
     Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
-
-    Args:
-        behaviour: how it goes through a step.
-        research_calls: how many it makes.
     """
 
     def __init__(self, behaviour: Behaviour, research_calls: int) -> None:
@@ -103,7 +98,7 @@ class MeasuringModel:
         return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
 
     def _written(self, schema: Mapping[str, JsonValue]) -> JsonValue:
-        """What is submitted where a schema has to be followed."""
+        """Return what is submitted where a schema has to be followed."""
         return example(schema, _text(200)) if self._behaviour.valid else {}
 
     def _research(self, tools: tuple[ToolSpec, ...]) -> Iterator[ToolCall]:
@@ -120,11 +115,7 @@ class MeasuringModel:
 
 
 def example(schema: Mapping[str, JsonValue], text: str | None = None) -> JsonValue:
-    """The smallest value that a JSON Schema allows.
-
-    Args:
-        schema: of a tool's arguments.
-        text: what to write where a text is required.
+    """Return the smallest value that a JSON Schema allows.
 
     Returns:
         None where a text is required and there is none to write: it may have to be the handle of a stock.
@@ -152,8 +143,8 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
     return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
 
 
-def measure_step(spec: EpisodeSpec, task: Task, opener: Opener, behaviour: Behaviour) -> StepSize:
-    """The size of one step of an episode: its second one with as many positions as the task allows, or its first.
+def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviour: Behaviour) -> StepSize:
+    """Return the size of one step of an episode: its second one with as many positions as the task allows, or its first.
 
     Args:
         spec: the episode.
@@ -166,15 +157,16 @@ def measure_step(spec: EpisodeSpec, task: Task, opener: Opener, behaviour: Behav
     whole = replace(spec, limit=None)
     episode = opener.open(whole, first)
     began = time.perf_counter()
-    record, _ = episode.run_step(0)
+    entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
-        return _size(first, record, time.perf_counter() - began)
+        return _size(first, entry, time.perf_counter() - began)
     model = MeasuringModel(behaviour, research_calls)
     later = opener.open(whole, model)
-    later.recover([{"step": _with_positions(spec, opener.trading_parts(spec, model)), "memory": episode.memory}])
+    invested = _with_positions(spec, opener.trading_parts(spec, model))
+    later.resume(JournalEntry(step=invested, transcript=entry.transcript, memory=entry.memory))
     began = time.perf_counter()
-    record, _ = later.run_step(1)
-    return _size(model, record, time.perf_counter() - began)
+    entry = later.run_step(1)
+    return _size(model, entry, time.perf_counter() - began)
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:
@@ -185,21 +177,19 @@ def _research_calls(task: Any, behaviour: Behaviour) -> int:
     return round(behaviour.research_share * most)
 
 
-def _size(model: MeasuringModel, record: StepRecord, seconds: float) -> StepSize:
-    failed = record["tool_calls"] - record["tool_calls_valid"]
+def _size(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
+    failed = entry.step.tool_calls - entry.step.tool_calls_valid
     return StepSize(model.requests, model.prose_bytes, model.data_bytes, seconds, failed)
 
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
-    """The first step's record as if it had bought as many names as the task allows."""
+    """Return the first step's record as if it had bought as many names as the task allows."""
     snapshot, trading = parts.snapshot, parts.task.trading
     row = window_rows(snapshot.days, spec.window.first, spec.window.last)[0] - 1
-    day = parts.tape.day(row + 1)
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
     action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
-    settlement = settle(account_after(snapshot, None, trading), day, action, trading, row)
-    return step_record(snapshot, 0, Decision(action, "model", _text(200)), StepCounts().to_json(), day, settlement)
+    return parts.bookkeeper(spec).book(0, Decision(action, "model", _text(200)), StepCounts().record())
 
 
 def _message_bytes(message: Message) -> int:

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ktdeval.config import RunConfig
+from ktdeval.contracts.scoring import is_scoring, needs_market
+from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
+from ktdeval.contracts.task import Task
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.harness.messages import ToolProtocol
@@ -15,35 +18,32 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner.scoring import is_scoring
-from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.runner.subjects import describe_any
-from ktdeval.runner.task import Task
 
 _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The episodes of a run, in order, and the task objects that they name."""
+    """Episodes of a run, in order, and the task objects that they name."""
 
     tasks: Mapping[str, Task]
     specs: tuple[EpisodeSpec, ...]
 
     def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
-        """The episodes of one task."""
+        """Return the episodes of one task."""
         return tuple(spec for spec in self.specs if spec.task == task)
 
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
-    """The tasks of a config, after a check of every other name in it: a slip shows before a market is made or read.
+    """Return the tasks of a config, after a check of every other name in it: a slip shows before a market is made or read.
 
     Raises:
         KtdevalError: an unknown task, window, model, agent, metric or runner (with near matches), or bad arguments of one.
     """
     if not config.tasks:
         raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
-    tasks: dict[str, Task] = {name: plugins.make_task(name) for name in plugins.resolve_tasks(config.tasks)}
+    tasks: dict[str, Task] = {name: plugins.make_task(name, config.items) for name in plugins.resolve_tasks(config.tasks)}
     plugins.make_model(config.model, config.model_args)
     plugins.make_agent(config.agent, config.agent_args)
     plugins.make_runner(config.runner)
@@ -58,7 +58,7 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
 def make_plan(
     config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot, protocol: ToolProtocol | None
 ) -> Plan:
-    """All tasks × windows × seeds of a config.
+    """Return all tasks × windows × seeds of a config.
 
     Args:
         config: what was asked for.
@@ -76,13 +76,14 @@ def make_plan(
     for task in tasks.values():
         task_hash = content_hash(describe_any(task, plugins))
         for window in choose_windows(task, config.windows):
-            window_rows(snapshot.days, window.first, window.last)
+            if needs_market(task):
+                window_rows(snapshot.days, window.first, window.last)
             specs += [
                 EpisodeSpec(
                     task=task.name,
                     task_version=task.version,
                     task_hash=task_hash,
-                    snapshot=snapshot.id,
+                    snapshot=snapshot.id if needs_market(task) else "",
                     mask=task.mask,
                     mode=task.mode,
                     window=window,
@@ -101,7 +102,7 @@ def make_plan(
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """The fields of `CallParams` that a spec holds: those that can change a reply, less those that are left to the provider."""
+    """Return the fields of `CallParams` that can change a reply, less those left to the provider: a spec holds them."""
     call: dict[str, JsonValue] = {
         "temperature": config.temperature,
         "max_output_tokens": config.max_output_tokens,
@@ -112,11 +113,15 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
 
 
 def choose_windows(task: Task, wanted: Sequence[str]) -> tuple[Window, ...]:
-    """The windows that the user named: names, globs (`W*`), or a range of dates `2024-04-01:2024-06-05`; the task's own when none.
+    """Return the windows named: names, globs (`W*`), or a range of dates `2024-04-01:2024-06-05`; the task's own when none.
 
     Raises:
         UsageError: a name that matches nothing, or an impossible range.
     """
+    if not needs_market(task):
+        if wanted:
+            raise UsageError(f"task {task.name} asks about no market and has no windows; leave --windows out")
+        return (NO_WINDOW,)
     chosen: dict[str, Window] = {}
     for text in wanted or task.default_windows:
         if match := _DATE_RANGE.fullmatch(text):

@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.task import Task
+from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugin_import import call_foreign
+from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, StepSize, measure_step
-from ktdeval.runner.opening import Opener
-from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.task import Task
-from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.ledger import CountsRecord
 
 LEAST_OBSERVED = 5
 """Finished steps, or answered calls, from which on their own figures take the place of assumptions."""
@@ -20,7 +20,7 @@ LEAST_OBSERVED = 5
 
 @dataclass(frozen=True)
 class Case:
-    """What is assumed of a model that nothing was seen of yet.
+    """Assumptions about a model that nothing was seen of yet.
 
     Bytes a token were measured with the tokenizers cl100k_base and o200k_base on conversations of the built-in tasks: 3.9 in system
     prompts, 3.5 in tool descriptions, 1.9 to 2.7 in tables of figures, and 1.4 to 2.0 in these where each digit is a token of its
@@ -50,7 +50,7 @@ ASSUMED: Mapping[str, Case] = {
 
 @dataclass(frozen=True)
 class StepRate:
-    """What one step takes: model calls, tokens of all of them together, seconds."""
+    """Costs of one step: model calls, tokens of all of them together, seconds."""
 
     calls: float
     input_tokens: float
@@ -60,7 +60,7 @@ class StepRate:
 
 @dataclass(frozen=True)
 class CallLimits:
-    """What bounds a call of a model: its longest reply in tokens, its longest time, and how long calls took that were answered."""
+    """Bounds of a model call: its longest reply in tokens, its longest time, and how long calls took that were answered."""
 
     max_output_tokens: int
     timeout_s: float
@@ -78,7 +78,7 @@ class CallLimits:
         return min(case.call_s, self.timeout_s)
 
 
-def measure_cases(spec: EpisodeSpec, task: Task, opener: Opener) -> dict[str, StepSize]:
+def measure_cases(spec: EpisodeSpec, task: Task, opener: EpisodeFactory) -> dict[str, StepSize]:
     """A step of one episode by case.
 
     Raises:
@@ -89,7 +89,7 @@ def measure_cases(spec: EpisodeSpec, task: Task, opener: Opener) -> dict[str, St
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
-    """What a step takes by the assumptions of each case.
+    """Costs of a step by the assumptions of each case.
 
     Args:
         sizes: from `measure_cases`.
@@ -111,9 +111,9 @@ def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> d
 
 
 def observed_rates(
-    steps: Sequence[StepRecord], transcript: Sequence[JsonValue], sizes: Mapping[str, StepSize], limits: CallLimits | None
+    steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry], sizes: Mapping[str, StepSize], limits: CallLimits | None
 ) -> dict[str, StepRate]:
-    """What a step takes as the finished ones did: typical is their mean, low and high are their tenth and ninetieth percentiles.
+    """Costs of a step as the finished ones had: typical is their mean, low and high are their tenth and ninetieth percentiles.
 
     Args:
         steps: records of finished steps, at least `LEAST_OBSERVED`.
@@ -121,8 +121,8 @@ def observed_rates(
         sizes: from `measure_cases`; for the time of agent and tools.
         limits: as in `assumed_rates`.
     """
-    calls = _spread([len(entry["exchanges"]) for entry in transcript])
-    tokens_in, tokens_out = (_spread([record[name] for record in steps]) for name in ("input_tokens", "output_tokens"))
+    calls = _spread([len(entry.exchanges) for entry in transcript])
+    tokens_in, tokens_out = (_spread([getattr(record, name) for record in steps]) for name in ("input_tokens", "output_tokens"))
     return {
         name: StepRate(
             calls=calls[name],

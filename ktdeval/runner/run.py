@@ -11,22 +11,21 @@ from pathlib import Path
 
 from ktdeval.calls.prices import Price
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cards.check import load_card
+from ktdeval.cards.check import ATTACHED, load_card
 from ktdeval.config import RunConfig
+from ktdeval.contracts.backend import EpisodeOutcome
+from ktdeval.contracts.events import EpisodeFinished, Event
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.harness.provider import RemoteModel, as_remote
-from ktdeval.jsonio import content_hash
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
-from ktdeval.runner.backend import EpisodeOutcome
-from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.events import EpisodeFinished, Event
-from ktdeval.runner.execute import EpisodeContext, Unit, run_episode
-from ktdeval.runner.opening import Opener
+from ktdeval.runner.data_source import open_market
+from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
-from ktdeval.runner.score import keep_certificate, write_cards
-from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
@@ -34,7 +33,7 @@ DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run left behind.
+    """Outcome of a run.
 
     Attributes:
         folder: the run folder.
@@ -74,11 +73,6 @@ class PreparedRun:
 def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
     """Check everything that can be checked before the first step, and open the run folder.
 
-    Args:
-        config: what was asked for.
-        plugins: the loaded plugins.
-        stop: ends the run, its preparation included.
-
     Raises:
         KtdevalError: anything in the config that can't work, in one line.
     """
@@ -90,10 +84,10 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     if remote is not None:
         remote.connect()
     if config.certificate is not None:
-        load_card(config.certificate, "certificate")  # a slip shows before a market is made or read
+        load_card(config.certificate, ATTACHED)  # a slip shows before a market is made or read
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
-    snapshot = open_snapshot(plugins, config.data, config.data_args)
+    snapshot = open_market(plugins, config, tasks.values())
     plan = make_plan(config, plugins, tasks, snapshot, None)
     claim = FolderClaim(run_path(config, plan))
     access = None
@@ -103,6 +97,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
             plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
         folder = RunFolder.create(claim.path, _manifest(config, snapshot, plan, price, remote), claim)
         keep_certificate(folder.path, config.certificate)
+        keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
         if access is not None:
             access.close()
@@ -115,13 +110,13 @@ def _manifest(
     config: RunConfig, snapshot: MarketSnapshot, plan: Plan, price: Price | None, remote: RemoteModel | None
 ) -> RunManifest:
     return RunManifest(
-        data={"data": _portable(config.data), "data_args": dict(config.data_args)},
+        data=_data_of(config, snapshot),
         snapshot=snapshot.id,
         metrics=config.metrics,
         rules=config.rules,
         specs=plan.specs,
         price=None if price is None else price.to_json(),
-        sent_as=None if remote is None else remote.settings(),
+        request_settings=None if remote is None else remote.settings(),
     )
 
 
@@ -151,7 +146,7 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
-    """A whole run in one call: what `ktdeval run` does, without its screen.
+    """Run a config from plan to cards in one call: what `ktdeval run` does, without its screen.
 
     Raises:
         KtdevalError: anything in the config that can't work, in one line.
@@ -165,8 +160,8 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
-    """What a backend calls for each spec; everything that episodes share is made once, here."""
-    opener = Opener(run.plan.tasks, run.plugins, run.snapshot)
+    """Return what a backend calls for each spec; everything that episodes share is made once, here."""
+    factory = EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
     emit_lock = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -174,16 +169,16 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
             run.plugins.emit(event)
 
     def execute(spec: EpisodeSpec) -> EpisodeOutcome:
-        def open_unit() -> Unit:
-            return opener.open(spec, run.access.for_episode(spec, emit))
+        def open_episode() -> Episode:
+            return factory.open(spec, run.access.for_episode(spec, emit))
 
-        return run_episode(spec, EpisodeContext(open_unit, run.folder, emit, run.stop, run.access.redact, run.access.max_errors))
+        return run_episode(spec, EpisodeContext(open_episode, run.folder, emit, run.stop, run.access.redact, run.access.max_errors))
 
     return execute
 
 
 def with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """The config with `--base-url` among the parameters of its model.
+    """Return the config with `--base-url` among the parameters of its model.
 
     Raises:
         UsageError: the model has no address, or two are given.
@@ -199,7 +194,7 @@ def with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:
-    """The folder of a run: `--out`, or one named after what can change its outcome."""
+    """Return the folder of a run: `--out`, or one named after what can change its outcome."""
     return Path(config.out) if config.out else default_folder(plan)
 
 
@@ -212,7 +207,13 @@ def default_folder(plan: Plan) -> Path:
     return Path(DEFAULT_RUNS_FOLDER) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', words)[:100]}-{digest}"
 
 
+def _data_of(config: RunConfig, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    if snapshot is NO_MARKET:
+        return {"data": snapshot.meta.name, "data_args": {}}
+    return {"data": _portable(config.data), "data_args": dict(config.data_args)}
+
+
 def _portable(data: str) -> str:
-    """A data folder as an absolute path, so that the run can be scored and verified from anywhere on this machine."""
+    """Return a data folder as an absolute path, so that the run can be scored and verified from anywhere on this machine."""
     path = Path(data).expanduser()
     return str(path.resolve()) if (path / "manifest.json").is_file() else data

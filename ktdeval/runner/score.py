@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.book import read_calls
-from ktdeval.calls.canary import drift
+from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.summary import summarise_calls
-from ktdeval.cards.build import CardInputs, build_card
-from ktdeval.cards.certificate import certificate_block
-from ktdeval.cards.check import load_card, validate_card
+from ktdeval.cards.card import Card, ScoringCard, TradingCard
+from ktdeval.cards.check import ATTACHED, attached_block, load_card, validate_card
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
+from ktdeval.cards.trading import CardInputs, build_card
+from ktdeval.contracts.scoring import ScoringTask, is_scoring
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.task import Task, describe_task
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, write_atomic
+from ktdeval.jsonio import content_hash, dumps_pretty, sha256_hex, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.canary_file import load_canary
+from ktdeval.runner.canary import drift, load_record
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.environment import describe_environment
-from ktdeval.runner.scoring import ScoringTask, is_scoring
-from ktdeval.runner.sitting import samples_of
-from ktdeval.runner.spec import EpisodeSpec
-from ktdeval.runner.store import CALLS, CERTIFICATE, RunFolder
-from ktdeval.runner.subjects import describe_any, subject_of
-from ktdeval.runner.task import Task, describe_task
+from ktdeval.runner.scoring_episode import samples_of
+from ktdeval.runner.store import CERTIFICATE, TASK_FILES, RunFolder
+from ktdeval.runner.subjects import describe_any, target_task_of
 from ktdeval.stats.metric import RuleSet
+from ktdeval.task_files import task_specs
 
 
 def make_card(
     folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
-) -> dict[str, JsonValue]:
-    """The card of one task of a run, from its complete episodes.
+) -> TradingCard | ScoringCard:
+    """Build the card of one task of a run from its complete episodes.
 
     Args:
         folder: the run; its manifest says which metrics and rule set.
@@ -70,12 +70,12 @@ def make_card(
         "missing_episodes": [_missing(spec, errors) for spec in specs if spec not in complete],
         "provenance": describe_environment(sum(folder.wall_s(spec) for spec in complete)),
         "price": manifest.price,
-        "sent_as": manifest.sent_as,
-        "drift": drift(load_canary(folder.path)),
-        "calls": summarise_calls(read_calls(folder.path / CALLS), {spec.id for spec in specs}),
+        "request_settings": manifest.request_settings,
+        "drift": drift(load_record(folder.path)),
+        "calls": summarise_calls(read_calls(folder.path), {spec.id for spec in specs}),
     }
     if is_scoring(task):
-        card = build_scoring_card(_scoring_inputs(common, folder, task, plugins, complete))
+        card: TradingCard | ScoringCard = build_scoring_card(_scoring_inputs(common, folder, task, plugins, complete))
     else:
         names = dict.fromkeys((*task.metrics, *manifest.metrics))
         card = build_card(
@@ -84,20 +84,18 @@ def make_card(
                 rules=_rule_set(manifest.rules),
                 ledgers=[folder.load_ledger(spec) for spec in complete],
                 metrics=[plugins.make_metric(name) for name in names],
-                certificate=certificate_block(
-                    {"mask": first.mask, "config": task_json}, snapshot.id, load_certificate(folder.path)
-                ),
+                certificate=attached_block(first.mask, task_json, snapshot.id, _given_certificate(folder.path), plugins),
             )
         )
-    validate_card(card, str(folder.card_path(task.name)))
+    validate_card(card.plain, str(folder.card_path(task.name)))
     return card
 
 
 def _scoring_inputs(
     common: Mapping[str, Any], folder: RunFolder, task: ScoringTask, plugins: Plugins, complete: Sequence[EpisodeSpec]
 ) -> ScoringInputs:
-    """What the card of a scoring task needs besides what every card does."""
-    subject = subject_of(task, plugins)
+    """Inputs of a scoring card besides those of every card."""
+    target_task = target_task_of(task, plugins)
     answers = [(spec, folder.load_answers(spec)) for spec in complete]
     scores = call_foreign(
         task.summarise, f"task {task.name}: its scores can't be computed", [record for _, records in answers for record in records]
@@ -105,21 +103,16 @@ def _scoring_inputs(
     return ScoringInputs(
         **common,
         answers=answers,
-        samples={spec.id: samples_of(spec, task.exam(spec, common["snapshot"], subject)) for spec in common["specs"]},
+        samples={spec.id: samples_of(spec, task.samples(spec, common["snapshot"], target_task)) for spec in common["specs"]},
         scores=scores,
         definitions=task.scores,
-        subject=None if subject is None else describe_task(subject.task, subject.tools),
+        target_task=None if target_task is None else describe_task(target_task.task, target_task.tools),
     )
 
 
-def load_certificate(folder: Path) -> dict[str, JsonValue] | None:
-    """The certificate that a run was given; None where it was given none.
-
-    Raises:
-        CardError: it is not valid.
-    """
+def _given_certificate(folder: Path) -> Card | None:
     path = folder / CERTIFICATE
-    return load_card(path, "certificate") if path.exists() else None
+    return load_card(path, ATTACHED) if path.exists() else None
 
 
 def keep_certificate(folder: Path, given: str | None) -> None:
@@ -129,18 +122,39 @@ def keep_certificate(folder: Path, given: str | None) -> None:
         CardError: it is not a valid certificate.
     """
     if given is not None:
-        load_card(Path(given), "certificate")
+        load_card(Path(given), ATTACHED)
         write_atomic(folder / CERTIFICATE, Path(given).read_text(encoding="utf-8"))
+
+
+def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
+    """Keep the task files that a run's tasks stand in, so that its records can be scored and verified from the folder alone."""
+    for path, names in plugins.task_files.items():
+        if set(names) & set(tasks):
+            text = Path(path).read_bytes()
+            (folder / TASK_FILES).mkdir(exist_ok=True)
+            write_atomic(folder / TASK_FILES / f"{sha256_hex(text)[:12]}.yaml", text)
+
+
+def open_task_files(folder: Path, plugins: Plugins) -> None:
+    """Add the tasks of the files that a run kept, where they are not known already.
+
+    Raises:
+        ConfigError: a file is not a task file.
+    """
+    known = plugins.specs("tasks")
+    for path in sorted((folder / TASK_FILES).glob("*.yaml")):
+        if not {spec.name for spec in task_specs(path)} & known.keys():
+            plugins.add_task_file(str(path))
 
 
 def write_cards(
     folder: RunFolder, tasks: Sequence[Task], snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
 ) -> list[Path]:
-    """Write the card of each task; returns their paths."""
+    """Write the card of each task; return their paths."""
     paths = []
     for task in tasks:
         path = folder.card_path(task.name)
-        write_atomic(path, dumps_pretty(make_card(folder, task, snapshot, plugins, errors)))
+        write_atomic(path, dumps_pretty(make_card(folder, task, snapshot, plugins, errors).plain))
         paths.append(path)
     return paths
 
@@ -160,7 +174,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
         path: the run folder.
         plugins: the loaded plugins.
         changes: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones),
-            `rules`, `certificate`.
+            `rules`, `certificate`, `items` (samples that were not the tasks' own).
 
     Returns:
         The cards written: one for each task with a complete episode.
@@ -170,6 +184,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
         DataError: the snapshot is not the one that ran.
     """
     folder = RunFolder.load(path)
+    open_task_files(folder.path, plugins)
     snapshot = open_recorded_snapshot(folder, plugins, changes)
     manifest = replace(folder.manifest, **{name: changes[name] for name in ("metrics", "rules") if name in changes})
     for name in manifest.metrics:
@@ -177,11 +192,11 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
     keep_certificate(folder.path, changes.get("certificate"))
     folder.save_manifest(manifest)
     names = dict.fromkeys(spec.task for spec in manifest.specs if folder.is_complete(spec))
-    return write_cards(folder, [plugins.make_task(name) for name in names], snapshot, plugins, {})
+    return write_cards(folder, [plugins.make_task(name, changes.get("items")) for name in names], snapshot, plugins, {})
 
 
 def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:
-    """The snapshot that a run used, from where it was or from where `changes` says that it is now.
+    """Open the snapshot that a run used, from where it was or from where `changes` says that it is now.
 
     Raises:
         DataError: it is not there, or not the same snapshot.

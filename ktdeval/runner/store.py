@@ -1,8 +1,7 @@
-"""The run folder: where a plan, its records and its cards live, so that `run` and `score` meet only in files.
+"""Run folder: where a plan, its records and its cards live, so that `run` and `score` meet only in files.
 
 RUN/manifest.json                            the plan: config, snapshot, price, episode specs
-RUN/calls.jsonl                              of a model behind a network: one line an attempt, with what it cost
-RUN/replies.sqlite                           its replies, where they are not kept in the cache shared by all runs
+RUN/calls.sqlite                             of a model behind a network: each attempt with its cost, and each reply
 RUN/certificate.json                         the certificate of the mask that the run was given
 RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
@@ -15,7 +14,7 @@ RUN/cards/<task>.json                        result cards
 
 from __future__ import annotations
 
-import fcntl
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,38 +22,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
+import msgspec
 
+from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
+from ktdeval.contracts.scoring import AnswerRecord
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, loads_strict, write_atomic
-from ktdeval.runner.journal import Journal, read_journal
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.jsonio import JsonObject, JsonValue, dumps_canonical, dumps_pretty, file_sha256, sha256_hex, try_lock, write_atomic
+from ktdeval.runner.journal import Entry, Journal, Record, entry_type, pack_lines, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
-from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
+from ktdeval.typed import Value, decode_json, from_plain, to_plain
 
 MANIFEST_VERSION = 2
-LEDGER, ANSWERS, TRANSCRIPT = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst"
+LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
 """Files of a finished episode, in its folder."""
+JOURNAL = "journal.jsonl"
+"""Of an unfinished one."""
 MANIFEST = "manifest.json"
-CALLS, REPLIES, CANARY = "calls.jsonl", "replies.sqlite", "canary.json"
-"""Files of a run whose model is behind a network."""
+REPLIES, CANARY = "replies.sqlite", "canary.json"
+"""Files of a model behind a network; older runs kept their replies in the first."""
 CERTIFICATE = "certificate.json"
 """The certificate that a run was given."""
+TASK_FILES = "task-files"
+"""Folder of the task files that belong to no package, each named by its hash."""
 
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
-_MAX_TRANSCRIPT_BYTES = 1 << 32
-
-
-def spec_from_json(value: Mapping[str, Any]) -> EpisodeSpec:
-    """The spec that `EpisodeSpec.to_json` wrote."""
-    return EpisodeSpec(**{**value, "window": Window(**value["window"])})
 
 
 @dataclass(frozen=True)
 class RunManifest:
-    """What a run is: everything that the command line can change about its outcome, and nothing of the machine.
+    """Everything that the command line can change about a run's outcome, and nothing of the machine.
 
     Attributes:
         data: how the user named the data, with arguments, so that `score` and `verify` find the snapshot again.
@@ -62,8 +63,8 @@ class RunManifest:
         metrics: names of metrics beyond those of the tasks.
         rules: rule set of the metrics.
         specs: the plan, in order.
-        price: what the model's tokens cost (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due.
-        sent_as: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine.
+        price: price of the model's tokens (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due.
+        request_settings: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine.
     """
 
     data: Mapping[str, JsonValue]
@@ -72,20 +73,71 @@ class RunManifest:
     rules: str
     specs: tuple[EpisodeSpec, ...]
     price: Mapping[str, JsonValue] | None = None
-    sent_as: Mapping[str, JsonValue] | None = None
+    request_settings: Mapping[str, JsonValue] | None = None
 
     def to_json(self) -> JsonValue:
-        """The manifest as written."""
-        return {
-            "version": MANIFEST_VERSION,
-            "data": dict(self.data),
-            "snapshot": self.snapshot,
-            "metrics": list(self.metrics),
-            "rules": self.rules,
-            "price": None if self.price is None else dict(self.price),
-            "sent_as": None if self.sent_as is None else dict(self.sent_as),
-            "episodes": [{"id": spec.id, **spec.to_json()} for spec in self.specs],
-        }
+        """Return the manifest as written."""
+        facts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "specs"}
+        planned = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
+        return to_plain(ManifestFile(**facts, version=MANIFEST_VERSION, episodes=planned))
+
+    @classmethod
+    def load(cls, path: Path) -> RunManifest:
+        """Read a manifest file.
+
+        Raises:
+            StoreError: it can't be read, or an episode's spec does not hash to its id.
+        """
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"{path}: not a readable manifest: {error.strerror or error}") from error
+        where = f"{path}: not a readable manifest"
+        version = decode_json(data, _Versioned, where).version
+        if version != MANIFEST_VERSION:
+            raise StoreError(f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
+        file = decode_json(data, ManifestFile, where)
+        specs = []
+        for number, entry in enumerate(file.episodes):
+            recorded_id = entry.pop("id", None)
+            spec = from_plain(entry, EpisodeSpec, f"{where}: episodes[{number}]")
+            if spec.id != recorded_id or spec.to_json() != entry:
+                raise StoreError(f"{path}: episode {recorded_id} has been changed: its spec hashes to {spec.id}")
+            specs.append(spec)
+        return cls(file.data, file.snapshot, file.metrics, file.rules, tuple(specs), file.price, file.request_settings)
+
+
+class _Versioned(msgspec.Struct):
+    version: JsonValue
+
+
+class ManifestFile(Value):
+    """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its spec."""
+
+    version: int
+    data: Mapping[str, JsonValue]
+    snapshot: str
+    metrics: tuple[str, ...]
+    rules: str
+    price: Mapping[str, JsonValue] | None
+    request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
+    episodes: tuple[dict[str, JsonValue], ...]
+
+
+class EpisodeMark(Value):
+    """Mark of a complete episode (`episode.json`).
+
+    Attributes:
+        spec: its spec.
+        steps: how many there are.
+        wall_s: seconds that it took, resumed parts added up.
+        sha256: hash of each of its two files by name.
+    """
+
+    spec: JsonObject
+    steps: int
+    wall_s: float
+    sha256: dict[str, str]
 
 
 class RunFolder:
@@ -145,34 +197,9 @@ class RunFolder:
         Raises:
             StoreError: there is no run here, or its manifest is not readable.
         """
-        manifest_path = path / MANIFEST
-        try:
-            value = loads_strict(manifest_path.read_bytes())
-            if value["version"] != MANIFEST_VERSION:
-                raise StoreError(
-                    f"{manifest_path}: version {value['version']} is not {MANIFEST_VERSION}; use the ktdeval that wrote it"
-                )
-            specs = []
-            for entry in value["episodes"]:
-                recorded_id = entry.pop("id")
-                spec = spec_from_json(entry)
-                if spec.id != recorded_id:
-                    raise StoreError(f"{manifest_path}: episode {recorded_id} has been changed: its spec hashes to {spec.id}")
-                specs.append(spec)
-            manifest = RunManifest(
-                value["data"],
-                value["snapshot"],
-                tuple(value["metrics"]),
-                value["rules"],
-                tuple(specs),
-                value["price"],
-                value["sent_as"],
-            )
-        except FileNotFoundError as error:
-            raise StoreError(f"{path}: no run here (manifest.json is missing)") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreError(f"{manifest_path}: not a readable manifest: {error}") from error
-        return cls(path, manifest)
+        if not (path / MANIFEST).exists():
+            raise StoreError(f"{path}: no run here (manifest.json is missing)")
+        return cls(path, RunManifest.load(path / MANIFEST))
 
     def save_manifest(self, manifest: RunManifest) -> None:
         """Write the manifest. Its plan never changes; rule set and extra metrics may, when the run is scored again."""
@@ -189,63 +216,65 @@ class RunFolder:
     # -- episodes ------------------------------------------------------------------------------------------------
 
     def episode_path(self, spec: EpisodeSpec) -> Path:
-        """The folder of one episode."""
+        """Return the folder of one episode."""
         return self.path / "episodes" / spec.id
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
         """True when the episode's ledger and transcript are final."""
-        return (self.episode_path(spec) / "episode.json").exists()
+        return (self.episode_path(spec) / MARK).exists()
 
-    def open_journal(self, spec: EpisodeSpec, is_own: Callable[[int, JsonValue], bool] | None = None) -> Journal:
-        """The journal of an unfinished episode, holding what an earlier run recorded; `is_own` as in `Journal`."""
+    def open_journal(
+        self, spec: EpisodeSpec, entry_type: type[Entry], is_own: Callable[[int, Entry], bool] | None = None
+    ) -> Journal[Entry]:
+        """Open the journal of an unfinished episode, holding what an earlier run recorded; arguments as of `Journal`."""
         folder = self.episode_path(spec)
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise StoreError(f"{folder}: can't make the episode's folder: {error.strerror or error}") from error
-        return Journal(folder / "journal.jsonl", is_own)
+        return Journal(folder / JOURNAL, entry_type, is_own)
 
-    def complete(self, spec: EpisodeSpec, encode: Callable[[Sequence[JsonValue]], tuple[str, bytes]]) -> None:
-        """Compact a whole journal into the file of its records and the transcript; safe to repeat after a crash at any point.
-
-        Args:
-            spec: the episode.
-            encode: name and bytes of the file that the records of all steps become.
-        """
+    def complete(self, spec: EpisodeSpec, entry_type: type[Entry], encode: Callable[[Sequence[Any]], tuple[str, bytes]]) -> None:
+        """Compact a whole journal into the file of its records and the transcript; safe to repeat after a crash at any point."""
         folder = self.episode_path(spec)
-        steps, seconds, transcript = [], [], []
-        for record in read_journal(folder / "journal.jsonl"):
-            steps.append(record["step"])
-            seconds.append(record["wall_s"])
-            transcript.append(dumps_canonical(record["transcript"]).encode())
-        name, data = encode(steps)
-        write_atomic(folder / name, data)
-        write_atomic(folder / TRANSCRIPT, _pack(transcript))
-        done = {
-            "spec": spec.to_json(),
-            "steps": len(steps),
-            "wall_s": round(sum(seconds), 3),
-            "sha256": {name: file_sha256(folder / name) for name in (name, TRANSCRIPT)},
-        }
-        write_atomic(folder / "episode.json", dumps_pretty(done))
+        records, seconds = [], []
+
+        def transcript() -> Iterator[TranscriptEntry]:  # one by one: all entries together may not fit in memory
+            for entry in read_journal(folder / JOURNAL, entry_type):
+                records.append(entry.step)
+                seconds.append(entry.wall_s)
+                yield entry.transcript
+
+        packed = pack_lines(transcript())
+        name, data = encode(records)
+        files = {name: data, TRANSCRIPT: packed}
+        for file_name, content in files.items():
+            write_atomic(folder / file_name, content)
+        mark = EpisodeMark(
+            spec=spec.to_json(),
+            steps=len(records),
+            wall_s=round(sum(seconds), 3),
+            sha256={file_name: sha256_hex(content) for file_name, content in files.items()},
+        )
+        write_atomic(folder / MARK, dumps_pretty(to_plain(mark)))
         self._drop_journal(spec)
 
     def _drop_journal(self, spec: EpisodeSpec) -> None:
-        (self.episode_path(spec) / "journal.jsonl").unlink(missing_ok=True)
+        (self.episode_path(spec) / JOURNAL).unlink(missing_ok=True)
 
     def load_ledger(self, spec: EpisodeSpec) -> Ledger:
-        """The ledger of a complete episode."""
+        """Read the ledger of a complete episode."""
         return load_ledger(self.episode_path(spec) / LEDGER)
 
-    def load_transcript(self, spec: EpisodeSpec) -> list[JsonValue]:
-        """The transcript of a complete episode: one JSON value a step."""
-        return list(_read_lines(self.episode_path(spec) / TRANSCRIPT, "transcript"))
+    def load_transcript(self, spec: EpisodeSpec) -> list[TranscriptEntry]:
+        """Read the transcript of a complete episode: one entry a step."""
+        return unpack_lines(self.episode_path(spec) / TRANSCRIPT, TranscriptEntry, "transcript")
 
-    def load_answers(self, spec: EpisodeSpec) -> list[JsonValue]:
-        """The answer records of a complete episode of a scoring task."""
-        return list(_read_lines(self.episode_path(spec) / ANSWERS, "record of answers"))
+    def load_answers(self, spec: EpisodeSpec) -> list[AnswerRecord]:
+        """Read the answer records of a complete episode of a scoring task."""
+        return unpack_lines(self.episode_path(spec) / ANSWERS, AnswerRecord, "record of answers")
 
-    def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[JsonValue], list[JsonValue]]:
+    def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
         """Records and transcript as far as an episode has come, whatever its task: of an unfinished one what its journal holds.
 
         Raises:
@@ -253,15 +282,15 @@ class RunFolder:
         """
         folder = self.episode_path(spec)
         if self.is_complete(spec):
-            records = self.load_answers(spec) if (folder / ANSWERS).exists() else self.load_ledger(spec).steps
-            return records, self.load_transcript(spec)
-        journal = folder / "journal.jsonl"
-        entries = list(read_journal(journal)) if journal.exists() else []
-        return [entry["step"] for entry in entries], [entry["transcript"] for entry in entries]
+            is_scoring = (folder / ANSWERS).exists()
+            return self.load_answers(spec) if is_scoring else self.load_ledger(spec).steps, self.load_transcript(spec)
+        journal = folder / JOURNAL
+        entries = list(read_journal(journal, entry_type(journal))) if journal.exists() else []
+        return [entry.step for entry in entries], [entry.transcript for entry in entries]
 
     def wall_s(self, spec: EpisodeSpec) -> float:
         """Seconds that the episode took, resumed parts added up."""
-        return self._mark(spec)[0]
+        return self._mark(spec).wall_s
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
         """SHA-256 by path (relative to the run folder) of each ledger and transcript.
@@ -269,36 +298,33 @@ class RunFolder:
         Raises:
             StoreError: one is missing, or is not the file that was written when its episode ended.
         """
-        found = {}
+        digests = {}
         for spec in specs:
-            _, recorded = self._mark(spec)
-            for name in recorded:
+            for name, recorded in self._mark(spec).sha256.items():
                 path = self.episode_path(spec) / name
                 try:
                     digest = file_sha256(path)
                 except OSError as error:
                     raise StoreError(f"{path}: can't read: {error.strerror or error}; {_ANEW}") from error
-                if digest != recorded[name]:
+                if digest != recorded:
                     raise StoreError(f"{path}: is not the file that the episode ended with; {_ANEW}")
-                found[f"episodes/{spec.id}/{name}"] = digest
-        return found
+                digests[f"episodes/{spec.id}/{name}"] = digest
+        return digests
 
-    def _mark(self, spec: EpisodeSpec) -> tuple[float, Mapping[str, str]]:
-        """What the mark of completeness says: seconds, and SHA-256 by file name."""
-        path = self.episode_path(spec) / "episode.json"
+    def _mark(self, spec: EpisodeSpec) -> EpisodeMark:
+        path = self.episode_path(spec) / MARK
         try:
-            value = loads_strict(path.read_bytes())
-            hashes = {name: str(value["sha256"][name]) for name in (LEDGER, ANSWERS, TRANSCRIPT) if name in value["sha256"]}
-            if len(hashes) != 2:
-                raise KeyError("sha256")
-            return float(value["wall_s"]), hashes
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            mark = decode_json(path.read_bytes(), EpisodeMark, f"{path}: not readable; {_ANEW}")
+        except OSError as error:
             raise StoreError(f"{path}: not readable; {_ANEW}") from error
+        if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):
+            raise StoreError(f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a transcript")
+        return mark
 
     # -- cards ---------------------------------------------------------------------------------------------------
 
     def card_path(self, task: str) -> Path:
-        """Where the card of a task goes.
+        """Return where the card of a task goes.
 
         Raises:
             StoreError: the task's name is not a safe file name.
@@ -309,7 +335,7 @@ class RunFolder:
 
 
 class FolderClaim:
-    """The hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
+    """Hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
 
     def __init__(self, path: Path) -> None:
         """Take the hold.
@@ -324,12 +350,12 @@ class FolderClaim:
             if not (path / MANIFEST).exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
                 raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self.release()
-            raise StoreError(f"{path}: another process is running this; wait for it or choose another --out") from error
+            is_ours = try_lock(self._lock)
         except OSError as error:
             raise StoreError(f"{path}: can't make the run folder: {error.strerror or error}; choose another --out") from error
+        if not is_ours:
+            self.release()
+            raise StoreError(f"{path}: another process is running this; wait for it or choose another --out")
 
     def release(self) -> None:
         """Let other processes have the folder; safe to call again."""
@@ -338,33 +364,13 @@ class FolderClaim:
             self._lock = None
 
 
-def pack_lines(values: Sequence[JsonValue]) -> bytes:
-    """JSON values as compressed lines, which `load_answers` and `load_transcript` read; equal values give equal bytes."""
-    return _pack([dumps_canonical(value).encode() for value in values])
-
-
-def _pack(lines: Sequence[bytes]) -> bytes:
-    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(b"".join(line + b"\n" for line in lines))
-
-
-def _read_lines(path: Path, what: str) -> Iterator[JsonValue]:
-    try:
-        packed = path.read_bytes()
-        if not 0 <= zstandard.frame_content_size(packed) <= _MAX_TRANSCRIPT_BYTES:  # that much memory is taken at once
-            raise StoreError(f"{path}: not a readable {what}: its header states no size, or more than one can have")
-        for line in zstandard.ZstdDecompressor().decompress(packed).splitlines():
-            yield loads_strict(line)
-    except (OSError, ValueError, RecursionError, zstandard.ZstdError) as error:
-        raise StoreError(f"{path}: not a readable {what}: {error}") from error
-
-
 def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
-    return name in (_LOCK, CALLS) or name.startswith((f".{MANIFEST}.", REPLIES))
+    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, OLD_LOG_FILE, REPLIES))
 
 
 def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:
-    """What the user would have to change, in words; empty when the plans are equal."""
+    """Say what the user would have to change, in words; empty when the plans are equal."""
     if recorded.snapshot != wanted.snapshot:
         return f"snapshot {recorded.snapshot[:12]}, now {wanted.snapshot[:12]}"
     facets: Mapping[str, Callable[[EpisodeSpec], str]] = {

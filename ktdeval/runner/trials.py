@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import content_hash
-from ktdeval.runner.spec import EpisodeSpec
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.luck import Shape, sharpe_shape
 
@@ -18,7 +18,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """The trials of one window, or of all.
+    """Trials of one window, or of all.
 
     Attributes:
         episodes: distinct episodes planned, limited and unfinished ones included: the number of trials of one episode.
@@ -36,7 +36,7 @@ class Trials:
 
     @property
     def sharpes(self) -> tuple[float, ...]:
-        """A day's Sharpe ratio of each finished episode."""
+        """Return a day's Sharpe ratio of each finished episode."""
         return tuple(shape.sharpe for shape in self.shapes.values())
 
 

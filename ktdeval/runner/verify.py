@@ -12,29 +12,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval.cards.check import load_card
-from ktdeval.cards.verify import card_difference, first_difference, steps_difference, value_difference
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.check import load_evaluation
+from ktdeval.cards.compare import card_difference, first_difference, steps_difference, value_difference
+from ktdeval.contracts.scoring import is_scoring
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, KtdevalError, StoreError
-from ktdeval.jsonio import JsonValue, file_sha256
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.jsonio import file_sha256
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.opening import Opener
-from ktdeval.runner.replay import RecordedModel, replay_episode, retrace_episode
-from ktdeval.runner.score import make_card, open_recorded_snapshot
-from ktdeval.runner.scoring import is_scoring
-from ktdeval.runner.sitting import is_answer_record
-from ktdeval.runner.spec import EpisodeSpec
+from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.journal import Record
+from ktdeval.runner.replay import RecordedModel, replay_steps, retrace_episode
+from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
 from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
-from ktdeval.runner.task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
-
-_ENTRY_FIELDS = {"step", "exchanges", "submission"}
+from ktdeval.typed import to_plain
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What verifying a card found.
+    """Findings of a verification.
 
     Attributes:
         findings: one line for each file that differs, naming its first line that does; empty when all is as recorded.
@@ -56,22 +57,23 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     Args:
         path: the card.
         plugins: the loaded plugins: the task with its tools, the agent and the metrics of the card must be installed.
-        changes: `data` and `data_args` when the snapshot has moved.
+        changes: `data` and `data_args` when the snapshot has moved; `items` when the samples were not the task's own.
 
     Raises:
         KtdevalError: the card is not valid, its run is not there, or the snapshot can't be had or has been changed.
     """
-    card = load_card(path)
+    card = load_evaluation(path)
     folder = RunFolder.load(path.resolve().parent.parent)
-    task = plugins.make_task(card["task"]["name"])
+    open_task_files(folder.path, plugins)
+    task = plugins.make_task(card.task.name, changes.get("items"))
     snapshot = open_recorded_snapshot(folder, plugins, changes)
-    if snapshot.id != card["snapshot"]["id"]:
-        raise DataError(f"{path}: snapshot.id: the card names {card['snapshot']['id'][:12]}, the run used {snapshot.id[:12]}")
+    if card.snapshot is not None and snapshot.id != card.snapshot.id:
+        raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {snapshot.id[:12]}")
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
-    opener = Opener({task.name: task}, plugins, snapshot)
+    opener = EpisodeFactory({task.name: task}, plugins, snapshot)
     checks = [_EpisodeCheck(spec, folder, opener, is_scoring(task)) for spec in specs]
     findings = [finding for check in checks for finding in check.findings()]
-    findings += _artefact_findings(folder, card["artefacts"])
+    findings += _artefact_findings(folder, card.artefacts)
     findings += _card_findings(path, card, folder, task, snapshot, plugins)
     return Verification(tuple(findings), len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
 
@@ -84,7 +86,7 @@ class _EpisodeCheck:
         traced: of these, steps whose orders, or answer, are one submission of the model.
     """
 
-    def __init__(self, spec: EpisodeSpec, folder: RunFolder, opener: Opener, is_scoring: bool) -> None:
+    def __init__(self, spec: EpisodeSpec, folder: RunFolder, opener: EpisodeFactory, is_scoring: bool) -> None:
         self.steps = self.traced = 0
         self._spec = spec
         self._folder = folder
@@ -98,37 +100,38 @@ class _EpisodeCheck:
         try:
             records, problems = self._records()
         except StoreError as error:
-            return [str(error)]
+            return [self._shown(error)]
         findings = [f"{self._records_name}: {problem}" for problem in problems]
         self.steps = len(records)
         try:
             transcript = self._folder.load_transcript(self._spec)
         except StoreError as error:
-            return [*findings, str(error)]
+            return [*findings, self._shown(error)]
         # Where the ledger is wrong in itself, that it also differs from the transcript says nothing new.
         problem = self._transcript_problem(transcript, None if findings else records)
         return [*findings, f"{self._transcript_name}: {problem}"] if problem else findings
 
-    def _records(self) -> tuple[Sequence[JsonValue], list[str]]:
-        """The records of all steps, and what is wrong with them in themselves."""
-        if not self._is_scoring:
-            ledger = self._folder.load_ledger(self._spec)
-            return ledger.steps, list(self._ledger_problems(ledger))
-        answers = self._folder.load_answers(self._spec)
-        broken = next((place for place, record in enumerate(answers) if not is_answer_record(record)), None)
-        return answers, [] if broken is None else [f"line {broken + 1}: is no record of an answer"]
+    def _shown(self, error: StoreError) -> str:
+        return str(error).removeprefix(f"{self._folder.path}/")
+
+    def _records(self) -> tuple[Sequence[Record], list[str]]:
+        """Records of all steps, and what is wrong with them in themselves."""
+        if self._is_scoring:
+            return self._folder.load_answers(self._spec), []
+        ledger = self._folder.load_ledger(self._spec)
+        return ledger.steps, list(self._ledger_problems(ledger))
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
-        """What the header says wrongly, and the first line that the decisions on it do not give."""
+        """Yield what the header says wrongly, and the first line that the decisions on it do not give."""
         if difference := first_difference(dict(ledger.spec), self._spec.to_json()):
             yield f"spec: {difference}"
         parts = self._opener.trading_parts(self._spec, RecordedModel())
         cash = parts.task.trading.initial_cash_cny * 100
-        if ledger.initial_cash_fen != cash:
-            yield f"initial cash: recorded {ledger.initial_cash_fen} fen, the task gives {cash}"
+        if ledger.initial_cash_minor != cash:
+            yield f"initial cash: recorded {ledger.initial_cash_minor} fen, the task gives {cash}"
         recomputed = list[StepRecord]()
         try:
-            for record in replay_episode(self._spec, ledger.steps, parts.snapshot, parts.tape, parts.task.trading):
+            for record in replay_steps(ledger.steps, parts.snapshot, parts.bookkeeper(self._spec)):
                 recomputed.append(record)
         except (KtdevalError, IndexError) as error:
             difference = steps_difference(ledger.steps[: len(recomputed)], recomputed)
@@ -137,10 +140,11 @@ class _EpisodeCheck:
         if difference := steps_difference(ledger.steps, recomputed):
             yield difference
 
-    def _transcript_problem(self, transcript: Sequence[JsonValue], steps: Sequence[JsonValue] | None) -> str | None:
-        """The first line that the replies on it and before it do not give, or that does not give the ledger's line."""
+    def _transcript_problem(self, transcript: Sequence[TranscriptEntry], steps: Sequence[Record] | None) -> str | None:
+        """Return the first line that the replies on it and before it do not give, or that does not give the ledger's line."""
         for number, entry in enumerate(transcript):
-            if problem := _entry_problem(entry, number):
+            if entry.step != number:
+                problem = f"is step {entry.step}, expected step {number}; a line is missing, doubled or out of order"
                 return f"line {number + 1}: {problem}"
         if steps is not None and len(steps) != len(transcript):
             return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, {self._records_file} has {len(steps)}"
@@ -152,23 +156,12 @@ class _EpisodeCheck:
                 return f"line {number + 1}: {error}"
             if found is None:
                 return f"line {number + 1}: the window has no such day"
-            if difference := value_difference(entry, found[1]):
+            if difference := value_difference(to_plain(entry), to_plain(found.transcript)):
                 return f"line {number + 1}: {difference}"
-            if steps is not None and (difference := value_difference(steps[number], found[0])):
+            if steps is not None and (difference := value_difference(to_plain(steps[number]), to_plain(found.step))):
                 return f"line {number + 1}: its replies do not give line {number + 1} of {self._records_file}: {difference}"
-            self.traced += entry["submission"] is not None
+            self.traced += entry.submission is not None
         return None
-
-
-def _entry_problem(entry: JsonValue, number: int) -> str | None:
-    if not isinstance(entry, dict) or entry.keys() != _ENTRY_FIELDS:
-        return f"expected an object of {', '.join(sorted(_ENTRY_FIELDS))}"
-    if entry["step"] != number:
-        return f"is step {entry['step']!r}, expected step {number}; a line is missing, doubled or out of order"
-    exchanges = entry["exchanges"]
-    if not isinstance(exchanges, list) or not all(isinstance(exchange, dict) for exchange in exchanges):
-        return "expected exchanges as a list of objects"
-    return None
 
 
 def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
@@ -184,14 +177,13 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
 
 
 def _card_findings(
-    path: Path, card: Mapping[str, JsonValue], folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
+    path: Path, card: TradingCard | ScoringCard, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
 ) -> list[str]:
-    """The first line of the card that its records do not give."""
-    missing: Sequence[Mapping[str, JsonValue]] = card["missing_episodes"]
-    errors = {str(entry["id"]): str(entry["error"]) for entry in missing}  # why one is missing can't be recomputed
+    """Return the first line of the card that its records do not give."""
+    errors = {entry.id: entry.error for entry in card.missing_episodes}  # why one is missing can't be recomputed
     try:
         recomputed = call_foreign(make_card, "can't be recomputed", folder, task, snapshot, plugins, errors)
     except KtdevalError as error:
         return [f"{path.name}: {error}"]
-    difference = card_difference(card, recomputed, path.read_text(encoding="utf-8"))
+    difference = card_difference(card.plain, recomputed.plain, path.read_text(encoding="utf-8"))
     return [f"{path.name}: {difference}"] if difference else []

@@ -66,7 +66,7 @@ def stationary_block_length(values: Series) -> float:
 
 
 def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
-    """The first of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags where there are none such.
+    """Return the first of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags where there are none such.
 
     Args:
         centred: [n] deviations from the mean.

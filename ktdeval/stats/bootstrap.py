@@ -42,7 +42,7 @@ MIN_DAYS = 20
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How to resample. Equal settings and data give equal intervals.
+    """Settings of resampling. Equal settings and data give equal intervals.
 
     Attributes:
         draws: resamples; 999 makes the 2.5 % and 97.5 % points order statistics.
@@ -193,7 +193,7 @@ class Bootstrap:
 
 
 def episode_resampling(ledger: Ledger) -> Resampling:
-    """The resampling of an episode: seeded by its spec, so that a figure computed again has the same interval again."""
+    """Return the resampling of an episode: seeded by its spec, so that a figure computed again has the same interval again."""
     return Resampling(seed=derive_seed(content_hash(ledger.spec), "intervals"))
 
 

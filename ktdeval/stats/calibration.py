@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.stats.episode import Same, fill_rows
-from ktdeval.stats.metric import MetricValue, RuleSet
+from ktdeval.stats.metric import MetricValue, metric
 from ktdeval.stats.series import defined, undefined
 from ktdeval.trading.ledger import Ledger
 
@@ -37,7 +38,7 @@ class Forecast(NamedTuple):
 
 
 class JudgedOrders(NamedTuple):
-    """The orders of one or more ledgers as forecasts.
+    """Orders of one or more ledgers as forecasts.
 
     Attributes:
         forecasts: orders with an outcome, in ledger order.
@@ -68,21 +69,24 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
     ledger, market = same_ledger.value, same_market.value
     rows = fill_rows(ledger, market).tolist()
     filled = [
-        (row, order) for row, step in zip(rows, ledger.steps, strict=True) for order in step["orders"] if order["filled_shares"]
+        (row, order.code, order)
+        for row, step in zip(rows, ledger.steps, strict=True)
+        for order in step.orders
+        if order.code is not None and order.filled_shares
     ]
-    submitted = sum(len(step["orders"]) for step in ledger.steps)
+    submitted = sum(len(step.orders) for step in ledger.steps)
     columns = market.asset_index
     changes = _next_open_returns(
         market,
-        np.array([row for row, _ in filled], dtype=np.int64),
-        np.array([columns[order["code"]] for _, order in filled], dtype=np.int64),
+        np.array([row for row, _, _ in filled], dtype=np.int64),
+        np.array([columns[code] for _, code, _ in filled], dtype=np.int64),
     )
-    buys = np.array([order["side"] == "BUY" for _, order in filled], dtype=bool)
+    buys = np.array([order.side == "BUY" for _, _, order in filled], dtype=bool)
     successes = np.where(buys, changes > 0, changes < 0).tolist()
     known = np.isfinite(changes).tolist()
     forecasts = tuple(
-        Forecast(float(order["confidence"]), success)
-        for (_, order), success, judged in zip(filled, successes, known, strict=True)
+        Forecast(float(order.confidence), success)
+        for (_, _, order), success, judged in zip(filled, successes, known, strict=True)
         if judged
     )
     return JudgedOrders(forecasts, submitted - len(filled), len(filled) - len(forecasts))
@@ -98,7 +102,7 @@ def _next_open_returns(market: MarketSnapshot, rows: IntArray, assets: IntArray)
 
 
 def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
-    """The forecasts of several ledgers as one sample."""
+    """Return the forecasts of several ledgers as one sample."""
     samples = tuple(judged)
     return JudgedOrders(
         tuple(forecast for sample in samples for forecast in sample.forecasts),
@@ -108,7 +112,7 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
 
 
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
-    """The reliability table: for each bin that holds a forecast `low`, `high`, `n`, `mean_confidence`, `accuracy`."""
+    """Return the reliability table: for each bin that holds a forecast `low`, `high`, `n`, `mean_confidence`, `accuracy`."""
     return [
         {
             "low": _EDGES[place],
@@ -122,7 +126,7 @@ def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]
 
 
 def grouped(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
-    """The forecasts of each bin that holds one, by the bin's number, ascending."""
+    """Return the forecasts of each bin that holds one, by the bin's number, ascending."""
     places = np.searchsorted(_EDGES, [forecast.confidence for forecast in forecasts], side="right") - 1
     members: dict[int, list[Forecast]] = {}
     for place, forecast in zip(np.minimum(places, N_BINS - 1).tolist(), forecasts, strict=True):
@@ -135,11 +139,8 @@ def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    return defined(_calibration_error(calibration_bins(forecasts), n), n)
-
-
-def _calibration_error(bins: Sequence[Mapping[str, JsonValue]], n: int) -> float:
-    return math.fsum(entry["n"] / n * abs(entry["mean_confidence"] - entry["accuracy"]) for entry in bins)
+    bins = calibration_bins(forecasts)
+    return defined(math.fsum(entry["n"] / n * abs(entry["mean_confidence"] - entry["accuracy"]) for entry in bins), n)
 
 
 def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
@@ -152,7 +153,7 @@ def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
-    """The `detail` of the calibration metrics: bins, and how many orders were left out and why."""
+    """Return the `detail` of the calibration metrics: bins, and how many orders were left out and why."""
     return {
         "bins": calibration_bins(judged.forecasts),
         "n": len(judged.forecasts),
@@ -161,16 +162,22 @@ def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
     }
 
 
-def ece(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "ece",
+    formula="ece/1: sum over 10 equal-width bins of n_bin/n*|mean confidence - accuracy|, open to next open",
+    unit="probability", better="lower", source="KTD-Fin Appendix G", range=(0.0, 1.0),
+)  # fmt: skip
+def ece(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Expected calibration error of an episode's orders; `detail` is the reliability table. Both rule sets agree."""
-    del rules
     judged = judged_orders(ledger, market)
-    table, n = calibration_table(judged), len(judged.forecasts)
-    figure = defined(_calibration_error(table["bins"], n), n) if n else undefined(NO_ORDERS, 0)
-    return MetricValue(figure.value, figure.n, figure.reason, table)
+    return replace(expected_calibration_error(judged.forecasts), detail=calibration_table(judged))
 
 
-def brier(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "brier",
+    formula="brier/1: mean (confidence - success)^2, as ece/1",
+    unit="score", better="lower", source="KTD-Fin Appendix G", range=(0.0, 1.0),
+)  # fmt: skip
+def brier(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Brier score of an episode's orders. Both rule sets agree."""
-    del rules
     return brier_score(judged_orders(ledger, market).forecasts)

@@ -1,4 +1,4 @@
-"""What is behind a Brier score and an ECE: decomposition, bias, and what a reliability diagram draws.
+"""Terms of a Brier score and an ECE: decomposition, bias, and what a reliability diagram draws.
 
 Decomposition (Murphy 1973; with the terms inside bins, which make it exact for any confidences: Stephenson, Coelho and Jolliffe
 2008). With bins k of n_k forecasts, mean confidence c_k, accuracy o_k, and the accuracy o of all n,
@@ -12,7 +12,7 @@ Decomposition (Murphy 1973; with the terms inside bins, which make it exact for 
 Few outcomes in a bin make its gap look larger than it is. Two remedies (Kumar, Liang and Ma 2019):
 
 * `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, whose mean over samples is exact when each bin
-  has one confidence, and which so may come out below 0 (also Ferro and Fricker 2012). Bins of one order can't be mended and are
+  has one confidence, and which so may come out below 0 (also Ferro and Fricker 2012). Bins of one order can't be corrected and are
   left out.
 * `ece_debiased`: ECE less, in each bin, what a normal o_k of variance o_k(1 - o_k)/n_k adds to |c_k - o_k| (the mean of a folded
   normal less its centre). It takes away about two fifths of the bias of a calibrated model, and 0.01 too much at worst.
@@ -21,11 +21,10 @@ Few outcomes in a bin make its gap look larger than it is. Two remedies (Kumar, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
-
-from scipy.special import ndtri
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
@@ -38,13 +37,14 @@ from ktdeval.stats.calibration import (
     judged_orders,
 )
 from ktdeval.stats.episode import Same
-from ktdeval.stats.metric import MetricValue, RuleSet
+from ktdeval.stats.metric import MetricValue, metric
+from ktdeval.stats.proportions import wilson
 from ktdeval.stats.series import defined, undefined
 from ktdeval.trading.ledger import Ledger
 
 
 class BrierTerms(NamedTuple):
-    """The terms of a Brier score: `brier = reliability - resolution + uncertainty + within`."""
+    """Terms of a Brier score: `brier = reliability - resolution + uncertainty + within`."""
 
     reliability: float
     resolution: float
@@ -53,7 +53,7 @@ class BrierTerms(NamedTuple):
 
 
 def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
-    """The decomposition of the Brier score over the ten bins of the reliability table; None without forecasts."""
+    """Return the decomposition of the Brier score over the ten bins of the reliability table; None without forecasts."""
     n = len(forecasts)
     if n == 0:
         return None
@@ -79,13 +79,9 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    return _debiased(calibration_bins(forecasts), n)
-
-
-def _debiased(bins: Sequence[Mapping[str, JsonValue]], n: int) -> MetricValue:
     plain: list[float] = []
     bias: list[float] = []
-    for entry in bins:
+    for entry in calibration_bins(forecasts):
         share, gap = entry["n"] / n, abs(entry["mean_confidence"] - entry["accuracy"])
         spread = math.sqrt(entry["accuracy"] * (1.0 - entry["accuracy"]) / entry["n"])
         plain.append(share * gap)
@@ -95,7 +91,7 @@ def _debiased(bins: Sequence[Mapping[str, JsonValue]], n: int) -> MetricValue:
 
 
 def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
-    """The reliability term less its bias, over bins of at least two orders; may be negative."""
+    """Return the reliability term less its bias, over bins of at least two orders; may be negative."""
     bins = [entry for entry in calibration_bins(forecasts) if entry["n"] > 1]
     n = sum(entry["n"] for entry in bins)
     if n == 0:
@@ -120,22 +116,18 @@ def _folded_mean(centre: float, spread: float) -> float:
 
 
 def reliability_points(forecasts: Sequence[Forecast], level: float = 0.95) -> list[dict[str, JsonValue]]:
-    """The reliability table with a Wilson interval of each bin's accuracy, to draw a reliability diagram from.
+    """Return the reliability table with a Wilson interval of each bin's accuracy, to draw a reliability diagram from.
 
     Orders of one day share its market move, so the intervals are narrower than they should be; the diagram's page says so.
 
     Returns:
         The entries of `calibration_bins`, each with `accuracy_low` and `accuracy_high` besides.
     """
-    z = float(ndtri((1 + level) / 2))
-    return [dict(entry) | _wilson(entry, z) for entry in calibration_bins(forecasts)]
-
-
-def _wilson(entry: Mapping[str, JsonValue], z: float) -> dict[str, JsonValue]:
-    n, share = entry["n"], entry["accuracy"]
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return {"accuracy_low": max(centre - reach, 0.0), "accuracy_high": min(centre + reach, 1.0)}
+    points = []
+    for entry in calibration_bins(forecasts):
+        interval = wilson(round(entry["n"] * entry["accuracy"]), entry["n"], level)
+        points.append({**entry, "accuracy_low": interval.low, "accuracy_high": interval.high})
+    return points
 
 
 # Three metrics of one episode take a term each, from the same judged orders.
@@ -150,35 +142,56 @@ def _term(name: str, ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     return undefined(NO_ORDERS, 0) if terms is None else defined(float(getattr(terms, name)), len(forecasts))
 
 
-def brier_reliability(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+_MURPHY, _KUMAR = "Murphy 1973; Stephenson, Coelho and Jolliffe 2008", "Kumar, Liang and Ma 2019"
+
+
+@metric(
+    "brier_reliability",
+    formula="brier_reliability/1: sum over 10 bins of n_bin/n*(mean confidence - accuracy)^2",
+    unit="score", better="lower", source=_MURPHY, range=(0.0, 1.0),
+)  # fmt: skip
+def brier_reliability(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Reliability term of the Brier score: the mean squared gap between confidence and accuracy. Both rule sets agree."""
-    del rules
     return _term("reliability", ledger, market)
 
 
-def brier_resolution(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "brier_resolution",
+    formula="brier_resolution/1: sum over 10 bins of n_bin/n*(accuracy - base rate)^2",
+    unit="score", better="higher", source=_MURPHY, range=(0.0, 0.25),
+)  # fmt: skip
+def brier_resolution(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Resolution term of the Brier score: how far the confidence tells good orders from bad. Both rule sets agree."""
-    del rules
     return _term("resolution", ledger, market)
 
 
-def brier_uncertainty(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "brier_uncertainty",
+    formula="brier_uncertainty/1: base rate*(1 - base rate)",
+    unit="score", better="neither", source=_MURPHY, range=(0.0, 0.25),
+)  # fmt: skip
+def brier_uncertainty(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Uncertainty term of the Brier score: the variance of the outcomes. Both rule sets agree."""
-    del rules
     return _term("uncertainty", ledger, market)
 
 
-def ece_debiased(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "ece_debiased",
+    formula="ece_debiased/1: ece/1 less, for each bin, E|N(gap, accuracy*(1-accuracy)/n_bin)| - |gap|; at least 0",
+    unit="probability", better="lower", source=_KUMAR, range=(0.0, 1.0),
+)  # fmt: skip
+def ece_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Expected calibration error less the bias of few orders; `detail` is the reliability table, plain ECE and bias."""
-    del rules
     judged = judged_orders(ledger, market)
-    table, n = calibration_table(judged), len(judged.forecasts)
-    figure = _debiased(table["bins"], n) if n else undefined(NO_ORDERS, 0)
-    detail = table | (figure.detail or {})
-    return MetricValue(figure.value, figure.n, figure.reason, detail)
+    figure = debiased_calibration_error(judged.forecasts)
+    return replace(figure, detail=calibration_table(judged) | (figure.detail or {}))
 
 
-def reliability_debiased(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "reliability_debiased",
+    formula="reliability_debiased/1: brier_reliability/1 less accuracy*(1-accuracy)/(n_bin-1), n_bin > 1",
+    unit="score", better="lower", source=_KUMAR, range=(-0.25, 1.0),
+)  # fmt: skip
+def reliability_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Unbiased squared calibration error of an episode's orders. Both rule sets agree."""
-    del rules
     return debiased_reliability(judged_orders(ledger, market).forecasts)

@@ -44,7 +44,7 @@ MEASURED: Mapping[Kind, Mapping[int, tuple[float, float, float]]] = {
 
 
 def measured_coverage(kind: Kind, days: int) -> float | None:
-    """The lowest coverage over the processes, at the longest simulated window that is not longer than `days`."""
+    """Return the lowest coverage over the processes, at the longest simulated window that is not longer than `days`."""
     rows = MEASURED.get(kind, {})
     known = [length for length in rows if length <= days]
     return min(rows[max(known)]) if known else None

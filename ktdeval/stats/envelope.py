@@ -1,4 +1,4 @@
-"""What chance alone would have made of it: random traders with the agent's own dates, turnover and number of names.
+"""Random traders next to an episode: chance alone with the agent's own dates, turnover and number of names.
 
 A random trader starts with the same cash and meets the same rules through the executor. On each day on which the agent had fills
 it trades too, on other days not:
@@ -29,7 +29,7 @@ from ktdeval.trading.account import holdings_fen, nav_fen, open_day
 from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.trading.tape import Tape, TradingDay
+from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import TICKS_PER_FEN, Account, Order, Position
 
 _TRIES = 8
@@ -38,7 +38,7 @@ _TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeSettings:
-    """How many random traders, from which seed, and which quantiles of their NAV."""
+    """Number of random traders, their seed, and the quantiles of their NAV to keep."""
 
     paths: int = 200
     seed: int = 0
@@ -46,7 +46,7 @@ class EnvelopeSettings:
 
 
 class Activity(NamedTuple):
-    """What random traders share with the agent, to compare: averages over steps.
+    """Activity that random traders share with the agent: averages over steps.
 
     Attributes:
         turnover: annualised two-way turnover, as `turnover/1` strict.
@@ -87,7 +87,7 @@ class Envelope:
     reason: str | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The envelope as a JSON object, bands by level."""
+        """Return the envelope as a JSON object, bands by level."""
         fields: dict[str, JsonValue] = {
             "paths": len(self.returns), "seed": self.seed, "levels": list(self.levels), "bands": self.bands.tolist(),
             "agent_return": self.agent_return, "median_return": float(np.median(self.returns)),
@@ -97,7 +97,7 @@ class Envelope:
 
 
 class Moves(NamedTuple):
-    """What the agent's fills of one step amount to; amounts are shares of the NAV at the open.
+    """Moves that the agent's fills of one step amount to; amounts are shares of the NAV at the open.
 
     Attributes:
         entries: amounts of names bought that were not held.
@@ -113,7 +113,7 @@ class Moves(NamedTuple):
 
 
 def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
-    """The moves of a step; None when nothing was filled.
+    """Return the moves of a step; None when nothing was filled.
 
     Args:
         step: a step record.
@@ -121,13 +121,13 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
     """
     bought: dict[str, int] = {}
     sold: dict[str, int] = {}
-    for order in step["orders"]:
-        if order["filled_shares"]:
-            side = bought if order["side"] == "BUY" else sold
-            side[order["code"]] = side.get(order["code"], 0) + order["notional_fen"]
-    if (not bought and not sold) or step["open_nav_fen"] <= 0:
+    for order in step.orders:
+        if order.code is not None and order.filled_shares:
+            side = bought if order.side == "BUY" else sold
+            side[order.code] = side.get(order.code, 0) + order.notional_minor
+    if (not bought and not sold) or step.open_nav_minor <= 0:
         return None
-    nav, after = step["open_nav_fen"], {position["code"] for position in step["positions"]}
+    nav, after = step.open_nav_minor, {position.code for position in step.positions}
     return Moves(
         entries=tuple(fen / nav for code, fen in bought.items() if code not in held_before),
         adds=tuple(fen / nav for code, fen in bought.items() if code in held_before),
@@ -141,7 +141,7 @@ def random_envelope(
     market: MarketSnapshot,
     config: TradingConfig,
     settings: EnvelopeSettings | None = None,
-    tape: Tape | None = None,
+    tape: MarketTape | None = None,
 ) -> Envelope:
     """Random traders over the days of one ledger.
 
@@ -156,17 +156,17 @@ def random_envelope(
         DataError: the ledger's days are not days of `market`.
     """
     settings = settings or EnvelopeSettings()
-    tape = tape or Tape.from_snapshot(market, config)
+    tape = tape or MarketTape.from_snapshot(market, config)
     rng = np.random.default_rng(settings.seed)
     steps, paths = ledger.steps, settings.paths
-    accounts = [Account(ledger.initial_cash_fen, {})] * paths
+    accounts = [Account(ledger.initial_cash_minor, {})] * paths
     nav = np.empty((paths, len(steps) + 1), dtype=np.float64)
-    nav[:, 0] = ledger.initial_cash_fen
+    nav[:, 0] = ledger.initial_cash_minor
     activity = [0.0, 0.0, 0.0]
     held: frozenset[str] = frozenset()
     trades = 0
     for number, step in enumerate(steps):
-        day = tape.day(market.day_index(step["filled_on"]))
+        day = tape.day(market.day_index(step.filled_on))
         moves = moves_of(step, held)
         trader = None if moves is None else _RandomTrader(day, config, moves, rng, paths)
         trades += moves is not None
@@ -180,7 +180,7 @@ def random_envelope(
             nav[path, number + 1] = worth
             activity[1] += len(account.positions)
             activity[2] += account.cash_fen / worth if worth else 0.0
-        held = frozenset(position["code"] for position in step["positions"])
+        held = frozenset(position.code for position in step.positions)
     turnover, names, cash = (value / max(len(steps) * paths, 1) for value in activity)
     return _summary(ledger, nav / 100, settings, Activity(TRADING_DAYS * turnover, names, cash), trades)
 
@@ -200,7 +200,7 @@ class _RandomTrader:
         self._chances: list[list[float]] = rng.random((paths, draws)).tolist()
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:
-        """The account of one trader after its fills, and what it traded as a share of its NAV; `account` is at the open."""
+        """Return the account of one trader after its fills, and what it traded as a share of its NAV; `account` is at the open."""
         nav = nav_fen(account, self.day.open_ticks)
         if nav <= 0:
             return account, 0.0
@@ -208,7 +208,7 @@ class _RandomTrader:
         return after, sum(outcome.notional_fen for outcome in outcomes) / nav
 
     def orders(self, path: int, held: Mapping[int, Position], nav: int) -> tuple[Order, ...]:
-        """The random counterpart of the agent's fills, for a trader with these positions and this NAV at the open."""
+        """Return the random counterpart of the agent's fills, for a trader with these positions and this NAV at the open."""
         day, moves, chance = self.day, self.moves, iter(self._chances[path])
         sellable = [asset for asset in sorted(held) if day.tradable[asset] and not day.limit_down[asset]]
         orders = []
@@ -271,8 +271,8 @@ def _summary(ledger: Ledger, nav: npt.NDArray[np.float64], settings: EnvelopeSet
 
 
 def _agent_activity(ledger: Ledger) -> Activity:
-    steps = [step for step in ledger.steps if step["open_nav_fen"] > 0 and step["nav_fen"] > 0]
+    steps = [step for step in ledger.steps if step.open_nav_minor > 0 and step.nav_minor > 0]
     n = max(len(steps), 1)
-    traded = sum(sum(order["notional_fen"] for order in step["orders"]) / step["open_nav_fen"] for step in steps)
-    names = sum(len(step["positions"]) for step in steps)
-    return Activity(TRADING_DAYS * traded / n, names / n, sum(step["cash_fen"] / step["nav_fen"] for step in steps) / n)
+    traded = sum(sum(order.notional_minor for order in step.orders) / step.open_nav_minor for step in steps)
+    names = sum(len(step.positions) for step in steps)
+    return Activity(TRADING_DAYS * traded / n, names / n, sum(step.cash_minor / step.nav_minor for step in steps) / n)

@@ -1,4 +1,4 @@
-"""What several metrics need of one episode: the rows of its days in the market, and a key for caches."""
+"""Helpers of several metrics: the rows of its days in the market, and a key for caches."""
 
 from __future__ import annotations
 

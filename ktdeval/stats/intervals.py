@@ -1,4 +1,4 @@
-"""What an interval is: two ends, how they were made, and how often that covers the truth."""
+"""Intervals: two ends, how they were made, and how often that covers the truth."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Interval:
             raise ValueError("the ends of an interval are finite and in order")
 
     def transformed(self, function: Callable[[float], float]) -> Interval:
-        """The interval of an increasing function of the figure."""
+        """Return the interval of an increasing function of the figure."""
         if self.low is None or self.high is None:
             return self
         return replace(self, low=function(self.low), high=function(self.high))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The interval as a JSON object; without ends it holds nulls and the reason."""
+        """Return the interval as a JSON object; without ends it holds nulls and the reason."""
         fields: dict[str, JsonValue] = {"low": self.low, "high": self.high, "level": self.level, "kind": self.kind, "n": self.n}
         optional = {
             "block_days": self.block_days, "draws": self.draws, "coverage": self.coverage, "reason": self.reason,

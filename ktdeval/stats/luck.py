@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats.metric import MetricValue, RuleSet
-from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, defined, level_problem, standard_deviation, undefined
+from ktdeval.stats.metric import MetricValue, metric
+from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, standard_deviation, undefined
 from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
@@ -26,7 +25,7 @@ CONFIDENCE = 0.95
 
 
 class Shape(NamedTuple):
-    """What a Sharpe ratio's error depends on.
+    """Moments that a Sharpe ratio's error depends on.
 
     Attributes:
         days: number of daily returns.
@@ -84,7 +83,7 @@ def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """The Sharpe ratio that the best of so many worthless trials would show: the bar of the deflated Sharpe ratio.
+    """Return the Sharpe ratio that the best of so many worthless trials would show: the bar of the deflated Sharpe ratio.
 
     `sqrt(V) * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`; 0 for a single trial.
 
@@ -104,7 +103,7 @@ def deflated_sharpe(shape: Shape, trials: int, sharpe_variance: float) -> float:
 
 
 def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trials: int | None = None) -> MetricValue:
-    """The deflated Sharpe ratio of a daily series among the trials that were made.
+    """Return the deflated Sharpe ratio of a daily series among the trials that were made.
 
     Args:
         returns: [n] daily returns of the one selected.
@@ -132,25 +131,34 @@ def sharpe_shape(ledger: Ledger) -> Shape | None:
     return None if problem else shape_of(ledger.returns)
 
 
-def psr(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+_SOURCE = "Bailey and López de Prado 2012"
+
+
+@metric(
+    "psr",
+    formula="psr/1: Phi(SR*sqrt(days - 1)/sqrt(1 - skew*SR + (kurtosis - 1)/4*SR^2)), SR a day's Sharpe ratio",
+    unit="probability", better="higher", source=_SOURCE, range=(0.0, 1.0),
+)  # fmt: skip
+def psr(ledger: Ledger) -> MetricValue | str:
     """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what it rests on."""
-    del market, rules
-    n = len(ledger.steps)
     if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
-        return undefined(problem, n)
+        return problem
     shape = shape_of(ledger.returns)
     detail = {"sharpe_per_day": shape.sharpe, "skew": shape.skew, "kurtosis": shape.kurtosis}
-    return MetricValue(probabilistic_sharpe(shape), n, None, detail)
+    return MetricValue(probabilistic_sharpe(shape), len(ledger.steps), None, detail)
 
 
-def min_track_record(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+@metric(
+    "min_track_record",
+    formula="min_track_record/1: (1 + (1 - skew*SR + (kurtosis - 1)/4*SR^2)*(1.645/SR)^2)/252",
+    unit="years", better="lower", source=_SOURCE, range=(0.0, None),
+)  # fmt: skip
+def min_track_record(ledger: Ledger) -> float | str:
     """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence."""
-    del market, rules
-    n = len(ledger.steps)
     if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
-        return undefined(problem, n)
+        return problem
     days = minimum_track_record(shape_of(ledger.returns))
-    return undefined("the Sharpe ratio is not positive", n) if days is None else defined(days / TRADING_DAYS, n)
+    return "the Sharpe ratio is not positive" if days is None else days / TRADING_DAYS
 
 
 def _series_problem(returns: Series) -> str | None:

@@ -1,20 +1,27 @@
-"""What a metric is: a pure function of one ledger and its market, with its formula stated."""
+"""Metrics: pure functions of one ledger and its market, with their formula stated."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ktdeval.errors import PluginError
 from ktdeval.jsonio import JsonValue
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.trading.ledger import Ledger
+
+if TYPE_CHECKING:
+    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.trading.ledger import Ledger
 
 RuleSet = Literal["strict", "paper"]
 """Where a paper's rule and the right rule differ, both exist; a card says which it used."""
 
-
 Range = tuple[float | None, float | None]
 """Smallest and largest value that a metric can have; None where there is no bound."""
+
+Better = Literal["higher", "lower", "neither"]
+"""Direction in which a metric is better; `neither` for descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +64,69 @@ class Metric(Protocol):
     formula: str
     unit: str
     range: Range
-    better: Literal["higher", "lower", "neither"]
+    better: Better
     source: str
     headline: bool
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        """The metric of one episode. Never raises on a legal ledger; never returns NaN."""
+        """Return the metric of one episode. Never raises on a legal ledger; never returns NaN."""
         ...
+
+
+_ARGUMENTS = ("ledger", "market", "rules")
+
+
+@dataclass(slots=True)
+class FunctionMetric:
+    """A metric made of a function; see `Metric` for the fields. `summary` is the first line of the function's docstring."""
+
+    name: str
+    formula: str
+    unit: str
+    range: Range
+    better: Better
+    source: str
+    function: Callable[..., MetricValue | float | str]
+    summary: str
+    asks_for: tuple[str, ...]
+    headline: bool = False
+
+    def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+        """Return the metric of one episode."""
+        given = {"ledger": ledger, "market": market, "rules": rules}
+        found = self.function(**{name: given[name] for name in self.asks_for})
+        if isinstance(found, MetricValue):
+            return found
+        n = len(ledger.steps)
+        return MetricValue(None, n, found) if isinstance(found, str) else MetricValue(float(found) + 0.0, n)
+
+
+def metric(
+    name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
+) -> Callable[[Callable[..., Any]], FunctionMetric]:
+    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these names.
+
+    The function returns a number, or a text that says why there is none; a `MetricValue` where a count `n` other than that of the
+    steps, or a detail, goes with it. `Metric` describes the arguments. A plugin offers it by `return [function]` in its hook
+    `ktdeval_metrics`.
+
+    Raises:
+        PluginError: a field is empty or not of its kind, or the function asks for something else.
+    """
+
+    def of(function: Callable[..., Any]) -> FunctionMetric:
+        where = f"metric {name or function.__name__}"
+        for field, text in {"name": name, "formula": formula, "unit": unit, "source": source}.items():
+            if not isinstance(text, str) or not text.strip():
+                raise PluginError(f"{where}: {field} is empty")
+        if better not in ("higher", "lower", "neither"):
+            raise PluginError(f"{where}: better is 'higher', 'lower' or 'neither', was {better!r}")
+        if not isinstance(range, tuple) or len(range) != 2:
+            raise PluginError(f"{where}: range is a pair such as (0.0, 1.0), None where there is no bound")
+        asks_for = tuple(inspect.signature(function).parameters)
+        if unknown := [argument for argument in asks_for if argument not in _ARGUMENTS]:
+            raise PluginError(f"{where}: the function asks for {unknown[0]!r}; it may ask for {', '.join(_ARGUMENTS)}")
+        summary = (inspect.getdoc(function) or name).splitlines()[0]
+        return FunctionMetric(name, formula, unit, range, better, source, function, summary, asks_for)
+
+    return of

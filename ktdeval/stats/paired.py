@@ -28,7 +28,7 @@ _SIMULATION_CHUNK = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RankNull:
-    """The distribution of the signed-rank statistic when differences are symmetric about zero.
+    """Distribution of the signed-rank statistic when differences are symmetric about zero.
 
     Attributes:
         support: [m] ascending values of the sum of positive ranks.
@@ -100,7 +100,7 @@ class Shift:
 
 
 def rank_null(ranks: Vector) -> RankNull:
-    """The exact distribution of a sum in which each of `ranks` counts with probability 1/2, independently.
+    """Return the exact distribution of a sum in which each of `ranks` counts with probability 1/2, independently.
 
     Args:
         ranks: [n] positive multiples of 1/2 (mid-ranks), n up to a few hundred.
@@ -119,7 +119,7 @@ def rank_null(ranks: Vector) -> RankNull:
 
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
-    """The distribution of the signed-rank statistic of normal differences with a known correlation, by simulation.
+    """Return the distribution of the signed-rank statistic of normal differences with a known correlation, by simulation.
 
     Args:
         correlation: [n, n] symmetric and positive semi-definite, such as `overlap.overlap_correlation` gives.

@@ -1,4 +1,4 @@
-"""What plugin authors need to test a plugin: small markets made by hand, and checks of the plugin contract.
+"""Kit for plugin authors: small markets made by hand, and checks of the plugin contract.
 
 from ktdeval.testing import check_plugin
 

@@ -13,6 +13,8 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.contracts.task import Task
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolSpec
 from ktdeval.hookspecs import Spec
@@ -20,13 +22,12 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
-from ktdeval.runner.spec import EpisodeSpec, Window
-from ktdeval.runner.task import Task
 from ktdeval.stats.metric import Metric, MetricValue
 from ktdeval.testing.expect import ConformanceError, expect
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.types import Account
+from ktdeval.typed import encode_canonical
 
 HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
 """What a manifest must not import: a listing of names has to be quick."""
@@ -142,12 +143,7 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
 
 
 def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None:
-    """Check that a metric is documented, and a pure function that bears every legal ledger without NaN.
-
-    Args:
-        metric: the metric.
-        snapshot: the market of the test ledgers; default: `random_snapshot()`.
-    """
+    """Check that a metric is documented, and a pure function that bears every legal ledger without NaN."""
     name = metric.name
     for attribute in ("name", "formula", "unit", "source"):
         expect(bool(str(getattr(metric, attribute, "") or "").strip()), f"metric {name}: {attribute} is empty")
@@ -156,7 +152,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
     low, high = _range(metric)
     market = snapshot or random_snapshot()
     for case, ledger in sample_ledgers(market).items():
-        before = dumps_canonical(list(ledger.steps))
+        before = encode_canonical(ledger.steps)
         for rules in ("strict", "paper"):
             value = metric.compute(ledger, market, rules)
             where = f"metric {name} on {case!r} by {rules} rules"
@@ -165,7 +161,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
             expect(value.value is None or low <= value.value <= high, f"{where}: {value.value} is outside its range")
             _strict(value.detail, f"{where}: detail")
             expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
-        expect(dumps_canonical(list(ledger.steps)) == before, f"metric {name} on {case!r}: changed the ledger")
+        expect(encode_canonical(ledger.steps) == before, f"metric {name} on {case!r}: changed the ledger")
 
 
 def _range(metric: Metric) -> tuple[float, float]:
@@ -248,7 +244,7 @@ def _observe(task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, st
 
 
 def _poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
-    """The market with every number after `row` replaced by garbage."""
+    """Return the market with every number after `row` replaced by garbage."""
 
     def garbage(array: Any) -> Any:
         changed = array.copy()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.trading.ledger import STEP_FIELDS, Ledger, StepRecord
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.typed import from_plain
 
 INITIAL_CASH_FEN = 100_000_000
 
@@ -38,17 +40,18 @@ def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) ->
     """One step filled on `row` (decided on the row before): a hold in cash, but for `fields`.
 
     Raises:
-        TypeError: `fields` names something that is no field of a step record.
+        TypeError: `fields`, named as in files, are not those of a step record.
     """
-    unknown = set(fields) - set(STEP_FIELDS)
-    if unknown:
-        raise TypeError(f"no fields of a step record: {', '.join(sorted(unknown))}")
-    return {"step": step, "decided_on": str(snapshot.days[row - 1]), "filled_on": str(snapshot.days[row]), **_QUIET_STEP, **fields}
+    days = {"decided_on": str(snapshot.days[row - 1]), "filled_on": str(snapshot.days[row])}
+    try:
+        return from_plain({"step": step, **days, **_QUIET_STEP, **fields}, StepRecord, "step record", ConfigError)
+    except ConfigError as error:
+        raise TypeError(str(error)) from error
 
 
 def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
-    """A ledger of these steps that began with CNY 1,000,000."""
-    return Ledger(spec={"task": "test", "seed": 0}, initial_cash_fen=INITIAL_CASH_FEN, steps=tuple(steps))
+    """Return a ledger of these steps that began with CNY 1,000,000."""
+    return Ledger(spec={"task": "test", "seed": 0}, initial_cash_minor=INITIAL_CASH_FEN, steps=tuple(steps))
 
 
 def sample_ledgers(snapshot: MarketSnapshot) -> dict[str, Ledger]:

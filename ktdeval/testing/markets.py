@@ -18,7 +18,7 @@ Rows = Mapping[str, Sequence[float | None]]
 
 @dataclass(frozen=True)
 class Details:
-    """What a `tiny_snapshot` has besides closes; anything left out is the obvious thing.
+    """Details of a `tiny_snapshot` besides closes; anything left out is the obvious thing.
 
     Attributes:
         opens: opening prices; default: the day's close.
@@ -38,7 +38,7 @@ class Details:
 
 
 def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str = "2024-01-02") -> MarketSnapshot:
-    """A market from literals: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset.
+    """Return a market from literals: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset.
 
     Args:
         closes: closing prices in CNY, all of one length T.
@@ -78,7 +78,7 @@ def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str =
 
 
 def random_snapshot(seed: int = 0, n_assets: int = 40, n_days: int = 320, first_day: str = "2023-01-02") -> MarketSnapshot:
-    """A market of random walks on all boards, with a few suspensions and a benchmark: enough history for every factor.
+    """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough history for every factor.
 
     Args:
         seed: equal seeds give equal markets.

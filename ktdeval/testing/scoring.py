@@ -5,31 +5,29 @@ from __future__ import annotations
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
+from ktdeval.contracts.scoring import Sample, Score, ScoringTask, TargetTask
+from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
-from ktdeval.runner.scoring import Sample, Score, ScoringTask, Subject
-from ktdeval.runner.spec import EpisodeSpec, Window
 from ktdeval.testing.expect import ConformanceError, expect
 from ktdeval.testing.markets import random_snapshot
 
 _SAMPLES = 3
 
 
-def check_scoring_task(task: ScoringTask, subject: Subject | None = None, snapshot: MarketSnapshot | None = None) -> None:
+def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None) -> None:
     """Check a scoring task's declaration and its first samples: pure, masked, with a form that can be answered.
-
-    Args:
-        task: the task.
-        subject: the trading task that it asks about, where it has one.
-        snapshot: the market to ask about; default: `random_snapshot()`. Its last five days serve as the window.
 
     Raises:
         ConformanceError: says what is broken.
         LeakError: a sample shows what its mask hides.
     """
     name = task.name
-    expect((task.subject is None) == (subject is None), f"task {name}: give check_scoring_task the subject that the task names")
+    expect(
+        (task.target_task is None) == (target_task is None),
+        f"task {name}: give check_scoring_task the target task that the task names",
+    )
     expect(bool(task.version) and bool(task.scores), f"task {name}: has no version, or no scores")
     expect(set(task.default_windows) <= set(task.windows), f"task {name}: default_windows names a window that it does not have")
     _plain(dict(task.describe()), f"task {name}: describe()")
@@ -44,7 +42,7 @@ def check_scoring_task(task: ScoringTask, subject: Subject | None = None, snapsh
         name, task.version, "", market.id, task.mask, task.mode, window,
         model="check/model", model_args={}, agent="react", agent_args={},
     )  # fmt: skip
-    first, again = task.exam(spec, market, subject), task.exam(spec, market, subject)
+    first, again = task.samples(spec, market, target_task), task.samples(spec, market, target_task)
     expect(len(first) > 0, f"task {name}: an exam without samples")
     for number in range(min(_SAMPLES, len(first))):
         where = f"task {name}: sample {number}"
@@ -54,8 +52,8 @@ def check_scoring_task(task: ScoringTask, subject: Subject | None = None, snapsh
         for text in _texts(sample):
             guard.check(text)
         expect(
-            sample.bench is None or first.sample(number).bench is not sample.bench,
-            f"{where}: its bench is that of another sample; make one for each, for it remembers what was done",
+            sample.environment is None or first.sample(number).environment is not sample.environment,
+            f"{where}: its environment is that of another sample; make one for each, for it remembers what was done",
         )
         _plain(dict(sample.facts), f"{where}: facts")
         try:
@@ -65,8 +63,8 @@ def check_scoring_task(task: ScoringTask, subject: Subject | None = None, snapsh
 
 
 def _texts(sample: Sample) -> tuple[str, ...]:
-    """All of a sample that leaves for a model."""
-    tools = () if sample.bench is None else tuple(tool.spec for tool in sample.bench.tools)
+    """Return all of a sample that leaves for a model."""
+    tools = () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)
     described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in (sample.form, *tools))
     return sample.system, sample.user, *described
 

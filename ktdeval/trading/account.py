@@ -1,4 +1,4 @@
-"""What an account is worth, and what happens to it overnight: T+1 locks open, factor changes scale holdings.
+"""Worth of an account, and what happens to it overnight: T+1 locks open, factor changes scale holdings.
 
 A factor change (split, bonus, dividend) by ratio q turns `s` shares into `floor(s * q)` shares, with q in parts per billion.
 What is left of the value before, the fraction of a share, is paid in cash:
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ktdeval.trading.config import TradingConfig
-from ktdeval.trading.tape import PPB, FactorEvent, TradingDay
+from ktdeval.trading.market_tape import PPB, FactorEvent, TradingDay
 from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, CorporateAction, Outcome, Position
 
 _HALF_FEN = TICKS_PER_FEN // 2
@@ -49,7 +49,7 @@ class Settlement(NamedTuple):
 
 
 def open_account(config: TradingConfig) -> Account:
-    """The account at the start of an episode: all cash."""
+    """Return the account at the start of an episode: all cash."""
     return Account(config.initial_cash_cny * 100, {})
 
 
@@ -59,12 +59,7 @@ def value_fen(shares: int, ticks: int) -> int:
 
 
 def holdings_fen(positions: Mapping[int, Position], ticks: Sequence[int]) -> int:
-    """Worth of all positions, each rounded to a fen.
-
-    Args:
-        positions: asset column -> position.
-        ticks: price by asset column, such as `TradingDay.close_ticks`.
-    """
+    """Worth of all positions, each rounded to a fen."""
     total = 0
     for asset, position in positions.items():
         total += (position[0] * ticks[asset] + _HALF_FEN) // TICKS_PER_FEN

@@ -1,4 +1,4 @@
-"""The market rules an account trades under; defaults are those of the CSI300 benchmark (KTD-Fin §3.1, Appendices H and I)."""
+"""Market rules an account trades under; defaults are those of the CSI300 benchmark (KTD-Fin §3.1, Appendices H and I)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from ktdeval.trading.account import Settlement, holdings_fen, nav_fen, open_day
 from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.invariants import check_step
-from ktdeval.trading.tape import PPB, TradingDay, scaled_int
+from ktdeval.trading.market_tape import PPB, TradingDay, scaled_int
 from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome, Position
 
 _RATE_SCALE = 10**10
@@ -76,7 +76,7 @@ class Terms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def integer_terms(config: TradingConfig) -> Terms:
-    """The integer form of a config (a pure function; cached because it is asked for on every fill day)."""
+    """Return the integer form of a config (a pure function; cached because it is asked for on every fill day)."""
     return Terms(
         buy_rate=scaled_int(config.buy_fee_bps, _RATE_SCALE // 10_000),
         sell_rate=scaled_int(config.sell_fee_bps, _RATE_SCALE // 10_000),
@@ -252,7 +252,7 @@ class _Book:
         return Outcome("partially_filled", "cash", _CUT["cash"], shares, price, notional, fee)
 
     def _affordable(self, price: int) -> int:
-        """The largest whole-lot quantity whose notional and fee cash covers; 0 or less when there is none."""
+        """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less when there is none."""
         terms = self.terms
         # One fen above the exact bound on the notional, so that no rounding can make the first guess too small.
         most_fen = min(self.cash - terms.min_fee_fen, self.cash * _RATE_SCALE // (_RATE_SCALE + terms.buy_rate)) + 2

@@ -1,4 +1,4 @@
-"""What must hold after every fill day, whatever was ordered. A breach is a defect of the engine and stops the episode.
+"""Invariants of every fill day, whatever was ordered. A breach is a defect of the engine and stops the episode.
 
 Checked from the outcomes alone, in sums of its own, so that an error of the executor can't hide behind its own arithmetic.
 """
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from ktdeval.errors import InvariantError
 from ktdeval.trading.account import Settlement, ex_value_fen, value_fen
-from ktdeval.trading.tape import TradingDay
+from ktdeval.trading.market_tape import TradingDay
 from ktdeval.trading.types import TICKS_PER_FEN
 
 
@@ -22,11 +22,6 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     * one outcome an order;
     * cash after = cash before - buys - costs + sells + cash in lieu, and shares likewise, locks being the shares bought today;
     * a factor change leaves value unchanged: before = after at the ex-price + cash in lieu, to the fen.
-
-    Args:
-        settlement: the day as booked.
-        day: the fill day that it was booked on.
-        decided_row: row of the decision's day.
 
     Raises:
         InvariantError: one of these does not hold; names it and the fill day's row.

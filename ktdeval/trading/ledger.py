@@ -1,45 +1,124 @@
-"""The ledger of one episode: what was decided, what was filled, what it was worth. Values only; files are elsewhere."""
+"""Ledger of one episode: orders as decided, fills as booked, NAV after each day. Values only; files are elsewhere.
+
+Attributes that end in `_minor` are integers in the minor unit of the ledger's currency (fen, 1/100 CNY, in A-shares).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta, field
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import JsonObject
+from ktdeval.trading.types import Provenance, Status
+from ktdeval.typed import Value
 
-StepRecord = Mapping[str, JsonValue]
-"""One step, as a JSON object with these fields (`STEP_FIELDS`), in true (unmasked) identities:
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""Integer as a column of a ledger file holds it."""
 
-    step                0, 1, 2 …
-    decided_on          ISO day of the decision (its close was the last thing known)
-    filled_on           ISO day of the fills and of the NAV; always later than decided_on
-    provenance          model | model_after_retry | fallback | error
-    failures            {failure kind: count}; empty when nothing failed
-    tool_calls          number of research tool calls
-    tool_calls_valid    of these, how many parsed and dispatched
-    submissions         how many times the model was asked to submit
-    unmask_attempts     real identities offered under a mask that hides them
-    input_tokens, output_tokens         all of them; of these, reasoning_tokens of the output, cache_read_tokens and
-                        cache_write_tokens of the input
-    overall_reason      the model's text, "" on a fallback
-    orders              list of {code (null if the stock_id is no asset), stock_id (as submitted when code is null, with hidden
-                        identities withheld; else null), side, confidence, reason, target_weight, shares, status, rule,
-                        message, filled_shares, price_ticks, notional_fen, fee_fen}
-    corporate_actions   list of {code, ratio, shares_before, shares_after, cash_fen}
-    positions           list of {code, shares, locked, price_ticks, value_fen} at the close of filled_on, by code
-    cash_fen, holdings_fen, nav_fen     at the close of filled_on
-    open_nav_fen        NAV marked at the fills' opens before any fill of the step
-"""
 
-STEP_FIELDS = (
-    "step", "decided_on", "filled_on", "provenance", "failures", "tool_calls", "tool_calls_valid", "submissions",
-    "unmask_attempts", "input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens",
-    "overall_reason", "orders", "corporate_actions", "positions", "cash_fen", "holdings_fen", "nav_fen", "open_nav_fen",
-)  # fmt: skip
+class CountsRecord(Value):
+    """Counts of one step or sample, under the same names in all records.
+
+    Attributes:
+        failures: failure kind -> count; empty when nothing failed.
+        tool_calls: research tool calls.
+        tool_calls_valid: of these, calls that parsed and were dispatched.
+        submissions: how many times the model was asked to submit.
+        unmask_attempts: real identities offered under a mask that hides them.
+        input_tokens, output_tokens: all of them; of these, `reasoning_tokens` of the output, `cache_read_tokens` and
+            `cache_write_tokens` of the input.
+    """
+
+    failures: dict[str, Int64]
+    tool_calls: Int64
+    tool_calls_valid: Int64
+    submissions: Int64
+    unmask_attempts: Int64
+    input_tokens: Int64
+    output_tokens: Int64
+    reasoning_tokens: Int64
+    cache_read_tokens: Int64
+    cache_write_tokens: Int64
+
+
+class OrderRecord(Value):
+    """One order and how it ended.
+
+    Attributes:
+        code: None if the stock_id is no asset.
+        stock_id: as submitted when `code` is None, with hidden identities withheld; else None.
+        side, confidence, reason, target_weight, shares: as decided; exactly one of the last two is set.
+        status, rule, message, filled_shares, price_ticks, notional_minor, fee_minor: how it ended (`ktdeval.trading.Outcome`).
+    """
+
+    code: str | None
+    stock_id: str | None
+    side: str
+    confidence: float
+    reason: str
+    target_weight: float | None
+    shares: Int64 | None
+    status: Status
+    rule: str | None
+    message: str
+    filled_shares: Int64
+    price_ticks: Int64
+    notional_minor: Int64 = field(name="notional_fen")
+    fee_minor: Int64 = field(name="fee_fen")
+
+
+class CorporateActionRecord(Value):
+    """A factor change applied to a holding; `cash_minor` is the cash in lieu."""
+
+    code: str
+    ratio: float
+    shares_before: Int64
+    shares_after: Int64
+    cash_minor: Int64 = field(name="cash_fen")
+
+
+class PositionRecord(Value):
+    """One holding at a close; `locked` shares were bought that day and can't be sold on it."""
+
+    code: str
+    shares: Int64
+    locked: Int64
+    price_ticks: Int64
+    value_minor: Int64 = field(name="value_fen")
+
+
+class StepRecord(CountsRecord):
+    """One step of an episode, in true (unmasked) identities.
+
+    Attributes:
+        step: 0, 1, 2 …
+        decided_on: ISO day of the decision; its close was the last thing known.
+        filled_on: ISO day of the fills and of the NAV; always later than `decided_on`.
+        provenance: who decided.
+        overall_reason: the model's text, "" on a fallback.
+        positions: at the close of `filled_on`, by code.
+        cash_minor, holdings_minor, nav_minor: at the close of `filled_on`.
+        open_nav_minor: NAV marked at the fills' opens before any fill of the step.
+    """
+
+    step: Int64
+    decided_on: str
+    filled_on: str
+    provenance: Provenance
+    overall_reason: str
+    orders: tuple[OrderRecord, ...]
+    corporate_actions: tuple[CorporateActionRecord, ...]
+    positions: tuple[PositionRecord, ...]
+    cash_minor: Int64 = field(name="cash_fen")
+    holdings_minor: Int64 = field(name="holdings_fen")
+    nav_minor: Int64 = field(name="nav_fen")
+    open_nav_minor: Int64 = field(name="open_nav_fen")
 
 
 @dataclass(frozen=True)
@@ -48,23 +127,28 @@ class Ledger:
 
     Attributes:
         spec: the JSON of the episode's spec (task, mask, window, seed, …).
-        initial_cash_fen: base of the NAV series.
+        initial_cash_minor: base of the NAV series.
         steps: step records in order.
+        currency: of all money.
+        minor_per_unit: minor units in one unit of the currency.
+        days_a_year: trading days that annualised figures count with.
     """
 
-    spec: Mapping[str, JsonValue]
-    initial_cash_fen: int
+    spec: JsonObject
+    initial_cash_minor: int
     steps: Sequence[StepRecord]
+    currency: str = "CNY"
+    minor_per_unit: int = 100
+    days_a_year: int = 252
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
-        """[steps] int64 values of one integer field of the step records."""
-        return np.array([step[name] for step in self.steps], dtype=np.int64)
+        """[steps] int64 values of one integer attribute of the step records."""
+        return np.array([getattr(step, name) for step in self.steps], dtype=np.int64)
 
     @cached_property
     def nav(self) -> npt.NDArray[np.float64]:
-        """[steps + 1] CNY: the initial cash, then the NAV at the close of each fill day."""
-        fen = np.concatenate([[self.initial_cash_fen], self.column("nav_fen")])
-        return fen / 100.0
+        """[steps + 1] units of currency: the initial cash, then the NAV at the close of each fill day."""
+        return np.concatenate([[self.initial_cash_minor], self.column("nav_minor")]) / float(self.minor_per_unit)
 
     @cached_property
     def returns(self) -> npt.NDArray[np.float64]:
@@ -74,9 +158,9 @@ class Ledger:
     @cached_property
     def days(self) -> npt.NDArray[np.datetime64]:
         """[steps] fill days."""
-        return np.array([step["filled_on"] for step in self.steps], dtype="datetime64[D]")
+        return np.array([step.filled_on for step in self.steps], dtype="datetime64[D]")
 
     @property
     def base_day(self) -> np.datetime64:
-        """The day of the first decision, whose close is the base of benchmark returns."""
-        return np.datetime64(self.steps[0]["decided_on"], "D")
+        """Day of the first decision, whose close is the base of benchmark returns."""
+        return np.datetime64(self.steps[0].decided_on, "D")

@@ -7,7 +7,7 @@ without a second path; a price in whole fen is exact. `notional_fen = round_half
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
@@ -78,5 +78,6 @@ class Account(NamedTuple):
 Action = tuple[Order, ...]
 
 Provenance = Literal["model", "model_after_retry", "fallback", "error"]
+PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 """Who decided a step: the model at its first submission, the model after retries with feedback, the engine because every
 submission was invalid (hold), the engine because the model call failed (hold)."""

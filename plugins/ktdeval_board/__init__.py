@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,5 +20,5 @@ def _make_leaderboard() -> click.Command:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The command on leaderboards."""
+    """Return the command on leaderboards."""
     return [Spec("leaderboard", _make_leaderboard, "Submit runs to a leaderboard; check, rank, publish and export it.")]

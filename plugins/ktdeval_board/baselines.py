@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ktdeval.api import ConfigError, EpisodeFailure, JsonValue, Plugins, RunConfig, evaluate, load_card, open_snapshot
+from ktdeval.cards import load_evaluation
+from ktdeval.config import RunConfig
+from ktdeval.errors import ConfigError, EpisodeFailure
+from ktdeval.jsonio import JsonValue
+from ktdeval.registry import Plugins
+from ktdeval.runner import evaluate, open_snapshot
 from ktdeval_board.entries import mismatches, seeds_of
 from ktdeval_board.rules import Baseline, Division, Rules
 from ktdeval_board.supervised import train_coefficients
@@ -64,14 +69,14 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
     result = evaluate(config, plugins)
     for outcome in result.failed:
         raise EpisodeFailure(f"{where}: an episode did not end: {outcome.error}")
-    card = load_card(result.cards[0])
+    card = load_evaluation(result.cards[0])
     for reason in mismatches(rules, division, card):
         raise ConfigError(f"{where}: what is installed here is not what the division asks for: {reason}")
     return result.cards[0]
 
 
 def first_day(division: Division) -> str:
-    """The first day of all windows, YYYY-MM-DD: a supervised baseline is trained on days before it alone."""
+    """Return the first day of all windows, YYYY-MM-DD: a supervised baseline is trained on days before it alone."""
     return min(window.first for window in division.windows)
 
 

@@ -1,4 +1,4 @@
-"""The records of one card as they go to a board: a copy of its run folder with nothing in it that is no record, and no secret.
+"""Records of one card as they go to a board: a copy of its run folder with nothing in it that is no record, and no secret.
 
 A secret that a transcript repeats is replaced wherever it stands. The replies say then what the prompts, the ledger and the card
 say, so the copy still verifies from the replies alone; where it does not, the bundle has problems and must not be submitted.
@@ -15,22 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.api import (
-    EpisodeSpec,
-    JsonValue,
-    KtdevalError,
-    Plugins,
-    RunFolder,
-    StoreError,
-    dumps_pretty,
-    file_sha256,
-    loads_strict,
-    pack_lines,
-    rescore,
-    validate_card,
-    verify_card,
-    write_atomic,
-)
+from ktdeval.cards import validate_card
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import KtdevalError, StoreError
+from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, write_atomic
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder, pack_lines, rescore, verify_card
+from ktdeval.typed import to_plain
+from ktdeval_board.documents import RecordFile
+from ktdeval_board.entries import Card
 from ktdeval_board.rules import SnapshotRule
 from ktdeval_board.secrets import Found, Redactor
 
@@ -42,7 +35,7 @@ _ADVICE = "run again without it, or unset the variable where it is no secret"
 
 @dataclass(frozen=True)
 class Source:
-    """What a bundle is made from.
+    """Source of a bundle.
 
     Attributes:
         run: the run folder.
@@ -54,14 +47,14 @@ class Source:
 
     run: RunFolder
     card_path: Path
-    card: Mapping[str, JsonValue]
+    card: Card
     changes: Mapping[str, Any]
     market: SnapshotRule
 
     @property
     def specs(self) -> list[EpisodeSpec]:
-        """The episodes of the card."""
-        return [spec for spec in self.run.manifest.specs if spec.task == self.card["task"]["name"]]
+        """Episodes of the card."""
+        return [spec for spec in self.run.manifest.specs if spec.task == self.card.task.name]
 
 
 @dataclass(frozen=True)
@@ -80,13 +73,10 @@ class Bundle:
     redacted: tuple[Found, ...] = ()
     problems: tuple[str, ...] = field(default=())
 
-    def files(self) -> list[dict[str, JsonValue]]:
-        """Path, SHA-256 and size in bytes of each record, in the order of the paths; the card is none."""
+    def files(self) -> list[RecordFile]:
+        """Return the records in the order of their paths; the card is none."""
         paths = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.parent.name != "cards")
-        return [
-            {"path": path.relative_to(self.folder).as_posix(), "sha256": file_sha256(path), "bytes": path.stat().st_size}
-            for path in paths
-        ]
+        return [RecordFile(path.relative_to(self.folder).as_posix(), file_sha256(path), path.stat().st_size) for path in paths]
 
 
 def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
@@ -95,15 +85,6 @@ def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugi
     The manifest keeps the card's own episodes only, and names the market as the board does: paths of the submitter's machine do
     not leave it. Where a transcript, the answers or the fixed questions hold a secret, it is replaced in all records, these get new
     hashes, and the card is made from them again and verified.
-
-    Args:
-        source: a card that verifies against its run.
-        folder: does not exist yet.
-        redactor: what must not be published.
-        plugins: the loaded plugins.
-
-    Raises:
-        StoreError: a record can't be read or written.
     """
     try:
         bundle = _copy(source, folder)
@@ -151,13 +132,13 @@ def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Foun
 def _redact_episode(run: RunFolder, spec: EpisodeSpec, redactor: Redactor) -> Iterator[Found]:
     folder, base = run.episode_path(spec), f"episodes/{spec.id}"
     kinds: list[str] = []
-    transcript = redactor.redact_value(run.load_transcript(spec), kinds.append)
+    transcript = redactor.redact_value(to_plain(run.load_transcript(spec)), kinds.append)
     if kinds:
         write_atomic(folder / TRANSCRIPT, pack_lines(transcript))
         yield from (Found(f"{base}/{TRANSCRIPT}", kind) for kind in dict.fromkeys(kinds))
     kinds = []
     if (folder / ANSWERS).is_file():
-        answers = redactor.redact_value(run.load_answers(spec), kinds.append)
+        answers = redactor.redact_value(to_plain(run.load_answers(spec)), kinds.append)
         if kinds:
             write_atomic(folder / ANSWERS, pack_lines(answers))
             yield from (Found(f"{base}/{ANSWERS}", kind) for kind in dict.fromkeys(kinds))
@@ -208,7 +189,7 @@ def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], 
         rescore(bundle.folder, plugins, source.changes)
         card = _read_json(bundle.card_path)
         # When and where the run was made, and what it paid, is as it was: the book of calls is no record that goes to a board.
-        card["provenance"] = redactor.redact_value(source.card["provenance"], list[str]().append)
+        card["provenance"] = redactor.redact_value(to_plain(source.card.provenance), list[str]().append)
         validate_card(card, str(bundle.card_path))
         write_atomic(bundle.card_path, dumps_pretty(card))
         findings = verify_card(bundle.card_path, plugins, source.changes).findings
@@ -226,7 +207,7 @@ def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], 
 
 
 def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Found]:
-    """What still must not be published: in a field that hashes are made of, in a name, in the certificate."""
+    """Yield what still must not be published: in a field that hashes are made of, in a name, in the certificate."""
     for path in sorted(bundle.folder.rglob("*")):
         place = path.relative_to(bundle.folder).as_posix()
         if path.suffix == ".json":
@@ -237,5 +218,5 @@ def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Found]:
     run = RunFolder.load(bundle.folder)
     for spec in run.manifest.specs:
         records, transcript = run.load_recorded(spec)
-        yield from redactor.find(list(records), f"episodes/{spec.id}")
-        yield from redactor.find(transcript, f"episodes/{spec.id}/{TRANSCRIPT}")
+        yield from redactor.find(to_plain(records), f"episodes/{spec.id}")
+        yield from redactor.find(to_plain(transcript), f"episodes/{spec.id}/{TRANSCRIPT}")

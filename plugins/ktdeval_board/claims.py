@@ -1,27 +1,30 @@
-"""What a submitter says of a card: the submission document, and what of it is missing or can't be true."""
+"""Claims of a submitter on a card: the submission document, and what of it is missing or can't be true."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from typing import Any
 
-from ktdeval.api import JsonValue
-from ktdeval_board.documents import schema_problems
-from ktdeval_board.entries import Board
-from ktdeval_board.requirements import Candidate, attempts_seen
+import msgspec
+
+from ktdeval.errors import CardError, KtdevalError
+from ktdeval.jsonio import JsonValue, sha256_hex
+from ktdeval.runner import RunFolder
+from ktdeval.typed import Value, from_plain
+from ktdeval_board.checking.cards import SubmissionInputs
+from ktdeval_board.checking.rules import Stage, findings_of
+from ktdeval_board.documents import Submission
+from ktdeval_board.entries import Board, Card, market_of, names_of
+from ktdeval_board.rules import Division
 
 NO_CUTOFF = "none"
 """Given as the cut-off date: there is none, or it is not known."""
 
 _NO_CARD = "0" * 64
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Claims:
-    """What only the submitter can say; empty, or None, where nothing was said."""
+class Claims(Value, frozen=True, kw_only=True):
+    """Facts that only the submitter knows; empty, or None, where nothing was said."""
 
     submitter: str = ""
     contact: str = ""
@@ -39,39 +42,41 @@ class Claims:
     note: str = ""
 
 
-def make_submission(card: Mapping[str, JsonValue], card_id: str, claims: Claims, today: str) -> dict[str, JsonValue]:
-    """The submission document; what was not said is left out."""
+def make_submission(card: Card, card_id: str, claims: Claims, today: str) -> Submission:
+    """Make the submission document; what was not said is left out."""
+    cutoff = None if claims.cutoff == NO_CUTOFF else claims.cutoff
     model: dict[str, JsonValue] = {
-        "name": card["model"]["name"],
-        "cutoff_date": None if claims.cutoff == NO_CUTOFF else claims.cutoff,
+        "name": card.model.name,
+        "cutoff_date": cutoff,
         "cutoff_source": claims.cutoff_source,
-        **said(released_on=claims.released_on, open_weights=claims.open_weights, url=claims.model_url),
+        "url": claims.model_url,
     }
-    submitter = {"name": claims.submitter, "contact": claims.contact, **said(organisation=claims.organisation, url=claims.url)}
-    return {
+    model |= {"released_on": claims.released_on, "open_weights": claims.open_weights}
+    submitter = {"name": claims.submitter, "contact": claims.contact, "organisation": claims.organisation, "url": claims.url}
+    document: dict[str, JsonValue] = {
         "schema_version": 1,
         "card": card_id,
-        "submitter": submitter,
-        "model": model,
-        "agent": {"name": card["agent"]["name"], **said(strategy=claims.strategy, url=claims.agent_url)},
-        "attempts": {"runs": claims.attempts, **said(note=claims.attempts_note)},
+        "submitter": _said(submitter),
+        "model": {**_said(model), "cutoff_date": cutoff},
+        "agent": _said({"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}),
+        "attempts": _said({"runs": claims.attempts, "note": claims.attempts_note}),
         "submitted_on": today,
         "statement": True,
-        **said(note=claims.note),
+        **_said({"note": claims.note}),
     }
+    return from_plain(document, Submission, "submission", CardError)
 
 
-def said(**values: JsonValue) -> dict[str, JsonValue]:
-    """The values that are neither empty nor None, by name."""
+def _said(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in values.items() if value not in ("", None)}
 
 
-def claim_problems(board: Board, candidate: Candidate, claims: Claims, today: str) -> Iterator[str]:
-    """What is missing of the claims on a card, or can't be true.
+def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iterator[str]:
+    """Yield what is missing of the claims on a card, or can't be true.
 
     Args:
         board: the board.
-        candidate: the card.
+        card: the card.
         claims: what is said of it.
         today: day of the submission, YYYY-MM-DD.
     """
@@ -86,30 +91,63 @@ def claim_problems(board: Board, candidate: Candidate, claims: Claims, today: st
         )
     elif not claims.cutoff_source:
         yield "cut-off date: say with --cutoff-source where it is from, or why there is none"
-    elif _DAY.fullmatch(claims.cutoff) and claims.cutoff > today:
-        yield f"cut-off date: {claims.cutoff} is after {today}, the day of the submission"
-    if board.rules.opened_on and today < board.rules.opened_on:
-        yield f"date: {today} is before the board's first day, {board.rules.opened_on}"
-    yield from _attempt_problems(board, candidate, claims)
-    document = make_submission(candidate.card, _NO_CARD, replace(claims, **_stand_ins(claims)), today)
-    yield from (f"submission: {problem}" for problem in schema_problems(document, "submission"))
+    try:
+        submission = make_submission(card, _NO_CARD, msgspec.structs.replace(claims, **_stand_ins(claims)), today)
+    except CardError as error:
+        yield str(error)
+        return
+    inputs = SubmissionInputs("submission", board.rules, _NO_CARD, card, submission, today)
+    yield from (f"{finding.rule}: {finding.message}" for finding in findings_of(Stage.SUBMISSION, inputs))
 
 
 def _stand_ins(claims: Claims) -> dict[str, Any]:
-    """For what is missing, so that what was given can be held against the schema; that it is missing was said."""
+    """Return values for what is missing, so that what was given can be judged; that it is missing was said."""
     wanted = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
-    return {name: value for name, value in wanted.items() if not getattr(claims, name) and getattr(claims, name) != 0}
+    return {name: value for name, value in wanted.items() if not getattr(claims, name)}
 
 
-def _attempt_problems(board: Board, candidate: Candidate, claims: Claims) -> Iterator[str]:
-    runs, cards = attempts_seen(board, candidate)
-    seen = f"{runs} beside each other in {candidate.run.path.resolve().parent}" if runs > 1 else ""
-    if cards > 1:
-        seen = f"{seen}{', and ' if seen else ''}{cards - 1} on the board, withdrawn ones included"
-    if claims.attempts is None:
+def attempt_problems(board: Board, division: Division, run: RunFolder, card: Card, declared: int | None) -> Iterator[str]:
+    """Yield declared attempts that are missing, or fewer than can be seen.
+
+    Runs beside this one with it are seen, and cards on the board with this one: those of other reasoning settings count, as their
+    runs do, and so do withdrawn ones.
+    """
+    runs = count_runs(run, card, division)
+    wanted = (division, card.model.name, card.agent.name)
+    cards = sum((entry.division, entry.model, entry.agent) == wanted for entry in board.entries)
+    there = [f"{runs} beside each other in {run.path.resolve().parent}"] if runs > 1 else []
+    there += [f"{cards} on the board, withdrawn ones included"] if cards else []
+    seen = ", and ".join(there)
+    if declared is None:
         yield (
             "attempts: say with --attempts how many runs were made of this model and agent on this task's windows, this one, "
             f"limited and aborted ones included{f' (seen: {seen})' if seen else ''}"
         )
-    elif claims.attempts < max(runs, cards):
-        yield f"attempts: {claims.attempts} declared, but there are more: {seen}; say how many with --attempts"
+    elif declared < max(runs, cards + 1):
+        yield f"attempts: {declared} declared, but there are more: {seen}; say how many with --attempts"
+
+
+def count_runs(run: RunFolder, card: Card, division: Division) -> int:
+    """Count the runs of a card's model, agent and task on the division's market and days, in the folder that its run lies in.
+
+    Limited and unfinished ones count; a copy of a run does not, for its episodes took the very same time.
+    """
+    seen: set[str] = set()
+    for manifest in sorted(run.path.resolve().parent.glob("*/manifest.json")):
+        try:
+            other = RunFolder.load(manifest.parent)
+        except KtdevalError:
+            continue  # another kind of manifest, or a damaged one: it shows no attempt
+        if _is_attempt(other, card, division):
+            marks = [path.read_bytes() for path in sorted(other.path.glob("episodes/*/episode.json"))]
+            seen.add(sha256_hex(b"".join(marks)) if marks else str(other.path))
+    return max(len(seen), 1)
+
+
+def _is_attempt(run: RunFolder, card: Card, division: Division) -> bool:
+    wanted = (*names_of(card), market_of(card).id)
+    return any(
+        (spec.task, spec.model, spec.agent, spec.snapshot) == wanted
+        and any(spec.window.first <= window.last and window.first <= spec.window.last for window in division.windows)
+        for spec in run.manifest.specs
+    )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 
-from ktdeval.api import JsonValue, RunFolder, StepRecord
-from ktdeval_board.series import SCHEMA_VERSION, episode_spec, rounded
+from ktdeval.cards import TradingCard
+from ktdeval.jsonio import JsonValue
+from ktdeval.runner import RunFolder
+from ktdeval.trading import OrderRecord, StepRecord
+from ktdeval.typed import from_plain
+from ktdeval_board.derived import Decisions
+from ktdeval_board.series import episode_spec, rounded
 
 WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
 _TICKS_PER_CNY = 10_000
@@ -14,24 +18,14 @@ _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 """Categories of characters that show nothing, end lines or turn text round: a page could seem to say something else."""
 
 
-def make_decisions(run: RunFolder, card_id: str, card: Mapping[str, JsonValue]) -> JsonValue:
-    """The decisions of a trading card, as `schema/decisions-v1.json` says; equal records give equal values.
-
-    Args:
-        run: the run folder of the records.
-        card_id: SHA-256 of the card's file.
-        card: the card; its episodes are those that are told, in its order.
-
-    Raises:
-        StoreError: a ledger can't be read, or the run has no such episode.
-    """
+def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions:
+    """Make the decisions of a trading card; equal records give equal values."""
     episodes: list[JsonValue] = []
-    for entry in card["episodes"]:
-        ledger = run.load_ledger(episode_spec(run, str(entry["id"])))
+    for entry in card.episodes:
+        ledger = run.load_ledger(episode_spec(run, entry.id))
         steps = [_step(step) for step in ledger.steps]
-        episodes.append({"id": entry["id"], "window": entry["window"], "seed": entry["seed"], "steps": steps})
-    value: JsonValue = rounded({"schema_version": SCHEMA_VERSION, "card": card_id, "episodes": episodes})
-    return value
+        episodes.append({"id": entry.id, "window": entry.window, "seed": entry.seed, "steps": steps})
+    return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Decisions, "decisions")
 
 
 def plain_line(text: str, length: int) -> str:
@@ -42,34 +36,34 @@ def plain_line(text: str, length: int) -> str:
 
 
 def _step(step: StepRecord) -> JsonValue:
-    nav = step["nav_fen"]
-    held = sorted(step["positions"], key=lambda position: (-position["value_fen"], position["code"]))
+    nav = step.nav_minor
+    held = sorted(step.positions, key=lambda position: (-position.value_minor, position.code))
     return {
-        "day": step["filled_on"],
-        "decided_on": step["decided_on"],
-        "by": step["provenance"],
-        "why": plain_line(str(step["overall_reason"]), WHY_LENGTH),
-        "orders": [_order(order) for order in step["orders"]],
-        "holdings": [[position["code"], position["value_fen"] / nav if nav > 0 else 0.0] for position in held],
+        "day": step.filled_on,
+        "decided_on": step.decided_on,
+        "by": step.provenance,
+        "why": plain_line(step.overall_reason, WHY_LENGTH),
+        "orders": [_order(order) for order in step.orders],
+        "holdings": [[position.code, position.value_minor / nav if nav > 0 else 0.0] for position in held],
     }
 
 
-def _order(order: Mapping[str, JsonValue]) -> JsonValue:
+def _order(order: OrderRecord) -> JsonValue:
     return {
-        "code": plain_line(str(order["code"] or order["stock_id"] or "?"), _CODE_LENGTH) or "?",
-        "side": order["side"],
+        "code": plain_line(order.code or order.stock_id or "?", _CODE_LENGTH) or "?",
+        "side": order.side,
         "asked": asked(order),
-        "filled": order["filled_shares"],
-        "price": order["price_ticks"] / _TICKS_PER_CNY if order["filled_shares"] else None,
-        "status": order["status"],
-        "rule": order["rule"],
-        "reason": plain_line(str(order["reason"]), REASON_LENGTH),
+        "filled": order.filled_shares,
+        "price": order.price_ticks / _TICKS_PER_CNY if order.filled_shares else None,
+        "status": order.status,
+        "rule": order.rule,
+        "reason": plain_line(order.reason, REASON_LENGTH),
     }
 
 
-def asked(order: Mapping[str, JsonValue]) -> str:
-    """What an order of a step record asked for, in words: the target weight, or shares."""
-    weight, shares = order["target_weight"], order["shares"]
+def asked(order: OrderRecord) -> str:
+    """Return what an order of a step record asked for, in words: the target weight, or shares."""
+    weight, shares = order.target_weight, order.shares
     if weight is not None:
         return f"{100.0 * weight:.4g} %"
     return "1 share" if shares == 1 else f"{shares} shares"

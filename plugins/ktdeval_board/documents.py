@@ -1,173 +1,222 @@
-"""JSON files of a board: read within a limit, strictly, and held against their schema. Whatever is in them may be hostile."""
+"""Documents that submitters bring, as typed values; what the board writes itself is in `derived`. JSON Schemas are made of both."""
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
-import itertools
-import json
-import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from datetime import date
+from typing import Annotated, Literal
 
-import orjson
-from jsonschema import Draft202012Validator, FormatChecker
+from msgspec import Meta
 
-from ktdeval.api import CardError, JsonValue
+from ktdeval.typed import Value
 
-Kind = Literal["submission", "records", "verdict", "series", "decisions", "market", "imported"]
-"""Documents that have a schema of this package: `schema/<kind>-v1.json`. Cards have those of the suite."""
+# `$` alone would let a line break stand at the end.
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+EpisodeId = Annotated[str, Meta(pattern=r"^[0-9a-f]{20}$(?!\n)")]
+Day = Annotated[
+    str, Meta(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$(?!\n)", extra_json_schema={"format": "date"})
+]
+Line = Annotated[
+    str,
+    Meta(
+        description="One line of plain text, without markup or control characters.",
+        min_length=1,
+        max_length=300,
+        pattern="^[^<>\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ufeff\\ud800-\\udfff]*$(?!\n)",
+    ),
+]
+Address = Annotated[str, Meta(pattern=r"^https://[^\s<>\"']+$(?!\n)", max_length=300)]
+Count = Annotated[int, Meta(ge=0)]
+Version1 = Literal[1]
+RecordPath = Annotated[
+    str,
+    Meta(
+        description="Relative to the run folder.",
+        pattern=r"^(manifest\.json|canary\.json|certificate\.json"
+        r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json))$(?!\n)",
+    ),
+]
 
-_SHOWN = 160
-_MOST_ERRORS = 50
+Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
+"""How far the board has confirmed a card's figures:
 
-
-@functools.cache
-def load_schema(kind: str) -> Mapping[str, JsonValue]:
-    """The JSON Schema (draft 2020-12) of a kind of document."""
-    text = importlib.resources.files("ktdeval_board").joinpath("schema", f"{kind}-v1.json").read_text(encoding="utf-8")
-    schema: Mapping[str, JsonValue] = json.loads(text)
-    return schema
-
-
-def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """A file's bytes, refused unread when it is too large, a link, or no regular file.
-
-    Raises:
-        CardError: says why it can't be read.
-    """
-    try:
-        if path.is_symlink() or not path.is_file():
-            raise CardError(f"{path}: is no regular file")
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
-        return path.read_bytes()
-    except OSError as error:
-        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+    unchecked       no verdict on these very bytes yet; never ranked
+    self-reported   valid and complete, but its records or its market are not at hand
+    re-executed     every figure follows from the recorded replies, on the board's own market
+    re-run          the board's maintainers ran the plan themselves, too
+"""
 
 
-def read_text(path: Path, max_bytes: int) -> str:
-    """The text of a file, as `read_bytes`.
-
-    Raises:
-        CardError: says why it can't be read.
-    """
-    try:
-        return read_bytes(path, max_bytes).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CardError(f"{path}: is not UTF-8 text at byte {error.start}") from error
+class Said(Value, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of documents in which a field that was not said is left out."""
 
 
-def parse_json(text: str, where: str) -> JsonValue:
-    """Strict JSON: no doubled field, NaN, endless nesting or huge integer.
+class Submitter(Said, frozen=True, kw_only=True):
+    """Person or team that submits."""
 
-    Raises:
-        CardError: it is not.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded, parse_float=_finite)
-    except RecursionError as error:
-        raise CardError(f"{where}: is nested too deeply") from error
-    except ValueError as error:
-        raise CardError(f"{where}: is not strict JSON: {error}") from error
-
-
-def read_document(path: Path, kind: Kind, max_bytes: int) -> dict[str, JsonValue]:
-    """A document of the board, which follows its schema.
-
-    Raises:
-        CardError: it can't be read or does not follow it; names the file and the field.
-    """
-    value = parse_json(read_text(path, max_bytes), str(path))
-    check_document(value, kind, str(path))
-    document: dict[str, JsonValue] = value
-    return document
+    name: Annotated[Line, Meta(description="Who submits: a person or a team.")]
+    contact: Annotated[
+        str,
+        Meta(
+            description="E-mail address, or https address of a profile, at which questions are answered.",
+            pattern=r"^([^\s<>@\"']+@[^\s<>@\"']+\.[^\s<>@\"']+|https://[^\s<>\"']+)$(?!\n)",
+            max_length=200,
+        ),
+    ]
+    organisation: Line = ""
+    url: Address = ""
 
 
-def load_own(path: Path) -> JsonValue:
-    """A document that the board's own check wrote; not held against its schema again.
+class SubmittedModel(Said, frozen=True, kw_only=True):
+    """Model, with what only its submitter can say of it."""
 
-    Raises:
-        CardError: it can't be read.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
-    return parse_own(data, path)
+    name: Annotated[Line, Meta(description="Full name of the model, as on the card.")]
+    cutoff_date: Annotated[
+        Day | None, Meta(description="Last day of the training data; null where there is none (a rule) or it is not known.")
+    ]
+    cutoff_source: Annotated[Line, Meta(description="Where the date is from, or why there is none.")]
+    released_on: Day = ""
+    open_weights: bool | None = None
+    url: Address = ""
 
-
-def parse_own(data: bytes, path: Path) -> JsonValue:
-    """The same for what was read from a path already.
-
-    Raises:
-        CardError: it is no JSON.
-    """
-    try:
-        return orjson.loads(data)
-    except ValueError as error:
-        raise CardError(f"{path}: is not JSON ({error}); run `ktdeval leaderboard check --all` to write it again") from error
+    def __post_init__(self) -> None:
+        _check_days(cutoff_date=self.cutoff_date, released_on=self.released_on)
 
 
-def parse_known(data: bytes, where: str) -> JsonValue:
-    """JSON of which the board's check has found before that it is strict: much quicker than `parse_json`, which looks again.
+class SubmittedAgent(Said, frozen=True, kw_only=True):
+    """Agent scaffold."""
 
-    Raises:
-        CardError: it is none after all.
-    """
-    try:
-        return orjson.loads(data)
-    except ValueError as error:
-        raise CardError(f"{where}: is not JSON ({error}), though it has a verdict; run `ktdeval leaderboard check`") from error
+    name: Annotated[Line, Meta(description="Name of the agent scaffold, as on the card.")]
+    strategy: Annotated[
+        Line, Meta(description="A word for what the agent is told to do, such as baseline; the site filters by it.")
+    ] = ""
+    url: Address = ""
 
 
-def check_document(value: JsonValue, kind: Kind, where: str) -> None:
-    """Hold a JSON value against the schema of its kind.
+class Attempts(Said, frozen=True, kw_only=True):
+    """Runs that were made."""
 
-    Raises:
-        CardError: the first field that is wrong, on one line.
-    """
-    for problem in schema_problems(value, kind):
-        raise CardError(f"{where}: {problem}")
-
-
-def schema_problems(value: JsonValue, kind: Kind) -> Iterator[str]:
-    """Places where a value does not follow the schema of its kind, on one line each; the first fifty that are found."""
-    validator = Draft202012Validator(load_schema(kind), format_checker=FormatChecker())
-    # A hostile document may have millions; those at hand are told in the order of their fields.
-    errors = itertools.islice(validator.iter_errors(value), _MOST_ERRORS)
-    for error in sorted(errors, key=lambda error: [str(part) for part in error.absolute_path]):
-        place = ".".join(map(str, error.absolute_path)) or "document"
-        message = error.message if len(error.message) <= _SHOWN else f"{error.message[: _SHOWN - 1]}…"
-        yield f"{place}: {' '.join(message.split())}"
+    runs: Annotated[
+        int,
+        Meta(
+            description="Runs that were made of this model and agent on this task's windows: the submitted one, limited and "
+            "aborted ones included.",
+            ge=1,
+            le=1_000_000,
+        ),
+    ]
+    note: Line = ""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        _refuse(f"field {Counter(name for name, _ in pairs).most_common(1)[0][0]!r} stands twice in one object")
-    return members
+class Submission(Said, frozen=True, kw_only=True):
+    """Submission of a ktdeval result card to a leaderboard, version 1."""
+
+    schema_version: Version1
+    card: Annotated[Sha256, Meta(description="SHA-256 of the card's file.")]
+    submitter: Submitter
+    model: SubmittedModel
+    agent: SubmittedAgent
+    attempts: Attempts
+    submitted_on: Day
+    statement: Annotated[
+        bool,
+        Meta(
+            description="Statement that the records are those of one run as it was made, chosen before its result was known.",
+            extra_json_schema={"const": True},
+        ),
+    ]
+    note: Line = ""
+
+    def __post_init__(self) -> None:
+        _check_days(submitted_on=self.submitted_on)
+        if not self.statement:
+            raise ValueError("statement: must be true")
 
 
-def _no_constant(token: str) -> None:
-    _refuse(f"{token} is no JSON number")
+class RecordFile(Value, frozen=True, kw_only=False):
+    """File of the records."""
+
+    path: RecordPath
+    sha256: Sha256
+    bytes: Count
 
 
-def _finite(token: str) -> float:
-    number = float(token)
-    if not math.isfinite(number):
-        _refuse(f"{token[:20]} is too large for a number")
-    return number
+class Records(Said, frozen=True, kw_only=True):
+    """Records of a submitted ktdeval result card, version 1."""
+
+    schema_version: Version1
+    card: Sha256
+    stored: Annotated[
+        Literal["repository", "elsewhere"],
+        Meta(description="`repository`: under records/<card id>/. `elsewhere`: not in the repository."),
+    ]
+    files: Annotated[tuple[RecordFile, ...], Meta(max_length=100_000)]
+    url: Annotated[
+        Address, Meta(description="Where records that are stored elsewhere can be had; the board's check never opens it.")
+    ] = ""
 
 
-def _bounded(token: str) -> int:
-    if len(token) > 19:
-        _refuse(f"an integer of {len(token)} digits is too large")
-    return int(token)
+class ImportSource(Value, frozen=True):
+    """File that was imported."""
+
+    sha256: Sha256
+    bytes: Count
 
 
-def _refuse(problem: str) -> None:
-    raise ValueError(problem)
+class Harness(Value, frozen=True, kw_only=True):
+    """Harness that wrote the results."""
+
+    name: Literal["lm-eval"]
+    version: Annotated[Line | None, Meta(description="Null where the file does not say.")]
+    revision: Annotated[Line | None, Meta(description="Revision of the source that ran; null where the file does not say.")]
+
+
+class ImportedModel(Value, frozen=True, kw_only=True):
+    """Model, as the harness says it."""
+
+    name: Line
+    backend: Annotated[Line | None, Meta(description="What the harness ran the model with, such as hf or vllm.")]
+
+
+class ImportedResult(Said, frozen=True, kw_only=True):
+    """One figure."""
+
+    task: Line
+    task_version: Annotated[Line | None, Meta(description="Null where the file does not say.")]
+    metric: Line
+    filter: Annotated[Line, Meta(description="How answers were taken out of replies; `none` where they were taken as they are.")]
+    value: Annotated[float | None, Meta(description="In the harness's own unit.")]
+    reason: Annotated[Line, Meta(description="Why the value is null.")] = ""
+    stderr: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Standard error, in the unit of the value.")]
+    n: Annotated[Count | None, Meta(description="Samples; null where the file does not say.")]
+    higher_is_better: Annotated[bool | None, Meta(description="Null where the file does not say.")]
+    few_shot: Annotated[Count | None, Meta(description="Examples in the prompt; null where the file does not say.")]
+    is_group: Annotated[bool, Meta(description="Whether it sums up other tasks of the file.")]
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != bool(self.reason):
+            raise ValueError("reason: stands where the value is null, and nowhere else")
+
+
+class Imported(Value, frozen=True, kw_only=True):
+    """Results of another harness, imported into a ktdeval leaderboard, version 1: shown as imported, never ranked."""
+
+    schema_version: Version1
+    source: ImportSource
+    harness: Harness
+    model: ImportedModel
+    date: Annotated[Day | None, Meta(description="Day of the evaluation (UTC); null where the file does not say.")]
+    limit: Annotated[
+        float | None, Meta(description="Samples, or their share if below 1, that each task was cut to; null: not cut.")
+    ]
+    results: Annotated[tuple[ImportedResult, ...], Meta(min_length=1, max_length=20_000)]
+    notes: Annotated[tuple[Line, ...], Meta(description="What was left out, and why.", max_length=1000)]
+
+
+def _check_days(**days: str | None) -> None:
+    """Refuse a day that is written as one and is in no calendar."""
+    for field, day in days.items():
+        if day:
+            try:
+                date.fromisoformat(day)
+            except ValueError as error:
+                raise ValueError(f"{field}: {day} is no day") from error

@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TypeVar
 
-from ktdeval.api import CardError, JsonValue, load_card, sha256_hex
-from ktdeval_board.documents import check_document, load_own, parse_json, parse_known, read_bytes, read_text
-from ktdeval_board.errata import Erratum, load_errata
+from msgspec import Struct, UnsetType
+
+from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, SnapshotPart, TradingCard, load_evaluation
+from ktdeval.errors import CardError
+from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
+from ktdeval_board.derived import Verdict
+from ktdeval_board.documents import Records, Submission, Tier
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
-from ktdeval_board.rules import Baseline, Division, Rules, load_rules
+from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
+from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata, load_rules
 
-Card = Mapping[str, JsonValue]
+T = TypeVar("T")
+Card = TradingCard | ScoringCard
 
-Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
-"""How far a card's figures have been confirmed by the board:
+NO_MARKET = "asks about no market, and each division of a board has one"
+"""Said of a card whose task needs no market: it can't stand on a board."""
 
-    unchecked       no verdict on these very bytes yet; never ranked
-    self-reported   valid and complete, but its records or its market are not at hand
-    re-executed     every figure follows from the recorded replies, on the board's own market
-    re-run          the board's maintainers ran the plan themselves, too
-"""
-
-
-class SubmittedCard:
-    """What a card that lies on a board says of itself, however far it has been looked at.
-
-    Attributes:
-        card: its content.
-        errata: what maintainers said of it since, oldest first.
-    """
-
-    card: Card
-    errata: tuple[Erratum, ...]
-
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether maintainers took it out of the tables."""
-        return any(erratum.effect == "withdrawn" for erratum in self.errata)
-
-    @property
-    def model(self) -> str:
-        """Full name of the model."""
-        return str(self.card["model"]["name"])
-
-    @property
-    def agent(self) -> str:
-        """Name of the agent scaffold."""
-        return str(self.card["agent"]["name"])
+_SETTING_PREFIX = "reasoning_"
 
 
 @dataclass(frozen=True)
-class Entry(SubmittedCard):
+class Entry:
     """One submitted card.
 
     Attributes:
@@ -62,7 +37,7 @@ class Entry(SubmittedCard):
         card: its content. Valid: either the board's check said so of these bytes, or it was checked when it was read.
         division: the division that it belongs to; None where the board has none for it.
         submission: who submitted it, and with what claims.
-        verdict: what the board's check found; None where it was not checked.
+        verdict: what the board's check found of these very bytes; None where it was not checked.
         errata: what maintainers said of it since, oldest first.
         baseline: the baseline that its model is; None where it is an entrant.
     """
@@ -71,35 +46,68 @@ class Entry(SubmittedCard):
     files: CardFiles
     card: Card
     division: Division | None
-    submission: Mapping[str, JsonValue]
-    verdict: Mapping[str, JsonValue] | None
+    submission: Submission
+    verdict: Verdict | None
     errata: tuple[Erratum, ...] = ()
     baseline: Baseline | None = None
 
     @property
     def tier(self) -> Tier:
         """How far its figures have been confirmed."""
-        return "unchecked" if self.verdict is None else self.verdict["tier"]
+        return "unchecked" if self.verdict is None else self.verdict.tier
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether maintainers took it out of the tables."""
+        return any(erratum.effect == "withdrawn" for erratum in self.errata)
+
+    @property
+    def is_trading(self) -> bool:
+        """Whether it is a card of a trading task."""
+        return isinstance(self.card, TradingCard)
+
+    @property
+    def trading(self) -> TradingCard:
+        """Card of a trading task, where the division is of one."""
+        assert isinstance(self.card, TradingCard)
+        return self.card
+
+    @property
+    def model(self) -> str:
+        """Full name of the model."""
+        return self.card.model.name
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent scaffold."""
+        return self.card.agent.name
+
+    @property
+    def baseline_kind(self) -> str | None:
+        """Kind of baseline; None for an entrant."""
+        return None if self.baseline is None else self.baseline.kind
+
+
+@dataclass(frozen=True)
+class Candidate(Entry):
+    """One card whose file, texts, schema and content the check found in order; it has a division."""
+
+    division: Division
+    where: str = ""
+    records: Records | None = None
 
 
 @dataclass(frozen=True)
 class Board:
-    """A board as it lies on disk.
-
-    Attributes:
-        folder: its repository.
-        rules: its rules.
-        entries: its cards, in the order of their paths.
-        errata: all errata, also of cards that are no longer there.
-    """
+    """A board as it lies on disk."""
 
     folder: BoardFolder
     rules: Rules
     entries: tuple[Entry, ...] = ()
-    errata: tuple[Erratum, ...] = field(default=())
+    errata: tuple[Erratum, ...] = ()
 
     def of_division(self, division: Division) -> list[Entry]:
-        """The cards of a division that were not withdrawn."""
+        """Return the cards of a division that were not withdrawn."""
         return [entry for entry in self.entries if entry.division == division and not entry.is_withdrawn]
 
 
@@ -114,37 +122,109 @@ def load_board(path: Path) -> Board:
         CardError: a card, submission or verdict can't be read or is not valid; `check` says everything that is wrong.
     """
     folder, rules, errata = BoardFolder(path), load_rules(path), load_errata(path)
-    entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
-    return Board(folder, rules, entries, errata)
+    return Board(folder, rules, tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted()), errata)
+
+
+def _load_entry(folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], files: CardFiles) -> Entry:
+    most = rules.limits.bytes_of("card_mb")
+    data = read_bytes(files.card, most)
+    if sha256_hex(data) != files.card_id:
+        raise CardError(f"{files.card}: its SHA-256 is not what its name says; run `ktdeval leaderboard check`")
+    path = folder.verdict(files.card_id)
+    verdict = read_own(path, Verdict) if path.is_file() else None
+    if verdict is not None and verdict.card != files.card_id:
+        raise CardError(f"{path}: is the verdict on another card")
+    card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
+    if card.snapshot is None:
+        raise CardError(f"{files.card}: {NO_MARKET}")
+    submission = read_untrusted(files.submission, Submission, most)
+    own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
+    baseline = rules.baseline_of(card.model.name)
+    return Entry(files.card_id, files, card, division_of(rules, card), submission, verdict, own, baseline)
+
+
+class _Kind(Struct):
+    kind: str
+
+
+def _checked_card(data: bytes, path: Path) -> Card:
+    """Decode a card that the check has found in order."""
+    advice = "though it has a verdict; run `ktdeval leaderboard check`"
+    if decode_own(data, _Kind, path, advice).kind == "trading":
+        return decode_own(data, TradingCard, path, advice)
+    return decode_own(data, ScoringCard, path, advice)
+
+
+def figures_of(card: Card) -> Mapping[str, MetricLine | ScoreLine]:
+    """Return the metrics of a trading card, the scores of a scoring one."""
+    return card.metrics if isinstance(card, TradingCard) else card.scores
+
+
+def names_of(card: Card) -> tuple[str, str, str]:
+    """Return the names of task, model and agent."""
+    return card.task.name, card.model.name, card.agent.name
+
+
+def market_of(card: Card) -> SnapshotPart:
+    """Return the market of a card, which each card on a board has."""
+    assert card.snapshot is not None
+    return card.snapshot
+
+
+def given(value: T | UnsetType | None) -> T | None:
+    """Return a value of a card, None where its field is left out."""
+    return None if isinstance(value, UnsetType) else value
+
+
+# -- divisions
 
 
 def division_of(rules: Rules, card: Card) -> Division | None:
-    """The division that a card belongs to: equal task, version, config, snapshot, rule set, windows and seeds."""
-    return next((division for division in rules.divisions if not mismatches(rules, division, card)), None)
+    """Return the division of a card: equal task, version, config, snapshot, rule set, windows and seeds."""
+    return next((division for division in rules.divisions if not facets(rules, division, card)), None)
 
 
-def mismatches(rules: Rules, division: Division, card: Card) -> list[str]:
-    """Why a card is not of a division, each reason with what was found and what is asked for; empty when it is."""
-    task = card["task"]
-    facets: list[tuple[str, JsonValue, JsonValue]] = [
-        ("task", task["name"], division.task),
-        ("task version", task["version"], division.version),
-        ("task config", task["hash"], division.hash),
-        ("snapshot", card["snapshot"]["id"], rules.snapshot_of(division).id),
-        ("seeds", card["seeds"], list(seeds_of(rules, division, str(card["model"]["name"])))),
-    ]
-    if card["kind"] == "trading":
-        facets.append(("metric rules", card["rules"], division.rules))
-    found = [f"{name} {_words(given)}, the board asks for {_words(wanted)}" for name, given, wanted in facets if given != wanted]
-    windows = {window["name"]: (window["first"], window["last"]) for window in card["windows"]}
-    wanted_windows = {window.name: (window.first, window.last) for window in division.windows}
-    if windows != wanted_windows:
-        found.append(f"windows {_spans(windows)}, the board asks for {_spans(wanted_windows)}")
+def nearest_division(rules: Rules, card: Card) -> Division | None:
+    """Return the division that a card differs least from, one of its task before any other; None on a board without divisions."""
+    task = card.task.name
+    return min(rules.divisions, key=lambda each: (each.task != task, len(facets(rules, each, card))), default=None)
+
+
+def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
+    """Return why a card is not of a division: by rule of the check, what was found and asked for; empty when it is."""
+    task = card.task
+    facts: dict[str, tuple[str, JsonValue, JsonValue]] = {
+        "task": ("task", task.name, division.task),
+        "task-version": ("task version", task.version, division.version),
+        "task-config": ("task config", task.hash, division.hash),
+        "snapshot": ("snapshot", None if card.snapshot is None else card.snapshot.id, rules.snapshot_of(division).id),
+        "seeds": ("seeds", card.seeds, list(seeds_of(rules, division, card.model.name))),
+    }
+    if isinstance(card, TradingCard):
+        facts["rules"] = ("metric rules", card.rules, division.rules)
+    found = {
+        rule: f"{name} {_words(is_)}, the board asks for {_words(asked)}"
+        for rule, (name, is_, asked) in facts.items()
+        if is_ != asked
+    }
+    windows, wanted = spans_of(card), {window.name: (window.first, window.last) for window in division.windows}
+    if windows != wanted:
+        found["windows"] = f"windows {_spans(windows)}, the board asks for {_spans(wanted)}"
     return found
 
 
+def mismatches(rules: Rules, division: Division, card: Card) -> list[str]:
+    """Return the reasons of `facets`."""
+    return list(facets(rules, division, card).values())
+
+
+def spans_of(card: Card) -> dict[str, tuple[str, str]]:
+    """Return first and last day of each window of a card."""
+    return {window.name: (window.first, window.last) for window in card.windows}
+
+
 def seeds_of(rules: Rules, division: Division, model: str) -> tuple[int, ...]:
-    """The seeds that a card of a model must have in a division, ascending: the division's, or a baseline's own."""
+    """Return the seeds that a card of a model must have in a division, ascending: the division's, or a baseline's own."""
     baseline = rules.baseline_of(model)
     return tuple(sorted(baseline.seeds if baseline is not None and baseline.seeds else division.seeds))
 
@@ -158,25 +238,28 @@ def _spans(windows: Mapping[str, tuple[str, str]]) -> str:
     return ", ".join(f"{name} ({first}…{last})" for name, (first, last) in windows.items())
 
 
-def _load_entry(folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], files: CardFiles) -> Entry:
-    data = read_bytes(files.card, rules.limits.bytes_of("card_mb"))
-    if sha256_hex(data) != files.card_id:
-        raise CardError(f"{files.card}: its SHA-256 is not what its name says; run `ktdeval leaderboard check`")
-    verdict_path = folder.verdict(files.card_id)
-    verdict = load_own(verdict_path) if verdict_path.is_file() else None
-    if verdict is not None and verdict.get("card") != files.card_id:
-        raise CardError(f"{verdict_path}: is the verdict on another card")
-    card = load_card(files.card) if verdict is None else parse_known(data, str(files.card))
-    submission = parse_json(read_text(files.submission, rules.limits.bytes_of("card_mb")), str(files.submission))
-    if verdict is None:
-        check_document(submission, "submission", str(files.submission))
-    return Entry(
-        files.card_id,
-        files,
-        card,
-        division_of(rules, card),
-        submission,
-        verdict,
-        tuple(erratum for erratum in errata if erratum.card == files.card_id),
-        rules.baseline_of(str(card["model"]["name"])),
-    )
+# -- systems
+
+
+def reasoning_settings(card: Card) -> dict[str, JsonValue]:
+    """Return the set fields of `card.call` that begin with `reasoning_`; null leaves a field to the provider."""
+    return {name: value for name, value in sorted(card.call.items()) if name.startswith(_SETTING_PREFIX) and value is not None}
+
+
+def settings_of(card: Card) -> str:
+    """Return the reasoning settings in words, such as `reasoning effort high`; empty where there are none."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in reasoning_settings(card).items())
+
+
+def identity(card: Card, division: Division) -> tuple[str, ...]:
+    """Return what a second card must not share with a first one: division, model, reasoning settings and agent.
+
+    Arguments of model and agent, temperature and limits of a call do not count: with them one could try until luck helps.
+    """
+    return division.id, card.model.name, dumps_canonical(reasoning_settings(card)), card.agent.name
+
+
+def identity_words(card: Card) -> str:
+    """Return the system in words, without its division: `openai/gpt-4.1 with agent react (reasoning_effort high)`."""
+    settings = ", ".join(f"{name} {value}" for name, value in reasoning_settings(card).items())
+    return f"{card.model.name} with agent {card.agent.name}" + (f" ({settings})" if settings else "")

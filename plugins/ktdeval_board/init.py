@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.metadata
-import importlib.resources
 import json
 import re
 import shutil
-import string
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.api import (
-    ConfigError,
-    JsonValue,
-    MarketSnapshot,
-    Plugins,
-    StoreError,
-    UsageError,
-    Window,
-    content_hash,
-    describe_any,
-    near_matches,
-    open_snapshot,
-    window_rows,
-    write_atomic,
-)
-from ktdeval_board.layout import ERRATA_FILE, SCHEMAS
+from ktdeval.contracts import Window
+from ktdeval.errors import ConfigError, StoreError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue, content_hash, write_atomic
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.registry import Plugins
+from ktdeval.runner import describe_any, open_snapshot
+from ktdeval_board.checking.rules import rules_table
+from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.placement import Placement
-from ktdeval_board.rules import RULES_FILE, Baseline, BaselineKind, Division, Market, Rules, SnapshotRule, WindowRule, load_rules
+from ktdeval_board.reading import schema_texts
+from ktdeval_board.rules import (
+    ERRATA_FILE,
+    RULES_FILE,
+    Baseline,
+    BaselineKind,
+    Division,
+    MarketKind,
+    Rules,
+    SnapshotRule,
+    WindowRule,
+    load_rules,
+)
 from ktdeval_board.supervised import train_coefficients
+from ktdeval_board.templates import render
 
 DEFAULT_BASELINES = (
     "builtin/equal_weight",
@@ -58,29 +62,20 @@ _TEMPLATE: Mapping[str, str] = {
     "gitignore": ".gitignore",
 }
 """Where the files of the template go."""
-_CARD_SCHEMAS = ("result-card-v1.json", "scoring-card-v1.json", "certificate-v1.json")
 _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
 
 @dataclass(frozen=True)
 class NewBoard:
-    """What a board is to be.
+    """Wishes for a new board.
 
     Attributes:
-        name: lower-case letters, digits and dashes.
-        title: heading of the site.
         tasks: names, groups or globs of installed tasks; each becomes a division.
         opened_on: its first day, YYYY-MM-DD.
-        data: data provider or snapshot folder.
-        data_args: arguments of the provider.
         windows: names, globs or FIRST:LAST days; the tasks' own by default.
         seeds: seeds of every division; they follow each other, as those of a run do.
-        market: real or synthetic; None takes what the snapshot is.
-        certificate: whether cards of trading tasks need a certificate of their mask.
+        market: None takes what the snapshot is.
         baselines: models; `DEFAULT_BASELINES` by default. For trading tasks only.
-        contact: e-mail or https address.
-        url: address of the site.
-        summary: a paragraph for the front page.
     """
 
     name: str
@@ -91,7 +86,7 @@ class NewBoard:
     data_args: Mapping[str, JsonValue] = field(default_factory=dict)
     windows: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
-    market: Market | None = None
+    market: MarketKind | None = None
     certificate: Literal["required", "optional"] = "optional"
     baselines: tuple[str, ...] = ()
     contact: str = ""
@@ -125,7 +120,7 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
     _check_folder(folder)
     _check_texts(new)
     snapshot = open_snapshot(plugins, new.data, new.data_args)
-    market: Market = "synthetic" if snapshot.meta.synthetic else "real"
+    market: MarketKind = "synthetic" if snapshot.meta.synthetic else "real"
     if new.market not in (None, market):
         raise UsageError(f"--market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never mixes the two")
     divisions = tuple(_division(name, new, snapshot, plugins) for name in plugins.resolve_tasks(new.tasks))
@@ -143,7 +138,7 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
 
 
 def _is_folder(data: str) -> bool:
-    """Whether a market is a folder of this machine, and not a provider's."""
+    """Return whether a market is a folder of this machine, and not a provider's."""
     return (Path(data).expanduser() / "manifest.json").is_file()
 
 
@@ -169,7 +164,7 @@ def _check_texts(new: NewBoard) -> None:
 
 
 def _is_scoring(plugins: Plugins, task: str) -> bool:
-    return hasattr(plugins.make_task(task), "exam")  # a trading task has a scene in its place
+    return hasattr(plugins.make_task(task), "samples")  # a trading task has a scene in its place
 
 
 def _division(name: str, new: NewBoard, snapshot: MarketSnapshot, plugins: Plugins) -> Division:
@@ -198,7 +193,7 @@ def _first_score(task: Any) -> str:
 
 
 def _windows(task: Any, wanted: Sequence[str]) -> Iterator[Window]:
-    """The windows that names, globs and ranges of days stand for, each once; dates are those of the task."""
+    """Yield the windows that names, globs and ranges of days stand for, each once; dates are those of the task."""
     known: Mapping[str, Window] = task.windows
     seen: set[str] = set()
     for text in wanted or task.default_windows:
@@ -217,7 +212,7 @@ def _windows(task: Any, wanted: Sequence[str]) -> Iterator[Window]:
 def _baselines(
     new: NewBoard, divisions: Sequence[Division], snapshot: MarketSnapshot, plugins: Plugins
 ) -> tuple[tuple[Baseline, ...], list[str]]:
-    """The baselines, and a note where one of the default ones can't be had."""
+    """Return the baselines, and a note where one of the default ones can't be had."""
     if not divisions:
         if new.baselines:
             raise UsageError("--baseline: baselines are for trading tasks, and this board has none")
@@ -241,12 +236,6 @@ def _baselines(
 
 
 # ---- what is written
-
-
-class _Text(string.Template):
-    """A file of the template; `@@name` stands for a value, so that dollars and braces keep their meaning."""
-
-    delimiter = "@@"
 
 
 def _write(folder: Path, rules: Rules) -> Rules:
@@ -275,39 +264,18 @@ def _write(folder: Path, rules: Rules) -> Rules:
 
 
 def _files(rules: Rules) -> Iterator[tuple[str, str]]:
-    """Path and text of each file of a board."""
-    values = _values(rules)
-    template = importlib.resources.files("ktdeval_board").joinpath("template")
-    for name, path in _TEMPLATE.items():
-        yield path, _Text(template.joinpath(name).read_text(encoding="utf-8")).substitute(values)
-    own = importlib.resources.files("ktdeval_board").joinpath("schema")
-    for schema in sorted((entry for entry in own.iterdir() if entry.name.endswith(".json")), key=lambda entry: entry.name):
-        yield f"{SCHEMAS}/{schema.name}", schema.read_text(encoding="utf-8")
-    cards = importlib.resources.files("ktdeval").joinpath("cards", "schema")
-    for name in _CARD_SCHEMAS:
-        yield f"{SCHEMAS}/{name}", cards.joinpath(name).read_text(encoding="utf-8")
-
-
-def _values(rules: Rules) -> dict[str, str]:
-    """What stands for the names in the template. JSON scalars are YAML scalars."""
-    division = rules.divisions[0]
-    synthetic = rules.market == "synthetic"
-    scalars = ("name", "title", "summary", "contact", "url", "opened_on", "market")
-    return {
-        **{name: _scalar(getattr(rules, name)) for name in scalars},
-        "heading": rules.title,
+    """Yield path and text of each file of a board."""
+    values = {
+        "rules": rules,
+        "is_synthetic": rules.market == "synthetic",
         "version": importlib.metadata.version("ktdeval"),
-        "snapshots": "\n".join(_snapshot_lines(rules)),
-        "divisions": "\n".join(line for each in rules.divisions for line in _division_lines(each)),
-        "baselines": "".join(f"\n{line}" for line in _baseline_lines(rules)) or " []",
-        "division_id": division.id,
-        "run_command": _run_command(rules, division),
-        "market_words": "a synthetic market" if synthetic else "real markets",
-        "market_rule": "This board is of synthetic markets; real ones have boards of their own."
-        if synthetic
-        else "No synthetic ones.",
-        "contact_words": f" ({rules.contact})" if rules.contact else "",
+        "run_command": _run_command(rules, rules.divisions[0]),
+        "rules_table": rules_table(),
     }
+    for name, path in _TEMPLATE.items():
+        yield path, render(f"board/{name}", **values)
+    for name, text in schema_texts().items():
+        yield f"{SCHEMAS}/{name}", text
 
 
 def _run_command(rules: Rules, division: Division) -> str:
@@ -316,41 +284,10 @@ def _run_command(rules: Rules, division: Division) -> str:
     if len(division.seeds) > 1 or division.seeds[0]:
         words.append(f"--seeds {len(division.seeds)}" + (f" --seed {division.seeds[0]}" if division.seeds[0] else ""))
     if snapshot.data != "synthetic" or snapshot.data_args:
-        given = ",".join(f"{name}={_argument(value)}" for name, value in snapshot.data_args.items())
+        given = ",".join(
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items()
+        )
         words.append(
             f"--data {'SNAPSHOT' if _is_folder(snapshot.data) else snapshot.data}" + (f" --data-args {given}" if given else "")
         )
     return " ".join([*words, "--out run"])
-
-
-def _argument(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _scalar(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _snapshot_lines(rules: Rules) -> Iterator[str]:
-    for snapshot in rules.snapshots:
-        yield f"  - name: {_scalar(snapshot.name)}"
-        yield f"    id: {_scalar(snapshot.id)}"
-        yield f"    data: {_scalar(snapshot.data)}"
-        yield f"    data_args: {_scalar(dict(snapshot.data_args))}"
-
-
-def _division_lines(division: Division) -> Iterator[str]:
-    for name in ("id", "summary", "task", "version", "hash", "snapshot"):
-        yield f"  {'- ' if name == 'id' else '  '}{name}: {_scalar(getattr(division, name))}"
-    yield "    windows:"
-    for window in division.windows:
-        yield f"      - {{name: {_scalar(window.name)}, first: {_scalar(window.first)}, last: {_scalar(window.last)}}}"
-    yield f"    seeds: {_scalar(list(division.seeds))}"
-    for name in ("rules", "rank_by", "certificate"):
-        yield f"    {name}: {_scalar(getattr(division, name))}"
-
-
-def _baseline_lines(rules: Rules) -> Iterator[str]:
-    for baseline in rules.baselines:
-        seeds = f", seeds: {_scalar(list(baseline.seeds))}" if baseline.seeds else ""
-        yield f"  - {{model: {_scalar(baseline.model)}, kind: {baseline.kind}{seeds}}}"

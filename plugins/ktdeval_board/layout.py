@@ -15,17 +15,13 @@ schemas/…                                       JSON Schemas of all of them
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.api import JsonValue
-
-CARDS, RECORDS, VERDICTS, SERIES, DECISIONS, IMPORTED, SCHEMAS = (
-    "cards", "records", "verdicts", "series", "decisions", "imported", "schemas"
-)  # fmt: skip
-ERRATA_FILE = "errata.yaml"
-
+CARDS, RECORDS, IMPORTED = "cards", "records", "imported"
+VERDICTS, SERIES, DECISIONS, SCHEMAS = "verdicts", "series", "decisions", "schemas"
+MARKETS = "markets"
 CARD_ID = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_SEGMENT = 100
@@ -42,12 +38,7 @@ def path_segment(name: str) -> str:
 
 @dataclass(frozen=True)
 class CardFiles:
-    """The files of one submitted card.
-
-    Attributes:
-        card_id: SHA-256 that the file's name says.
-        card: the card.
-    """
+    """Files of one submitted card."""
 
     card_id: str
     card: Path
@@ -59,7 +50,7 @@ class CardFiles:
 
     @property
     def records(self) -> Path:
-        """The list of its records."""
+        """List of its records."""
         return self.card.with_name(f"{self.card_id}.records.json")
 
 
@@ -69,29 +60,41 @@ class BoardFolder:
 
     path: Path
 
-    def card_files(self, card: Mapping[str, JsonValue], card_id: str) -> CardFiles:
-        """Where the card and what goes with it belong."""
-        parts = (path_segment(str(card[part]["name"])) for part in ("task", "model", "agent"))
+    def card_files(self, task: str, model: str, agent: str, card_id: str) -> CardFiles:
+        """Return where the card and what goes with it belong."""
+        parts = map(path_segment, (task, model, agent))
         return CardFiles(card_id, self.path.joinpath(CARDS, *parts, f"{card_id}.json"))
 
     def records(self, card_id: str) -> Path:
-        """The folder of a card's records, laid out as a run folder."""
+        """Return the folder of a card's records, laid out as a run folder."""
         return self.path / RECORDS / card_id
 
     def verdict(self, card_id: str) -> Path:
-        """What the check found."""
+        """Return the file of what the check found."""
         return self.path / VERDICTS / f"{card_id}.json"
 
     def series(self, card_id: str) -> Path:
-        """Daily series derived from the records."""
+        """Return the file of daily series derived from the records."""
         return self.path / SERIES / f"{card_id}.json"
 
     def decisions(self, card_id: str) -> Path:
-        """Orders and holdings by day, derived from the records."""
+        """Return the file of orders and holdings by day, derived from the records."""
         return self.path / DECISIONS / f"{card_id}.json"
 
+    def market(self, name: str) -> Path:
+        """Return the file of one of the board's markets, by the name that the board gives it."""
+        return self.path / MARKETS / f"{path_segment(name)}.json"
+
+    def imported(self) -> list[Path]:
+        """Return the files of imported results, in the order of their names."""
+        return sorted((self.path / IMPORTED).glob("*.json"))
+
+    def relative(self, path: Path) -> str:
+        """Return a path below the board as findings and pages say it."""
+        return path.relative_to(self.path).as_posix()
+
     def submitted(self) -> Iterator[CardFiles]:
-        """The files of each card, in the order of their paths; what is no card's name is passed over (`check` finds it)."""
+        """Yield the files of each card, in the order of their paths; what is no card's name is passed over (`check` finds it)."""
         for path in sorted((self.path / CARDS).glob("*/*/*/*.json")):
             if CARD_ID.fullmatch(path.stem):
                 yield CardFiles(path.stem, path)

@@ -1,20 +1,17 @@
-"""The markets of a board over its windows: the benchmark's course, figures by window, and what sort of market each one was."""
+"""Markets of a board over its windows: the benchmark's course, figures by window, and what sort of market each one was."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from ktdeval.api import FloatArray, JsonValue, MarketSnapshot, window_rows
-from ktdeval_board.layout import path_segment
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import FloatArray, MarketSnapshot, window_rows
+from ktdeval.typed import from_plain
+from ktdeval_board.derived import Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
-from ktdeval_board.series import SCHEMA_VERSION, rounded
-
-MARKETS = "markets"
-Regime = Literal["bull", "bear", "volatile", "flat", "unknown"]
+from ktdeval_board.series import rounded
 
 _MOVE, _FALL = 0.05, 0.10
 REGIME_RULE = (
@@ -25,42 +22,31 @@ _TRADING_DAYS = 252
 _NO_VARIANCE = 1e-12  # as the suite's Sharpe ratio: a smaller deviation of daily returns is rounding
 
 
-def market_path(folder: Path, name: str) -> Path:
-    """Where the market of one of a board's snapshots is kept, by the name that the board gives it."""
-    return folder / MARKETS / f"{path_segment(name)}.json"
-
-
 def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
-    """The windows of all divisions on a snapshot, each once, by first day."""
+    """Return the windows of all divisions on a snapshot, each once, by first day."""
     found = {window for division in rules.divisions if division.snapshot == snapshot.name for window in division.windows}
     return sorted(found, key=lambda window: (window.first, window.last, window.name))
 
 
-def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> JsonValue:
-    """The market of a snapshot, as `schema/market-v1.json` says; equal rules and snapshots give equal values.
-
-    Raises:
-        DataError: a window of the board lies outside the snapshot.
-    """
+def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> Market:
+    """Make the market of a snapshot; equal rules and snapshots give equal values."""
     windows = windows_of(rules, rule)
     spans = [window_rows(snapshot.days, window.first, window.last) for window in windows]
     # The close before the first day is the base of a window's figures.
     whole = slice(min(first for first, _ in spans) - 1, max(stop for _, stop in spans)) if spans else slice(0, 0)
-    value: JsonValue = rounded(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "snapshot": _facts(rule, snapshot),
-            "days": [str(day) for day in snapshot.days[whole]],
-            "benchmark": snapshot.benchmark[whole].tolist(),
-            "regime_rule": REGIME_RULE,
-            "windows": [
-                {"name": window.name, "first": window.first, "last": window.last, "days": stop - first}
-                | _figures(snapshot.benchmark[first - 1 : stop])
-                for window, (first, stop) in zip(windows, spans, strict=True)
-            ],
-        }
-    )
-    return value
+    value = {
+        "schema_version": 1,
+        "snapshot": _facts(rule, snapshot),
+        "days": [str(day) for day in snapshot.days[whole]],
+        "benchmark": snapshot.benchmark[whole].tolist(),
+        "regime_rule": REGIME_RULE,
+        "windows": [
+            {"name": window.name, "first": window.first, "last": window.last, "days": stop - first}
+            | _figures(snapshot.benchmark[first - 1 : stop])
+            for window, (first, stop) in zip(windows, spans, strict=True)
+        ],
+    }
+    return from_plain(rounded(value), Market, "market")
 
 
 def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
@@ -96,7 +82,7 @@ def _figures(levels: FloatArray) -> dict[str, JsonValue]:
 
 
 def regime(total_return: float, max_drawdown: float) -> Regime:
-    """What sort of market a window was, by `REGIME_RULE`; both figures are fractions."""
+    """Return what sort of market a window was, by `REGIME_RULE`; both figures are fractions."""
     if total_return >= _MOVE:
         return "bull"
     if total_return <= -_MOVE:

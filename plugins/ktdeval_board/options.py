@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from ktdeval.api import JsonValue, UsageError
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import JsonValue
 
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 _MOST_SEEDS = 10_000
@@ -26,11 +27,7 @@ def warn(message: str) -> None:
 
 
 def as_day(text: str | None, now: datetime) -> str:
-    """A day as YYYY-MM-DD; that of `now` where none is given.
-
-    Raises:
-        UsageError: the text is no day.
-    """
+    """A day as YYYY-MM-DD; that of `now` where none is given."""
     if text is None:
         return now.date().isoformat()
     try:
@@ -47,11 +44,7 @@ def as_items(text: str) -> tuple[str, ...]:
 
 
 def as_seeds(text: str) -> tuple[int, ...]:
-    """`"0,1,2"` or `"0-2"` as `(0, 1, 2)`, ascending.
-
-    Raises:
-        UsageError: a piece is no number.
-    """
+    """`"0,1,2"` or `"0-2"` as `(0, 1, 2)`, ascending."""
     seeds: set[int] = set()
     for piece in as_items(text):
         if match := _SEED_RANGE.fullmatch(piece):
@@ -67,11 +60,7 @@ def as_seeds(text: str) -> tuple[int, ...]:
 
 
 def as_mapping(texts: Iterable[str], option: str) -> dict[str, JsonValue]:
-    """`("a=1,b=x",)` as `{"a": 1, "b": "x"}`; a text that begins with `{` is read as a JSON object.
-
-    Raises:
-        UsageError: a piece is no assignment, or a name is given twice.
-    """
+    """`("a=1,b=x",)` as `{"a": 1, "b": "x"}`; a text that begins with `{` is read as a JSON object."""
     found: dict[str, JsonValue] = {}
     for text in texts:
         for name, value in _pairs(text, option):
@@ -98,7 +87,7 @@ def _pairs(text: str, option: str) -> list[tuple[str, JsonValue]]:
 
 
 def _json(text: str) -> Any:
-    """The JSON value that a text is; None where it is none."""
+    """Return the JSON value that a text is; None where it is none."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):

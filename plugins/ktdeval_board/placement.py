@@ -1,12 +1,16 @@
-"""Files and folders that are put into their places together, or not at all."""
+"""Files and folders that are put into their places as a whole, or not at all."""
 
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ktdeval.api import StoreError
+from ktdeval.errors import StoreError, UsageError
+
+_FOLDER_MODE = 0o755
 
 
 class Placement:
@@ -17,11 +21,7 @@ class Placement:
         self._made: list[Path] = []
 
     def put(self, source: Path, target: Path) -> None:
-        """Move a file or folder; folders above its new place are made.
-
-        Raises:
-            StoreError: something is there, or it can't be written.
-        """
+        """Move a file or folder; folders above its new place are made."""
         if target.exists() or target.is_symlink():
             raise StoreError(f"{target}: is there already; nothing was written")
         try:
@@ -45,3 +45,60 @@ class Placement:
             with suppress(OSError):
                 folder.rmdir()
         self._put, self._made = [], []
+
+
+@contextmanager
+def replacing(out: Path, marker: str = "") -> Iterator[Path]:
+    """Give a new folder that takes the place of `out` when the block ends well, and is gone when it does not.
+
+    Args:
+        out: a new folder, or an empty one.
+        marker: file of a folder that was made before and may be replaced; empty where none may.
+
+    Raises:
+        UsageError: `out` is there and may not be replaced.
+        StoreError: it can't be written.
+    """
+    _check_replaceable(out, marker)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        fresh.chmod(_FOLDER_MODE)  # temporary folders are private; what is made is for others to read
+    except OSError as error:
+        raise StoreError(f"{out}: can't write: {error.strerror or error}; choose another --out") from error
+    try:
+        yield fresh
+        _swap(fresh, out)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _check_replaceable(out: Path, marker: str) -> None:
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise UsageError(f"{out}: is no folder; choose another --out")
+    if out.is_dir() and any(out.iterdir()) and not (marker and (out / marker).is_file()):
+        why = (
+            f"something that was not built before ({marker} is missing); choose another --out"
+            if marker
+            else ("something already; choose a new folder with --out, or empty it")
+        )
+        raise UsageError(f"{out}: holds {why}")
+
+
+def _swap(fresh: Path, out: Path) -> None:
+    """Put the new folder in the place of the old, which is gone only after that."""
+    old = fresh.with_name(f"{fresh.name}.old")
+    try:
+        if out.exists():
+            out.rename(old)
+        try:
+            fresh.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
+    except OSError as error:
+        raise StoreError(f"{out}: can't be put in its place: {error.strerror or error}; choose another --out") from error
+    finally:
+        if out.exists():
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,131 +1,160 @@
-"""What a board asks for and what it compares: the content of its `board.yaml`."""
+"""Files that maintainers write: `board.yaml`, what a board asks for and compares, and `errata.yaml`, on cards since."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from ktdeval.api import ConfigError, JsonValue, build, load_yaml, near_matches, option
+import msgspec
+from msgspec import Meta
 
-RULES_FILE = "board.yaml"
-SCHEMA_VERSION = 1
+from ktdeval.errors import ConfigError
+from ktdeval.fields import near_matches
+from ktdeval.typed import Value, from_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_board.documents import Day, Sha256
 
-Market = Literal["real", "synthetic"]
+RULES_FILE, ERRATA_FILE = "board.yaml", "errata.yaml"
+
+MarketKind = Literal["real", "synthetic"]
 BaselineKind = Literal["rule", "random", "supervised"]
+Slug = Annotated[str, Meta(description="Lower-case letters, digits and dashes.", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$(?!\n)")]
+T = TypeVar("T")
 
-_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MEGABYTE = 1_000_000
+_UNKNOWN = re.compile(r"unknown field `(.+?)`")
+_PATTERNS = {
+    "[a-z0-9-]": "lower-case letters, digits and dashes",
+    "{64}": "64 hexadecimal digits",
+    "[0-9]{4}": "a day as YYYY-MM-DD",
+}
 
 
-@dataclass(frozen=True)
-class WindowRule:
-    """A window that every card of a division covers."""
+class WindowRule(Value, frozen=True, kw_only=False):
+    """Window that every card of a division covers."""
 
-    name: str = option(help="name of the window, as on cards")
-    first: str = option(help="first trading day, YYYY-MM-DD")
-    last: str = option(help="last trading day, YYYY-MM-DD")
-
-
-@dataclass(frozen=True)
-class SnapshotRule:
-    """A market that a board's cards may be of."""
-
-    name: str = option(help="what divisions call it")
-    id: str = option(help="id of the snapshot: SHA-256 over its content")
-    data: str = option("", help="data provider that gives it, for re-execution; empty where the board can't open it")
-    data_args: dict[str, Any] = option(factory=dict, help="arguments of the provider")
+    name: Annotated[str, Meta(description="Name of the window, as on cards.")]
+    first: Annotated[Day, Meta(description="First trading day.")]
+    last: Annotated[Day, Meta(description="Last trading day.")]
 
 
-@dataclass(frozen=True)
-class Division:
-    """What is compared with what: cards of one task, version and config on one snapshot, windows and seeds."""
+class SnapshotRule(Value, frozen=True, kw_only=False):
+    """Market that a board's cards may be of."""
 
-    id: str = option(help="name of the division in addresses: lower-case letters, digits and dashes")
-    task: str = option(help="name of the task")
-    version: str = option(help="version of the task")
-    hash: str = option(help="SHA-256 of the task's config, as on cards (task.hash)")
-    snapshot: str = option(help="name of one of the board's snapshots")
-    windows: tuple[WindowRule, ...] = option(help="windows that a card must cover, no more and no less")
-    seeds: tuple[int, ...] = option(help="seeds that a card must have, no more and no less")
-    rules: Literal["strict", "paper"] = option("strict", help="rule set of the metrics; for trading tasks")
-    rank_by: str = option("total_return", help="metric, or score of a scoring task, that the rank goes by")
-    certificate: Literal["required", "optional"] = option("optional", help="whether a card needs a certificate of its mask")
-    summary: str = option("", help="one line for readers")
+    name: Annotated[str, Meta(description="What divisions call it.")]
+    id: Annotated[Sha256, Meta(description="Id of the snapshot: SHA-256 over its content.")]
+    data: Annotated[str, Meta(description="Data provider, for re-execution; empty where the board can't open it.")] = ""
+    data_args: Annotated[dict[str, Any], Meta(description="Arguments of the provider.")] = msgspec.field(default_factory=dict)
+
+
+class Division(Value, frozen=True, kw_only=False):
+    """Cards that are compared: one task, version and config on one snapshot, windows and seeds."""
+
+    id: Annotated[Slug, Meta(description="Name of the division in addresses.")]
+    task: Annotated[str, Meta(description="Name of the task.")]
+    version: Annotated[str, Meta(description="Version of the task.")]
+    hash: Annotated[Sha256, Meta(description="SHA-256 of the task's config, as on cards (task.hash).")]
+    snapshot: Annotated[str, Meta(description="Name of one of the board's snapshots.")]
+    windows: Annotated[
+        tuple[WindowRule, ...], Meta(description="Windows that a card must cover, no more and no less.", min_length=1)
+    ]
+    seeds: Annotated[tuple[int, ...], Meta(description="Seeds that a card must have, no more and no less.", min_length=1)]
+    rules: Annotated[Literal["strict", "paper"], Meta(description="Rule set of the metrics; for trading tasks.")] = "strict"
+    rank_by: Annotated[str, Meta(description="Metric, or score of a scoring task, that the rank goes by.")] = "total_return"
+    certificate: Annotated[Literal["required", "optional"], Meta(description="Whether a card needs a certificate of its mask.")] = (
+        "optional"
+    )
+    summary: Annotated[str, Meta(description="One line for readers.")] = ""
 
     def window_names(self) -> list[str]:
-        """Names of the windows, in order."""
+        """Return the names of the windows, in order."""
         return [window.name for window in self.windows]
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """A model that every division of trading tasks shows."""
+class Baseline(Value, frozen=True, kw_only=False):
+    """Model that every division of trading tasks shows."""
 
-    model: str = option(help="full name of the model, such as builtin/equal_weight")
-    kind: BaselineKind = option("rule", help="rule: a fixed rule; random: random trading; supervised: a trained factor model")
-    seeds: tuple[int, ...] = option((), help="seeds in the place of the division's, such as more of them for a random trader")
+    model: Annotated[str, Meta(description="Full name of the model, such as builtin/equal_weight.")]
+    kind: Annotated[
+        BaselineKind, Meta(description="rule: a fixed rule; random: random trading; supervised: a trained factor model.")
+    ] = "rule"
+    seeds: Annotated[tuple[int, ...], Meta(description="Seeds instead of the division's, such as more for a random trader.")] = ()
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How large what is submitted may be; whatever is larger is refused unread."""
+class Limits(Value, frozen=True):
+    """Largest sizes of a submission; whatever is larger is refused unread."""
 
-    card_mb: int = option(8, minimum=1, maximum=100, help="a card, a submission or another JSON file")
-    file_mb: int = option(64, minimum=1, maximum=2000, help="a ledger or transcript as stored")
-    unpacked_mb: int = option(512, minimum=1, maximum=8000, help="a ledger or transcript unpacked")
-    records_mb: int = option(256, minimum=1, maximum=20000, help="all records of a submission as stored")
-    episodes: int = option(500, minimum=1, maximum=100000, help="episodes of a submission")
+    card_mb: Annotated[int, Meta(description="A card, a submission or another JSON file.", ge=1, le=100)] = 8
+    file_mb: Annotated[int, Meta(description="A ledger or transcript as stored.", ge=1, le=2000)] = 64
+    unpacked_mb: Annotated[int, Meta(description="A ledger or transcript unpacked.", ge=1, le=8000)] = 512
+    records_mb: Annotated[int, Meta(description="All records of a submission as stored.", ge=1, le=20_000)] = 256
+    episodes: Annotated[int, Meta(description="Episodes of a submission.", ge=1, le=100_000)] = 500
 
     def bytes_of(self, name: str) -> int:
-        """A limit in bytes, by the name of its field."""
+        """Return a limit in bytes, by the name of its field."""
         return int(getattr(self, name)) * _MEGABYTE
 
 
-@dataclass(frozen=True)
-class Rules:
-    """A board.
+class Rules(Value, frozen=True, kw_only=False):
+    """Rules of a ktdeval leaderboard, version 1. A board is of real or of synthetic markets, never of both."""
 
-    A board is of real or of synthetic markets, never of both, so that the two can't stand beside each other.
-    """
-
-    name: str = option(help="short name: lower-case letters, digits and dashes")
-    title: str = option(help="heading of the site")
-    market: Market = option(help="real or synthetic; a board never mixes them")
-    snapshots: tuple[SnapshotRule, ...] = option(help="the markets")
-    divisions: tuple[Division, ...] = option(help="what is ranked")
-    schema_version: int = option(SCHEMA_VERSION, minimum=1, maximum=SCHEMA_VERSION, help="of board.yaml")
-    summary: str = option("", help="a paragraph for the front page")
-    contact: str = option("", help="where to write to")
-    url: str = option("", help="where the site is, https://…")
-    opened_on: str = option("", help="day the board began, YYYY-MM-DD")
-    baselines: tuple[Baseline, ...] = option((), help="models that are always shown beside the benchmark")
-    limits: Limits = option(factory=Limits, help="largest sizes")
-    tie_level: float = option(0.05, minimum=0.001, maximum=0.5, help="level of the model confidence sets that form tie groups")
+    name: Annotated[Slug, Meta(description="Short name.")]
+    title: Annotated[str, Meta(description="Heading of the site.")]
+    market: Annotated[MarketKind, Meta(description="Real or synthetic; a board never mixes them.")]
+    snapshots: Annotated[tuple[SnapshotRule, ...], Meta(description="Markets.")]
+    divisions: Annotated[tuple[Division, ...], Meta(description="Divisions, each ranked by itself.")]
+    schema_version: Literal[1] = 1
+    summary: Annotated[str, Meta(description="A paragraph for the front page.")] = ""
+    contact: Annotated[str, Meta(description="Where to write to.")] = ""
+    url: Annotated[str, Meta(description="Where the site is, https://….")] = ""
+    opened_on: Annotated[str, Meta(description="Day the board began, YYYY-MM-DD.")] = ""
+    baselines: Annotated[tuple[Baseline, ...], Meta(description="Models that are always shown beside the benchmark.")] = ()
+    limits: Annotated[Limits, Meta(description="Largest sizes.")] = Limits()
+    tie_level: Annotated[float, Meta(description="Level of the model confidence sets that form tie groups.", ge=0.001, le=0.5)] = (
+        0.05
+    )
 
     def division(self, division_id: str) -> Division:
-        """The division of an id.
-
-        Raises:
-            ConfigError: there is none, with near names.
-        """
-        for division in self.divisions:
-            if division.id == division_id:
-                return division
-        known = [division.id for division in self.divisions]
-        raise ConfigError(f"no division {division_id!r}{near_matches(division_id, known)}")
+        """Return the division of an id."""
+        known = {division.id: division for division in self.divisions}
+        if division_id not in known:
+            raise ConfigError(f"no division {division_id!r}{near_matches(division_id, known)}")
+        return known[division_id]
 
     def snapshot_of(self, division: Division) -> SnapshotRule:
-        """The market of a division."""
+        """Return the market of a division."""
         return next(snapshot for snapshot in self.snapshots if snapshot.name == division.snapshot)
 
     def baseline_of(self, model: str) -> Baseline | None:
-        """The baseline that a model is, by its full name; None where it is an entrant."""
+        """Return the baseline that a model is, by its full name; None for an entrant."""
         return next((baseline for baseline in self.baselines if baseline.model == model), None)
+
+    def with_market(self, moved: SnapshotRule) -> Rules:
+        """Return the rules with one market elsewhere."""
+        snapshots = tuple(moved if each.name == moved.name else each for each in self.snapshots)
+        return msgspec.structs.replace(self, snapshots=snapshots)
+
+
+class Erratum(Value, frozen=True, kw_only=False):
+    """Entry of the errata.
+
+    `withdrawn` takes a card out of tables (it stays in the history, and its model may submit again); `unranked` keeps its row
+    without a rank; `note` only says something.
+    """
+
+    card: Annotated[Sha256, Meta(description="Id of the card.")]
+    date: Annotated[Day, Meta(description="Day of the entry.")]
+    effect: Literal["note", "unranked", "withdrawn"]
+    what: Annotated[str, Meta(description="What is wrong, in a sentence.")]
+    by: Annotated[str, Meta(description="Who says so.")] = ""
+
+
+class Errata(Value, frozen=True):
+    """Errata of a ktdeval leaderboard, version 1, oldest first."""
+
+    errata: tuple[Erratum, ...] = ()
 
 
 def load_rules(folder: Path) -> Rules:
@@ -137,19 +166,40 @@ def load_rules(folder: Path) -> Rules:
     path = folder / RULES_FILE
     if not path.is_file():
         raise ConfigError(f"{folder}: no board here ({RULES_FILE} is missing); begin one with `ktdeval leaderboard init {folder}`")
-    value: JsonValue = load_yaml(path)
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{path}: expected a mapping of fields")
-    rules = build(Rules, value, str(path))
+    rules = _read(path, Rules)
     for problem in _problems(rules):
         raise ConfigError(f"{path}: {problem}")
     return rules
 
 
+def load_errata(folder: Path) -> tuple[Erratum, ...]:
+    """Read the errata of the board in a folder; none where it has no file of them.
+
+    Raises:
+        ConfigError: the file is not valid; names the entry.
+    """
+    path = folder / ERRATA_FILE
+    return _read(path, Errata).errata if path.is_file() else ()
+
+
+def _read(path: Path, type_: type[T]) -> T:
+    try:
+        return from_plain(load_yaml(path), type_, str(path), ConfigError)
+    except ConfigError as error:
+        raise ConfigError(_explained(str(error))) from error
+
+
+def _explained(message: str) -> str:
+    """Say a pattern in words, and near names of an unknown field."""
+    if unknown := _UNKNOWN.search(message):
+        known = {name for type_ in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in type_.__struct_fields__}
+        return message + near_matches(unknown[1], known)
+    head, regex, pattern = message.partition(" matching regex ")
+    return f"{head} of {next(words for part, words in _PATTERNS.items() if part in pattern)}" if regex else message
+
+
 def _problems(rules: Rules) -> Iterator[str]:
-    """What single fields can't say."""
-    if not _SLUG.fullmatch(rules.name):
-        yield f"name: {rules.name!r} is not made of lower-case letters, digits and dashes"
+    """Yield what single fields can't say."""
     for where, names in (
         ("snapshots", [snapshot.name for snapshot in rules.snapshots]),
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
@@ -158,29 +208,15 @@ def _problems(rules: Rules) -> Iterator[str]:
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{where}: {name!r} stands there twice"
-    for snapshot in rules.snapshots:
-        if not _SHA256.fullmatch(snapshot.id):
-            yield f"snapshots: {snapshot.name}: id is no SHA-256 (64 hexadecimal digits)"
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:
-        for problem in _division_problems(division, known):
-            yield f"divisions: {division.id}: {problem}"
+        where, names = f"divisions: {division.id}", division.window_names()
+        if division.snapshot not in known:
+            yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
+        if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
+            yield f"{where}: a window or seed stands there twice"
+        for window in division.windows:
+            if window.first > window.last:
+                yield f"{where}: window {window.name}: expected first and last in order"
     if rules.url and not rules.url.startswith(("https://", "http://")):
         yield "url: expected an address that begins with https://"
-
-
-def _division_problems(division: Division, snapshots: list[str]) -> Iterator[str]:
-    if not _SLUG.fullmatch(division.id):
-        yield "id is not made of lower-case letters, digits and dashes"
-    if not _SHA256.fullmatch(division.hash):
-        yield "hash is no SHA-256 (64 hexadecimal digits)"
-    if division.snapshot not in snapshots:
-        yield f"no snapshot {division.snapshot!r}{near_matches(division.snapshot, snapshots)}"
-    if not division.windows or not division.seeds:
-        yield "needs at least one window and one seed"
-    names = division.window_names()
-    if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
-        yield "a window or seed stands there twice"
-    for window in division.windows:
-        if not (_DAY.fullmatch(window.first) and _DAY.fullmatch(window.last) and window.first <= window.last):
-            yield f"window {window.name}: expected first and last as YYYY-MM-DD, in order"

@@ -1,4 +1,4 @@
-"""What must not be published with a run: values of secret variables, keys of known forms, and folders of somebody's home.
+"""Texts that must not be published with a run: values of secret variables, keys of known forms, and folders of somebody's home.
 
 Nothing here ever says what was found, only what kind of thing it was and where it stood.
 """
@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from ktdeval.api import JsonValue, redact_secrets
+from ktdeval.jsonio import JsonValue
+from ktdeval.runner import redact_secrets
+from ktdeval.typed import Value
 
 REDACTED = "[redacted]"
 """What stands in the place of a secret."""
@@ -51,7 +53,7 @@ _FORMS = (
 )
 
 
-class Found(NamedTuple):
+class Found(Value, frozen=True, kw_only=False):
     """Something that must not be published: where it stands, and what kind of thing it is."""
 
     place: str
@@ -99,7 +101,7 @@ class Redactor:
         return value
 
     def find(self, value: JsonValue, place: str) -> Iterator[Found]:
-        """What must not be published in a JSON value, keys among it; each kind at a place once."""
+        """Yield what must not be published in a JSON value, keys among it; each kind at a place once."""
         kinds: dict[str, None] = {}
         for text in _texts(value):
             kinds |= dict.fromkeys(self.redact(text)[1])

@@ -8,25 +8,19 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import (
-    Attribution,
-    EnvelopeSettings,
-    EpisodeSpec,
-    FloatArray,
-    JsonValue,
-    Ledger,
-    MarketSnapshot,
-    Plugins,
-    RunFolder,
-    StoreError,
-    TradingConfig,
-    attribute,
-    attribution_problem,
-    benchmark_levels,
-    random_envelope,
-)
+from ktdeval.attribution import Attribution, attribute, attribution_problem
+from ktdeval.cards import TradingCard
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder
+from ktdeval.stats import EnvelopeSettings, benchmark_levels, random_envelope
+from ktdeval.trading import Ledger, TradingConfig
+from ktdeval.typed import from_plain
+from ktdeval_board.derived import Series
 
-SCHEMA_VERSION = 1
 DIGITS = 6
 """Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of a third of the size."""
 
@@ -38,38 +32,19 @@ _TRADING = ("timing", "fees", "rounding")
 _NO_PART: Mapping[str, JsonValue] = dict.fromkeys((_COMMON, "style", _SELECTION, "trading", "selection_daily", "exposures"))
 
 
-def make_series(
-    run: RunFolder, card_id: str, card: Mapping[str, JsonValue], snapshot: MarketSnapshot, plugins: Plugins
-) -> JsonValue:
-    """The series of a trading card, as `schema/series-v1.json` says; equal records give equal values.
-
-    Args:
-        run: the run folder of the records.
-        card_id: SHA-256 of the card's file.
-        card: the card; its episodes are those that are told, in its order.
-        snapshot: the market that the records are of.
-        plugins: where the task is found, whose trading rules the random traders keep.
-
-    Raises:
-        StoreError: a ledger can't be read, or the run has no such episode.
-        UsageError: the task is not installed.
-    """
-    config = plugins.make_task(str(card["task"]["name"])).trading
+def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot, plugins: Plugins) -> Series:
+    """Make the series of a trading card; equal records give equal values."""
+    config = plugins.make_task(card.task.name).trading
     episodes: list[JsonValue] = []
-    for entry in card["episodes"]:
-        ledger = run.load_ledger(episode_spec(run, str(entry["id"])))
-        facts: dict[str, JsonValue] = {"id": entry["id"], "window": entry["window"], "seed": entry["seed"]}
+    for entry in card.episodes:
+        ledger = run.load_ledger(episode_spec(run, entry.id))
+        facts: dict[str, JsonValue] = {"id": entry.id, "window": entry.window, "seed": entry.seed}
         episodes.append(facts | _episode(ledger, snapshot, config))
-    value: JsonValue = rounded({"schema_version": SCHEMA_VERSION, "card": card_id, "episodes": episodes})
-    return value
+    return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Series, "series")
 
 
 def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
-    """The plan's episode of an id.
-
-    Raises:
-        StoreError: there is none.
-    """
+    """Return the plan's episode of an id."""
     for spec in run.manifest.specs:
         if spec.id == episode_id:
             return spec
@@ -88,16 +63,16 @@ def rounded(value: JsonValue) -> JsonValue:
 
 
 def _episode(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
-    nav, opens = ledger.column("nav_fen"), ledger.column("open_nav_fen")
-    traded = np.array([sum(order["notional_fen"] for order in step["orders"]) for step in ledger.steps])
+    nav, opens = ledger.column("nav_minor"), ledger.column("open_nav_minor")
+    traded = np.array([sum(order.notional_minor for order in step.orders) for step in ledger.steps])
     return {
         "base_day": str(ledger.base_day),
         "days": [str(day) for day in ledger.days],
         "nav": (ledger.nav / ledger.nav[0]).tolist(),
         "gross_nav": _gross_nav(ledger),
         **_benchmark(ledger, snapshot),
-        "invested": _ratio(ledger.column("holdings_fen"), nav).tolist(),
-        "names": [len(step["positions"]) for step in ledger.steps],
+        "invested": _ratio(ledger.column("holdings_minor"), nav).tolist(),
+        "names": [len(step.positions) for step in ledger.steps],
         "turnover": _ratio(traded, opens).tolist(),
         **_attribution(ledger, snapshot),
         **_envelope(ledger, snapshot, config),
@@ -111,7 +86,7 @@ def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatAr
 
 def _gross_nav(ledger: Ledger) -> list[float]:
     """[steps + 1] the daily returns before fees, compounded: what was paid in fees is not there to be earned on either way."""
-    fees = np.array([sum(order["fee_fen"] for order in step["orders"]) for step in ledger.steps], dtype=np.float64)
+    fees = np.array([sum(order.fee_minor for order in step.orders) for step in ledger.steps], dtype=np.float64)
     before = ledger.nav[:-1] * 100.0
     growth = np.divide(ledger.nav[1:] * 100.0 + fees, before, out=np.ones(len(fees)), where=before > 0.0)
     return [1.0, *np.cumprod(growth).tolist()]
@@ -136,7 +111,7 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
 
 
 def _linked(parts: Attribution) -> dict[str, JsonValue]:
-    """The four cumulated lines; factors and industries together are `style`."""
+    """Return the four cumulated lines; factors and industries together are `style`."""
     columns = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
     trading = sum(columns.pop(name) for name in _TRADING)
     common, selection = columns.pop(_COMMON), columns.pop(_SELECTION)
@@ -149,7 +124,7 @@ def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -
     found = random_envelope(ledger, snapshot, config, ENVELOPE)
     if found.rank is None:  # without a fill the random traders do nothing either, so that bands say nothing
         return {"envelope": None, "envelope_reason": found.reason}
-    bands = found.bands / (ledger.initial_cash_fen / 100.0)
+    bands = found.bands / (ledger.nav[0])
     envelope: dict[str, JsonValue] = {
         "levels": list(found.levels),
         "bands": bands.tolist(),

@@ -1,9 +1,8 @@
-"""The site of a board on this machine: built into a private folder, built again when the board's files have changed."""
+"""Site of a board on this machine: built into a private folder, built again when the board's files have changed."""
 
 from __future__ import annotations
 
 import gzip
-import html
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,12 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
-from ktdeval.api import KtdevalError, UsageError
-from ktdeval_board.layout import CARDS, DECISIONS, ERRATA_FILE, IMPORTED, SERIES, VERDICTS
-from ktdeval_board.markets import MARKETS
-from ktdeval_board.rules import RULES_FILE
+from ktdeval.errors import KtdevalError, UsageError
+from ktdeval_board.layout import CARDS, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
+from ktdeval_board.rules import ERRATA_FILE, RULES_FILE
 from ktdeval_board.site.build import BuildReport, Progress, build_site
 from ktdeval_board.site.files import RESPONSE_HEADERS
+from ktdeval_board.templates import render
 
 _TYPES = {
     ".html": "text/html",
@@ -34,13 +33,6 @@ _TYPES = {
 
 _LEAST_PACKED = 1000
 """Bytes from which packing is worth its header."""
-
-_PROBLEM = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>The site can't be built</title></head>
-<body><h1>The site can't be built</h1><p>{message}</p><p>Mend it and load this page again.</p></body>
-</html>
-"""
 
 Fingerprint = tuple[tuple[str, int, int], ...]
 """Path, size and time of change of each file that a site is made of."""
@@ -65,11 +57,7 @@ class LiveSite:
         self._lock = threading.Lock()
 
     def build(self, workers: int | None = None) -> BuildReport:
-        """Build the site as the board is now.
-
-        Raises:
-            KtdevalError: it can't be built.
-        """
+        """Build the site as the board is now."""
         seen = fingerprint(self.board)
         report = build_site(self.board, self.site, self._progress, workers)
         self._built, self.problem = seen, None
@@ -91,7 +79,7 @@ class LiveSite:
 
 
 def fingerprint(board: Path) -> Fingerprint:
-    """What tells one state of a board from another without reading its files."""
+    """Return what tells one state of a board from another without reading its files."""
     return tuple(sorted(_states(board)))
 
 
@@ -119,9 +107,6 @@ class SiteServer(ThreadingHTTPServer):
             address: host and port; port 0 is any that is free.
             live: the site.
             log: is told each request.
-
-        Raises:
-            UsageError: the port is in use, or the host is none of this machine.
         """
         self.live = live
         self.log = log
@@ -148,13 +133,13 @@ class _Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
-        """The answer but for its body; the body is what is returned."""
+        """Return the answer but for its body; the body is what is returned."""
         path = unquote(urlsplit(self.path).path)
         live = self.server.live
         if path.endswith(("/", ".html")):
             live.refresh()
         if live.problem is not None:
-            page = _PROBLEM.format(message=html.escape(live.problem)).encode()
+            page = render("site/problem.html", message=live.problem).encode()
             return self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, page, "text/html; charset=utf-8")
         file = self._file(path)
         if file is None:
@@ -164,7 +149,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return self._answer(HTTPStatus.OK, file.read_bytes(), f"{kind}; charset=utf-8" if kind else "application/octet-stream")
 
     def _file(self, path: str) -> Path | None:
-        """The file of an address; None where there is none, or where it would lie outside or be hidden."""
+        """Return the file of an address; None where there is none, or where it would lie outside or be hidden."""
         site = self.server.live.site.resolve()
         parts = [part for part in path.split("/") if part]
         if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts):

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.api import (
-    CardError,
-    JsonValue,
-    KtdevalError,
-    Plugins,
-    RunFolder,
-    StoreError,
-    UsageError,
-    dumps_pretty,
-    file_sha256,
-    load_card,
-    near_matches,
-    verify_card,
-    write_atomic,
-)
+import msgspec
+
+from ktdeval.cards import load_evaluation
+from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import dumps_pretty, file_sha256, write_atomic
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder, verify_card
+from ktdeval.typed import Value, to_plain
 from ktdeval_board.bundle import Bundle, Source, make_bundle
+from ktdeval_board.checking.cards import CardInputs, size_problems
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.claims import Claims, claim_problems, make_submission, said
-from ktdeval_board.entries import Board, load_board
+from ktdeval_board.checking.rules import Stage, findings_of
+from ktdeval_board.claims import Claims, attempt_problems, claim_problems, make_submission
+from ktdeval_board.documents import RecordFile, Records
+from ktdeval_board.entries import NO_MARKET, Board, Card, identity, identity_words, load_board, names_of, nearest_division
 from ktdeval_board.layout import CardFiles
 from ktdeval_board.placement import Placement
-from ktdeval_board.requirements import Candidate, card_problems, nearest_division, no_division
-from ktdeval_board.rules import Rules
+from ktdeval_board.rules import Division, Rules
 from ktdeval_board.secrets import Found, Redactor
 
 _RUN = "run"
@@ -42,7 +38,7 @@ Stored = Literal["repository", "elsewhere"]
 
 @dataclass(frozen=True)
 class Request:
-    """What is submitted, and how.
+    """Request to submit a run.
 
     Attributes:
         run: the run folder.
@@ -70,21 +66,10 @@ class Request:
     is_checked: bool = True
 
 
-@dataclass(frozen=True)
-class Submitted:
-    """A card as it was submitted.
+class Submitted(Value, frozen=True, kw_only=True):
+    """A card as it was submitted."""
 
-    Attributes:
-        card_id: SHA-256 of the card.
-        division: id of its division.
-        model: full name of the model.
-        paths: files and folders written, relative to the board.
-        episodes: how many it has.
-        record_bytes: size of all records.
-        redacted: what was replaced in the records.
-    """
-
-    card_id: str
+    card_id: str = msgspec.field(name="card")
     division: str
     model: str
     paths: tuple[str, ...]
@@ -93,15 +78,8 @@ class Submitted:
     redacted: tuple[Found, ...]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of it: submitted cards, or what is missing, a line each.
-
-    Attributes:
-        submitted: the cards; empty where anything is missing.
-        missing: why nothing was written.
-        notes: what the submitter should know besides.
-    """
+class Outcome(Value, frozen=True, kw_only=False):
+    """Outcome of a submission: cards, or what is missing, a line each; and what the submitter should know besides."""
 
     submitted: tuple[Submitted, ...] = ()
     missing: tuple[str, ...] = ()
@@ -128,7 +106,7 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
     run = RunFolder.load(request.run)
     candidates, missing, notes = _candidates(board.rules, run, request)
     for candidate in candidates:
-        missing += _labelled(candidate, _candidate_problems(board, candidate, request, claims, plugins))
+        missing += candidate.labelled(_candidate_problems(board, candidate, request, claims, plugins))
     if missing:
         return Outcome(missing=tuple(missing), notes=tuple(notes))
     staging = _make_staging(board_path)
@@ -141,8 +119,22 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
 # ---- what is missing
 
 
-def _candidates(rules: Rules, run: RunFolder, request: Request) -> tuple[list[Candidate], list[str], list[str]]:
-    """The cards meant, what is missing where there is none, and notes on those passed over."""
+@dataclass(frozen=True)
+class _Candidate:
+    """A card that is to be submitted: its run and file, its content, and the division that it is nearest to."""
+
+    run: RunFolder
+    path: Path
+    card: Card
+    division: Division
+
+    def labelled(self, problems: Iterable[str]) -> list[str]:
+        """Return problems, each with the card's file in front."""
+        return [f"{self.path.name}: {problem}" for problem in problems]
+
+
+def _candidates(rules: Rules, run: RunFolder, request: Request) -> tuple[list[_Candidate], list[str], list[str]]:
+    """Return the cards meant, what is missing where there is none, and notes on those passed over."""
     paths = {path.stem: path for path in sorted((run.path / "cards").glob("*.json"))}
     if not paths:
         raise CardError(f"{run.path}: has no cards; `ktdeval score {run.path}` writes those of finished episodes")
@@ -151,23 +143,30 @@ def _candidates(rules: Rules, run: RunFolder, request: Request) -> tuple[list[Ca
             raise UsageError(f"--card: {run.path} has no card of {request.card!r}{near_matches(request.card, paths)}")
         paths = {request.card: paths[request.card]}
     found, missing = [], []
+    tasks = sorted({division.task for division in rules.divisions})
     for path in paths.values():
-        card = load_card(path)
-        division = nearest_division(rules, card)
-        if division is None:
-            missing.append(f"{path.name}: {no_division(rules, card['task']['name'])}")
+        card = load_evaluation(path)
+        division, task = nearest_division(rules, card), card.task.name
+        if card.snapshot is None:
+            missing.append(f"{path.name}: snapshot: {NO_MARKET}")
+        elif division is None or division.task != task:
+            has = f"it has {', '.join(tasks)}"
+            missing.append(f"{path.name}: task: the board has no division of {task}{near_matches(task, tasks)} ({has})")
         else:
-            found.append(Candidate(run, path, card, division))
+            found.append(_Candidate(run, path, card, division))
     return (found, [], [f"passed over: {line}" for line in missing]) if found else ([], missing, [])
 
 
-def _labelled(candidate: Candidate, problems: Iterator[str]) -> list[str]:
-    return [f"{candidate.path.name}: {problem}" for problem in problems]
-
-
-def _candidate_problems(board: Board, candidate: Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:
-    yield from card_problems(board, candidate)
-    yield from claim_problems(board, candidate, claims, request.today)
+def _candidate_problems(board: Board, candidate: _Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:
+    """Yield what the check would say of the card, and what else is missing."""
+    card, size, most = candidate.card, candidate.path.stat().st_size, board.rules.limits.bytes_of("card_mb")
+    if size > most:
+        yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
+    found = findings_of(Stage.CARD, CardInputs(candidate.path.name, board.rules, card))
+    yield from (f"{finding.rule}: {finding.message}" for finding in found)
+    yield from _duplicate_problems(board, candidate)
+    yield from claim_problems(board, card, claims, request.today)
+    yield from attempt_problems(board, candidate.division, candidate.run, card, claims.attempts)
     yield from _storage_problems(board.rules, candidate, request)
     if not request.is_checked:
         return
@@ -178,17 +177,25 @@ def _candidate_problems(board: Board, candidate: Candidate, request: Request, cl
     yield from (f"does not verify: {finding}" for finding in findings)
 
 
-def _changes(candidate: Candidate, request: Request) -> dict[str, Any]:
-    """Where the market is: as the submitter says, or as the run was told."""
+def _duplicate_problems(board: Board, candidate: _Candidate) -> Iterator[str]:
+    wanted = identity(candidate.card, candidate.division)
+    for entry in board.entries:
+        if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == wanted:
+            there = f"has a card in division {candidate.division.id} ({board.folder.relative(entry.files.card)})"
+            yield f"duplicate: {identity_words(candidate.card)} {there}; a system has one, unless errata.yaml withdraws it"
+
+
+def _changes(candidate: _Candidate, request: Request) -> dict[str, Any]:
+    """Return where the market is: as the submitter says, or as the run was told."""
     return dict(request.changes) if "data" in request.changes else dict(candidate.run.manifest.data)
 
 
-def _storage_problems(rules: Rules, candidate: Candidate, request: Request) -> Iterator[str]:
+def _storage_problems(rules: Rules, candidate: _Candidate, request: Request) -> Iterator[str]:
     if request.stored == "repository":
         if request.records_url or request.records_out:
             yield "records: --records-url and --records-out are for records that are stored elsewhere; say --records elsewhere"
         return
-    if rules.baseline_of(str(candidate.card["model"]["name"])) is not None:
+    if rules.baseline_of(candidate.card.model.name) is not None:
         return  # anyone can make them again
     if not request.records_url:
         yield "records: say with --records-url https://… where they can be had, or store them in the repository"
@@ -201,7 +208,7 @@ def _storage_problems(rules: Rules, candidate: Candidate, request: Request) -> I
 
 @dataclass(frozen=True)
 class _Work:
-    """What all cards of one submission share."""
+    """Things that all cards of one submission share."""
 
     board: Board
     request: Request
@@ -215,10 +222,10 @@ class _Work:
 class _Prepared:
     """A submission that only has to be put into its place."""
 
-    candidate: Candidate
+    candidate: _Candidate
     bundle: Bundle
     files: CardFiles
-    records: tuple[Mapping[str, JsonValue], ...]
+    records: tuple[RecordFile, ...]
 
 
 def _make_staging(board_path: Path) -> Path:
@@ -229,12 +236,13 @@ def _make_staging(board_path: Path) -> Path:
         raise StoreError(f"{board_path}: can't write here: {error.strerror or error}") from error
 
 
-def _submit(work: _Work, candidates: Sequence[Candidate], notes: list[str]) -> Outcome:
+def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> Outcome:
     prepared, missing = list[_Prepared](), list[str]()
     for candidate in candidates:
         ready = _prepare(work, candidate, work.staging / str(len(prepared)))
-        missing += _labelled(candidate, iter(ready.bundle.problems))
-        missing += _labelled(candidate, _size_problems(work, ready))
+        missing += candidate.labelled(ready.bundle.problems)
+        if work.request.stored == "repository":
+            missing += candidate.labelled(f"size: {problem}" for problem in size_problems(work.board.rules, ready.records))
         prepared.append(ready)
     submitted = tuple(_told(work, ready) for ready in prepared)
     if missing or work.request.is_dry:
@@ -256,35 +264,22 @@ def _submit(work: _Work, candidates: Sequence[Candidate], notes: list[str]) -> O
     return Outcome(submitted, (), tuple(notes))
 
 
-def _prepare(work: _Work, candidate: Candidate, folder: Path) -> _Prepared:
+def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:
     market = work.board.rules.snapshot_of(candidate.division)
     source = Source(candidate.run, candidate.path, candidate.card, _changes(candidate, work.request), market)
     bundle = make_bundle(source, folder / _RUN, work.redactor, work.plugins)
-    files = work.board.folder.card_files(candidate.card, file_sha256(bundle.card_path))
+    files = work.board.folder.card_files(*names_of(candidate.card), file_sha256(bundle.card_path))
     return _Prepared(candidate, bundle, files, tuple(bundle.files()))
-
-
-def _size_problems(work: _Work, ready: _Prepared) -> Iterator[str]:
-    limits = work.board.rules.limits
-    if work.request.stored == "elsewhere":
-        return
-    for record in ready.records:
-        if record["bytes"] > limits.bytes_of("file_mb"):
-            yield f"size: {record['path']} has {record['bytes']:,} bytes; at most {limits.bytes_of('file_mb'):,} are taken"
-    total = sum(record["bytes"] for record in ready.records)
-    if total > limits.bytes_of("records_mb"):
-        most = f"at most {limits.bytes_of('records_mb'):,} are taken"
-        yield f"size: the records have {total:,} bytes; {most} in the repository; store them with --records elsewhere"
 
 
 def _put(work: _Work, ready: _Prepared, placement: Placement) -> None:
     """Put a submission into its place. The card comes last: without it, what is there is no submission."""
     request, files, card_id = work.request, ready.files, ready.files.card_id
     folder, run = ready.bundle.folder.parent, ready.bundle.folder
-    listed = {"schema_version": 1, "card": card_id, "files": list(ready.records), "stored": request.stored}
+    records = Records(schema_version=1, card=card_id, files=ready.records, stored=request.stored, url=request.records_url)
     submission = make_submission(ready.candidate.card, card_id, work.claims, request.today)
-    write_atomic(folder / files.records.name, dumps_pretty({**listed, **said(url=request.records_url)}))
-    write_atomic(folder / files.submission.name, dumps_pretty(submission))
+    write_atomic(folder / files.records.name, dumps_pretty(to_plain(records)))
+    write_atomic(folder / files.submission.name, dumps_pretty(to_plain(submission)))
     shutil.copyfile(ready.bundle.card_path, folder / files.card.name)
     if request.records_out is not None:
         placement.put(run, request.records_out / ready.candidate.path.stem)
@@ -296,23 +291,23 @@ def _put(work: _Work, ready: _Prepared, placement: Placement) -> None:
 
 
 def _told(work: _Work, ready: _Prepared) -> Submitted:
-    root, request = work.board.folder.path, work.request
+    request, relative = work.request, work.board.folder.relative
     paths = [ready.files.card, ready.files.submission, ready.files.records]
     if request.stored == "repository":
         paths.append(work.board.folder.records(ready.files.card_id))
     return Submitted(
-        ready.files.card_id,
-        ready.candidate.division.id,
-        str(ready.candidate.card["model"]["name"]),
-        tuple(path.relative_to(root).as_posix() for path in paths),
-        ready.candidate.card["coverage"]["episodes_planned"],
-        sum(record["bytes"] for record in ready.records),
-        ready.bundle.redacted,
+        card_id=ready.files.card_id,
+        division=ready.candidate.division.id,
+        model=ready.candidate.card.model.name,
+        paths=tuple(map(relative, paths)),
+        episodes=ready.candidate.card.coverage.episodes_planned,
+        record_bytes=sum(record.bytes for record in ready.records),
+        redacted=ready.bundle.redacted,
     )
 
 
 def _own_findings(work: _Work, prepared: Sequence[_Prepared]) -> tuple[list[str], list[str]]:
-    """What the board's own check says of the cards as they lie there now; and, apart from it, of the rest of the board."""
+    """Return what the board's own check says of the cards as they lie there now; and, apart from it, of the rest of the board."""
     request, ids = work.request, tuple(ready.files.card_id for ready in prepared)
     options = CheckOptions(today=request.today, record=False, only=ids, data=request.changes.get("data"), plugins=request.plugins)
     findings = check_board(work.board.folder.path, work.plugins, options).findings

@@ -1,4 +1,4 @@
-"""The supervised baseline: a linear model of the nine style factors, trained on the market's days before a division begins.
+"""Supervised baseline: a linear model of the nine style factors, trained on the market's days before a division begins.
 
 KTD-Fin sets its agents beside eighteen trained factor models of Qlib (Tables 4 and 9). This is the plainest of their kind, and it
 needs nothing but the snapshot: ridge regression of the next days' returns on standardised factor values, pooled over days. What it
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ktdeval.api import FACTORS, BoolArray, ConfigError, FloatArray, MarketSnapshot, factor_values, standardise
+from ktdeval.attribution import FACTORS, factor_values, standardise
+from ktdeval.errors import ConfigError
+from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 
 HORIZON_DAYS = 10
 """Trading days of the return that is predicted; it begins at the close after the day of the factors."""
@@ -34,9 +36,6 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
 
     Returns:
         `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of `FACTORS`.
-
-    Raises:
-        ConfigError: the snapshot begins too late before that day.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)

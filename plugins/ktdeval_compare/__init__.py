@@ -1,54 +1,33 @@
-"""Manifest of the commands that set cards beside each other: `compare`, `power`, `effects`, `luck`, `invariance`."""
+"""Manifest of the commands that compare cards: `compare`, `power`, `effects`, `luck`, `invariance`."""
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import click
 
-
-def _make_compare() -> click.Command:
-    from ktdeval_compare.compare_command import compare
-
-    return compare
-
-
-def _make_power() -> click.Command:
-    from ktdeval_compare.power_command import power
-
-    return power
+_COMMANDS = {
+    "compare": "Test whether agents differ, paired by window and seed, and name those that are tied.",
+    "power": "Report what a plan of windows and seeds can tell apart, before it is run.",
+    "effects": "Report the value of stock, date, data and tools, from cards of several masks and modes.",
+    "luck": "Report how much of a result is luck, and whether a ranking by return is one by selection.",
+    "invariance": "Report how much changes when only the labels of the mask do: the noise floor.",
+}
 
 
-def _make_effects() -> click.Command:
-    from ktdeval_compare.effects_command import effects
-
-    return effects
-
-
-def _make_luck() -> click.Command:
-    from ktdeval_compare.luck_command import luck
-
-    return luck
-
-
-def _make_invariance() -> click.Command:
-    from ktdeval_compare.invariance_command import invariance
-
-    return invariance
+def _make(name: str) -> click.Command:
+    command: click.Command = getattr(import_module(f"ktdeval_compare.{name}_command"), name)
+    return command
 
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The commands on several cards."""
-    return [
-        Spec("compare", _make_compare, "Test whether agents differ, paired by window and seed, and say which are tied."),
-        Spec("power", _make_power, "Say what a plan of windows and seeds can tell apart, before it is run."),
-        Spec("effects", _make_effects, "Say what stock, date, data and tools are worth, from cards of several masks and modes."),
-        Spec("luck", _make_luck, "Say how much of a result is luck, and whether a ranking by return is one by selection."),
-        Spec("invariance", _make_invariance, "Say how much changes when only the labels of the mask do: the noise floor."),
-    ]
+    """Commands on several cards."""
+    return [Spec(name, partial(_make, name), summary) for name, summary in _COMMANDS.items()]

@@ -1,4 +1,4 @@
-"""The comparison itself: cards in, one JSON report out. No screen, no clock, chance from a seed."""
+"""Comparison itself: cards in, one JSON report out. No screen, no clock, chance from a seed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import (
-    CardError,
-    JsonValue,
+from ktdeval.errors import CardError
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import (
     RankNull,
     benjamini_hochberg,
     blocks_of,
@@ -21,12 +21,10 @@ from ktdeval.api import (
     effective_count,
     hodges_lehmann,
     holm,
-    model_confidence_set,
     overlap_correlation,
-    pairs_needed,
-    sharpe_difference,
     sign_flip,
     signed_rank,
+    tie_groups,
 )
 from ktdeval_compare.daily import daily_table
 from ktdeval_compare.entrants import (
@@ -40,23 +38,25 @@ from ktdeval_compare.entrants import (
     paired_cells,
     spans,
 )
+from ktdeval_compare.power import pairs_needed
+from ktdeval_compare.sharpe_difference import sharpe_difference
 
 Row = dict[str, JsonValue]
 
 NULL_DRAWS = 100_000
 """Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005."""
 
-_TASK_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
-    "masks": lambda entrant: entrant.task["mask"],
-    "modes": lambda entrant: entrant.task["mode"],
-    "task versions": lambda entrant: entrant.task["version"],
-    "task configs (hash)": lambda entrant: entrant.task["hash"],
+_TASK_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
+    "masks": lambda entrant: entrant.card.task.mask,
+    "modes": lambda entrant: entrant.card.task.mode,
+    "task versions": lambda entrant: entrant.card.task.version,
+    "task configs (hash)": lambda entrant: entrant.card.task.hash,
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to compare.
+    """Settings of a comparison.
 
     Attributes:
         metrics: names; `total_return` when empty.
@@ -85,7 +85,7 @@ class Options:
 
 @dataclass
 class Group:
-    """The cards of one task, ready to be compared."""
+    """Cards of one task, ready to be compared."""
 
     task: str
     entrants: list[Entrant]
@@ -137,7 +137,7 @@ def compare(entrants: Sequence[Entrant], options: Options) -> Row:
         "unit": options.unit,
         "seed": options.seed,
         "cards": [
-            {"task": group.task, "label": entrant.label, "path": str(entrant.path), "labels": list(entrant.card["labels"])}
+            {"task": group.task, "label": entrant.label, "path": str(entrant.path), "labels": list(entrant.card.labels)}
             for group in groups
             for entrant in group.entrants
         ],
@@ -154,10 +154,10 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
         raise CardError("a comparison needs at least two cards")
     by_task: dict[str, list[Entrant]] = {}
     for entrant in entrants:
-        by_task.setdefault(entrant.task["name"], []).append(entrant)
+        by_task.setdefault(entrant.card.task.name, []).append(entrant)
     for task, members in by_task.items():
         if len(members) < 2:
-            other = next((entrant for entrant in entrants if entrant.task["name"] != task), members[0])
+            other = next((entrant for entrant in entrants if entrant.card.task.name != task), members[0])
             check_same([other, members[0]], {"masks": _TASK_FACETS["masks"], "modes": _TASK_FACETS["modes"]},
                        "compare takes cards of one task; `ktdeval effects` sets masks and modes beside each other")  # fmt: skip
             raise CardError(f"{members[0].path}: no other card is of task {task}; compare takes cards of one task")
@@ -172,7 +172,7 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
 def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> Row:
     """One metric of one pair of cards."""
     first, second = (group.entrants[place] for place in pair)
-    definition = first.card["metrics"][metric]
+    definition = first.card.metrics[metric]
     differences, left_out = _differences(first, second, metric, group.cells)
     units, values = _by_window(differences) if options.unit == "window" else (list(differences), list(differences.values()))
     sample = np.array(values, dtype=np.float64)
@@ -185,8 +185,8 @@ def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) ->
     return {
         "task": group.task,
         "metric": metric,
-        "unit": definition["unit"],
-        "better": definition["better"],
+        "unit": definition.unit,
+        "better": definition.better,
         "first": first.label,
         "second": second.label,
         "n": ranks.n,
@@ -212,12 +212,12 @@ def _differences(first: Entrant, second: Entrant, metric: str, cells: Sequence[C
     differences: dict[Cell, float] = {}
     left_out: Counter[str] = Counter()
     for cell in cells:
-        entries = [(entrant.label, episodes[cell]["metrics"][metric]) for entrant, episodes in ((first, left), (second, right))]
-        undefined = [f"{name}: {entry['reason']}" for name, entry in entries if entry["value"] is None]
-        if undefined:
-            left_out["; ".join(undefined)] += 1
+        entries = [(entrant.label, episodes[cell].metrics[metric]) for entrant, episodes in ((first, left), (second, right))]
+        (_, one), (_, other) = entries
+        if one.value is None or other.value is None:
+            left_out["; ".join(f"{name}: {entry.reason}" for name, entry in entries if entry.value is None)] += 1
         else:
-            differences[cell] = entries[0][1]["value"] - entries[1][1]["value"]
+            differences[cell] = one.value - other.value
     return differences, left_out
 
 
@@ -232,7 +232,7 @@ def _by_window(differences: Mapping[Cell, float]) -> tuple[list[Cell | str], lis
 def _dependence(
     group: Group, windows: Sequence[str], sample: npt.NDArray[np.float64], options: Options
 ) -> tuple[RankNull | None, RankNull | None, npt.NDArray[np.int64] | None]:
-    """What windows have in common: null for all pairs, null for those that differ, and blocks for sign flips."""
+    """Dependence of windows: null for all pairs, null for those that differ, and blocks for sign flips."""
     if not windows:
         return None, None, None
     blocks = blocks_of(group.correlation(windows))
@@ -262,7 +262,7 @@ def _verdict(row: Row, p: float | None, alpha: float) -> str | None:
 
 
 def _daily_test(group: Group, pair: tuple[int, int], table: npt.NDArray[np.float64] | str, options: Options) -> Row:
-    """The Sharpe ratios of two cards, from their daily returns."""
+    """Return the Sharpe ratios of two cards, from their daily returns."""
     first, second = (group.entrants[place].label for place in pair)
     row: Row = {"task": group.task, "test": "sharpe_difference", "better": "higher", "first": first, "second": second}
     if isinstance(table, str):
@@ -273,17 +273,17 @@ def _daily_test(group: Group, pair: tuple[int, int], table: npt.NDArray[np.float
 
 
 def _best_set(group: Group, table: npt.NDArray[np.float64] | str, options: Options) -> Row:
-    """The cards that can't be told from the one with the highest mean daily return."""
+    """Return the cards that can't be told from the one with the highest mean daily return."""
     names = [entrant.label for entrant in group.entrants]
     row: Row = {"task": group.task, "test": "model_confidence_set", "of": "mean daily return"}
     if isinstance(table, str):
         return {**row, "tied_with_best": None, "p": None, "n": 0, "reason": table}
-    found = model_confidence_set(table, options.alpha, options.draws, options.seed)
-    if found.p is None or found.members is None:
+    found = tie_groups(table, options.alpha, options.draws, options.seed)
+    if found.p is None or found.group is None:
         return {**row, "tied_with_best": None, "p": None, "n": found.days, "reason": found.reason}
     return {
         **row,
-        "tied_with_best": [name for name, member in zip(names, found.members, strict=True) if member],
+        "tied_with_best": [name for name, group in zip(names, found.group, strict=True) if group == 1],
         "p": dict(zip(names, found.p, strict=True)),
         "n": found.days,
         "block": found.block,
@@ -291,7 +291,7 @@ def _best_set(group: Group, table: npt.NDArray[np.float64] | str, options: Optio
 
 
 def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> Iterator[str]:
-    """What a reader must know before the table is believed."""
+    """Yield what a reader must know before trusting the table."""
     for group in groups:
         yield from _overlap_notes(group, options)
         yield from _card_notes(group)
@@ -309,7 +309,7 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
 
 
 def _reach_notes(tests: Sequence[Row], alpha: float) -> Iterator[str]:
-    """Whether this many pairs could have shown anything at all, before and after correction."""
+    """Return whether this many pairs could have shown anything at all, before and after correction."""
     family = sum(row["p"] is not None for row in tests)
     for row in sorted(tests, key=lambda row: row["n"]):
         best = row["wilcoxon"]["smallest_p"]
@@ -335,7 +335,8 @@ def _overlap_notes(group: Group, options: Options) -> Iterator[str]:
     if not shared or options.unit == "episode":
         return
     yield (
-        f"windows share days ({', '.join(shared)}): the {len(windows)} count as {effective_count(correlation):.1f} apart; "
+        f"windows share days ({', '.join(shared)}): "
+        f"{len(windows)} overlapping windows = {effective_count(correlation):.1f} effective windows; "
         f"p and interval allow for it, sign flips move them in {len(set(blocks_of(correlation)))} blocks"
     )
 
@@ -344,5 +345,5 @@ def _card_notes(group: Group) -> Iterator[str]:
     yield from flag_notes(group.entrants)
     first = group.entrants[0]
     for name, what in (("agent", "agents (scaffolds)"), ("call", "call parameters")):
-        if any(entrant.card[name] != first.card[name] for entrant in group.entrants):
+        if any(getattr(entrant.card, name) != getattr(first.card, name) for entrant in group.entrants):
             yield f"{group.task}: the cards have different {what}; the comparison is of model and {what} together"

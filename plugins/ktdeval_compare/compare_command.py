@@ -7,50 +7,52 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import JsonValue, dumps_pretty
+from ktdeval.jsonio import JsonValue
 from ktdeval_compare.compare import Options, Row, compare as compare_cards
 from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.layout import figure, grid, interval, p_value, unit_name
+from ktdeval_compare.terminal import (
+    alpha_option,
+    cards_argument,
+    common_option,
+    figure,
+    grid,
+    interval,
+    json_option,
+    metrics_option,
+    names_of,
+    p_value,
+    seed_option,
+    show,
+    unit_name,
+)
 
 _LEFT = ("task", "metric", "first", "second", "verdict", "card", "tied with the best")
 
 
 @click.command()
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="metric to test, may be repeated [default: total_return]")
+@cards_argument
+@metrics_option
 @click.option(
-    "--pairs",
-    "unit",
-    type=click.Choice(["window", "episode"]),
-    default="window",
-    show_default=True,
+    "--pairs", "unit", type=click.Choice(["window", "episode"]), default="window", show_default=True,
     help="what counts as one pair: a window (median over its seeds), or each window and seed as in the paper",
-)
-@click.option(
-    "--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True, help="level of verdicts and intervals"
-)
-@click.option("--common", is_flag=True, help="where cards differ in windows or seeds, compare on those that all have")
+)  # fmt: skip
+@alpha_option
+@common_option
 @click.option("--against-first", is_flag=True, help="only the first card against each of the others: fewer tests, more power")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of simulations and bootstraps"
-)
-@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
+@seed_option
+@json_option
 def compare(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: JsonValue) -> None:
     """Test whether agents differ, paired by window and seed.
 
     CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card.
     A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     """
-    names = tuple(name for text in metrics for name in text.split(",") if name)
-    report = compare_cards(load_entrants(cards), Options(metrics=names, **options))
-    if as_json:
-        click.echo(dumps_pretty(report), nl=False)
-    else:
-        click.echo("\n".join(report_lines(report)))
+    report = compare_cards(load_entrants(cards), Options(metrics=names_of(metrics), **options))
+    show(report, report_lines(report), as_json)
 
 
 def report_lines(report: Row) -> Iterator[str]:
-    """The report as text."""
+    """Return the report as text."""
     tests, alpha = report["tests"], report["alpha"]
     pair = "windows, each the median over its seeds" if report["unit"] == "window" else "(window, seed) pairs"
     yield f"Paired differences, first - second, over {pair}"

@@ -8,17 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import Ledger, StoreError, file_sha256, load_ledger
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import file_sha256
+from ktdeval.runner import load_ledger
+from ktdeval.trading import Ledger
 from ktdeval_compare.entrants import Cell, Entrant
 
 
 def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
-    """The ledger of an episode as the card was made from it, or why there is none: bytes that changed since are not used."""
+    """Return the ledger of an episode as the card was made from it, or why there is none: bytes that changed since are not used."""
     name = f"episodes/{episode}/ledger.parquet"
     path = entrant.run_folder / name
     if not path.is_file():
         return "no ledgers beside the card"
-    if file_sha256(path) != entrant.card["artefacts"].get(name):
+    if file_sha256(path) != entrant.card.artefacts.get(name):
         return f"{name} is not the ledger that the card was made from"
     try:
         return load_ledger(path)
@@ -35,7 +38,7 @@ def daily_returns(entrant: Entrant, cells: Sequence[Cell]) -> dict[str, float] |
     episodes = entrant.episodes()
     by_day: dict[str, list[float]] = defaultdict(list)
     for window, seed in cells:
-        ledger = recorded_ledger(entrant, episodes[window, seed]["id"])
+        ledger = recorded_ledger(entrant, episodes[window, seed].id)
         if isinstance(ledger, str):
             return f"{entrant.label}: {ledger}"
         if (ledger.nav <= 0).any():

@@ -1,28 +1,32 @@
-"""What stock, date, data and tools are worth: cards of one agent under several masks and modes in, one JSON report out."""
+"""Value of stock, date, data and tools: cards of one agent under several masks and modes in, one JSON report out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import (
+from ktdeval.errors import CardError
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import (
     MASK_FACTORS,
     MODE_PIECES,
-    MODE_PRECEDENCE,
-    CardError,
-    JsonValue,
+    VARIANT_FIELDS,
+    Variant,
     correlated_null,
     effective_count,
     holm,
+    ladder_contributions,
     mask_contrasts,
     mean_with_interval,
-    order_averaged,
     overlap_correlation,
     signed_rank,
+    variant_order,
+    window_means,
 )
 from ktdeval_compare.compare import NULL_DRAWS
 from ktdeval_compare.entrants import (
@@ -39,11 +43,6 @@ from ktdeval_compare.entrants import (
 
 Row = dict[str, JsonValue]
 Values = npt.NDArray[np.float64]
-Variant = tuple[str, str]
-"""Mask and mode."""
-
-_VARIANT_FIELDS = ("name", "mask", "mode", "tools", "tool_texts", "prompts", "summary")
-"""What task configs of one family may differ in from mask to mask and mode to mode."""
 
 _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 """Sets of masks over which contributions can be averaged, largest first."""
@@ -51,7 +50,7 @@ _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 
 @dataclass(frozen=True)
 class Options:
-    """How to analyse.
+    """Settings of an analysis.
 
     Attributes:
         metrics: names; `total_return` when empty.
@@ -138,19 +137,19 @@ def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
     """Cards by model, agent and their arguments."""
     groups: dict[str, list[Entrant]] = {}
     for entrant in entrants:
-        groups.setdefault(f"{entrant.card['model']} {entrant.card['agent']}", []).append(entrant)
+        groups.setdefault(f"{entrant.card.model} {entrant.card.agent}", []).append(entrant)
     named = label([members[0] for members in groups.values()])
     return {entrant.label: members for entrant, members in zip(named, groups.values(), strict=True)}
 
 
 def _shared_config(entrant: Entrant) -> JsonValue:
-    return {name: value for name, value in entrant.task["config"].items() if name not in _VARIANT_FIELDS}
+    return {name: value for name, value in entrant.card.task.config.items() if name not in VARIANT_FIELDS}
 
 
 def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
-    facets: dict[str, Callable[[Entrant], JsonValue]] = {
-        "call parameters": lambda entrant: entrant.card["call"],
-        "task versions": lambda entrant: entrant.task["version"],
+    facets: dict[str, Callable[[Entrant], Any]] = {
+        "call parameters": lambda entrant: entrant.card.call,
+        "task versions": lambda entrant: entrant.card.task.version,
         **EPISODE_FACETS,
         **{f"task configs ({field})": lambda entrant, of=field: _shared_config(entrant).get(of)  # type: ignore[misc]
            for field in sorted({field for member in members for field in _shared_config(member)})},
@@ -158,18 +157,18 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
     check_same(members, facets, "an effect would mix that with mask and mode")
     cards: dict[Variant, Entrant] = {}
     for member in label(members):
-        variant = (member.task["mask"], member.task["mode"])
+        variant = (member.card.task.mask, member.card.task.mode)
         if variant in cards:
             raise CardError(f"{member.path} and {cards[variant].path} are both {' '.join(variant)} of {name}; give one of them")
-        if member.task["mask"] not in MASK_FACTORS or member.task["mode"] not in MODE_PIECES:
+        if member.card.task.mask not in MASK_FACTORS or member.card.task.mode not in MODE_PIECES:
             raise CardError(f"{member.path}: mask {variant[0]} in mode {variant[1]} is no part of a design of masks and modes")
         cards[variant] = member
     for mode in dict.fromkeys(mode for _, mode in cards):
         same_mode = [card for (_, of), card in cards.items() if of == mode]
-        check_same(same_mode, {"prompts": lambda entrant: entrant.task["config"].get("prompts"),
-                               "tools": lambda entrant: entrant.task["config"].get("tools")},
+        check_same(same_mode, {"prompts": lambda entrant: entrant.card.task.config.get("prompts"),
+                               "tools": lambda entrant: entrant.card.task.config.get("tools")},
                    "an effect of the mask would mix that in")  # fmt: skip
-    order = sorted(cards, key=lambda variant: (list(MODE_PIECES).index(variant[1]), list(MASK_FACTORS).index(variant[0])))
+    order = sorted(cards, key=variant_order)
     members = [cards[variant] for variant in order]
     return Design(name, {variant: cards[variant] for variant in order},
                   paired_cells(members, options.common), chosen_metrics(members, options.metrics))  # fmt: skip
@@ -182,18 +181,16 @@ class _Table:
         self.design, self.metric, self.options = design, metric, options
         episodes = {variant: card.episodes() for variant, card in design.cards.items()}
         self.left_out: Counter[str] = Counter()
-        by_window: dict[str, list[list[float]]] = {}
+        figures: dict[Cell, list[float]] = {}
         for cell in design.cells:
-            entries = {variant: of[cell]["metrics"][metric] for variant, of in episodes.items()}
-            undefined = [f"{' '.join(variant)}: {entry['reason']}" for variant, entry in entries.items() if entry["value"] is None]
-            if undefined:
-                self.left_out[undefined[0]] += 1
-                continue
-            by_window.setdefault(cell[0], []).append([entry["value"] for entry in entries.values()])
-        self.windows = list(by_window)
-        # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
-        means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(-1, len(episodes))
-        self.values: dict[Variant, Values] = {variant: means[:, place] for place, variant in enumerate(episodes)}
+            entries = {variant: of[cell].metrics[metric] for variant, of in episodes.items()}
+            known = [entry.value for entry in entries.values() if entry.value is not None]
+            if len(known) == len(entries):
+                figures[cell] = known
+            else:
+                variant, entry = next((variant, entry) for variant, entry in entries.items() if entry.value is None)
+                self.left_out[f"{' '.join(variant)}: {entry.reason}"] += 1
+        self.windows, self.values = window_means(list(episodes), figures)
         self.correlation = overlap_correlation(spans(design.first, self.windows))
 
     def mask_effects(self) -> list[Row]:
@@ -219,16 +216,12 @@ class _Table:
 
     def _ladder(self, name: str, masks: Sequence[str], modes: Sequence[str]) -> list[Row]:
         given = {frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode]): self.values[mask, mode] for mask in masks for mode in modes}
-        given = merge_inseparable(given)
-        parts = order_averaged(given, MODE_PRECEDENCE)
-        low, high = min(given, key=len), max(given, key=len)
         where = {"over": name, "from": f"{masks[-1]} {modes[0]}", "to": f"{masks[0]} {modes[-1]}"}
-        rows = [self._row({**where, "piece": piece}, values) for piece, values in parts.items()]
-        return [*rows, self._row({**where, "piece": "total"}, given[high] - given[low])]
+        return [self._row({**where, "piece": piece}, values) for piece, values in ladder_contributions(given).items()]
 
     def _row(self, keys: Row, values: Values) -> Row:
         """Mean over windows with its interval, and the signed-rank test."""
-        definition = self.design.first.card["metrics"][self.metric]
+        definition = self.design.first.card.metrics[self.metric]
         mean = mean_with_interval(values, self.correlation, 1.0 - self.options.alpha)
         detail = mean.detail or {"low": None, "high": None, "se": None, "t_p": None}
         moving = np.flatnonzero(values)
@@ -238,7 +231,7 @@ class _Table:
         return {
             "agent": self.design.name,
             "metric": self.metric,
-            "unit": definition["unit"],
+            "unit": definition.unit,
             **keys,
             "n": len(values),
             "value": mean.value,
@@ -248,19 +241,12 @@ class _Table:
         }
 
     def notes(self) -> Iterator[str]:
-        """What the reader must know of pairs left out and of windows that share days."""
+        """Yield what a reader must know of pairs left out and of windows that share days."""
         for reason, count in self.left_out.items():
             yield f"{self.metric}: {count} (window, seed) left out: {reason}"
         worth = effective_count(self.correlation)
         if worth < len(self.windows) - 1e-9:
-            yield f"windows share days: the {len(self.windows)} count as {worth:.1f} apart; intervals and p allow for it"
-
-
-def merge_inseparable(values: Mapping[frozenset[str], Values]) -> dict[frozenset[str], Values]:
-    """Name pieces that always come together as one, such as `date and stock` where only bright and blinded are there."""
-    sets = list(values)
-    names: dict[tuple[bool, ...], list[str]] = {}
-    for piece in sorted(frozenset.union(*sets)):
-        names.setdefault(tuple(piece in given for given in sets), []).append(piece)
-    merged = {piece: " and ".join(pieces) for pieces in names.values() for piece in pieces}
-    return {frozenset(merged[piece] for piece in given): found for given, found in values.items()}
+            yield (
+                f"windows share days: {len(self.windows)} overlapping windows = {worth:.1f} effective windows; "
+                "intervals and p allow for it"
+            )

@@ -8,10 +8,23 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import dumps_pretty
 from ktdeval_compare.effects import Options, Row, effects as find_effects
 from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.layout import figure, grid, interval, p_value, unit_name
+from ktdeval_compare.terminal import (
+    alpha_option,
+    cards_argument,
+    common_option,
+    figure,
+    grid,
+    interval,
+    json_option,
+    metrics_option,
+    names_of,
+    p_value,
+    seed_option,
+    show,
+    unit_name,
+)
 
 _LEFT = ("agent", "metric", "mode", "effect", "verdict", "contribution of")
 _EFFECTS = {
@@ -23,30 +36,24 @@ _EFFECTS = {
 
 
 @click.command()
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="metric, may be repeated [default: total_return]")
-@click.option(
-    "--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True, help="level of verdicts and intervals"
-)
-@click.option("--common", is_flag=True, help="where cards differ in windows or seeds, use those that all have")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of simulations")
-@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
+@cards_argument
+@metrics_option
+@alpha_option
+@common_option
+@seed_option
+@json_option
 def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], alpha: float, common: bool, seed: int, as_json: bool) -> None:
-    """Say what stock, date, data and tools are worth, from an agent's cards under several masks and modes.
+    """Report the value of stock, date, data and tools, from an agent's cards under several masks and modes.
 
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks also the stock effect, the date
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
-    names = tuple(name for text in metrics for name in text.split(",") if name)
-    report = find_effects(load_entrants(cards), Options(names, alpha, common, seed))
-    if as_json:
-        click.echo(dumps_pretty(report), nl=False)
-    else:
-        click.echo("\n".join(report_lines(report)))
+    report = find_effects(load_entrants(cards), Options(names_of(metrics), alpha, common, seed))
+    show(report, report_lines(report), as_json)
 
 
 def report_lines(report: Row) -> Iterator[str]:
-    """The report as text."""
+    """Return the report as text."""
     level = f"{100 * (1 - report['alpha']):g} % interval"
     agents = {row["agent"] for row in (*report["effects"], *report["ladder"])}
     if report["effects"]:

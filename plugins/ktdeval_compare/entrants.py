@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ktdeval.api import CardError, JsonValue, UsageError, dumps_canonical, load_card, near_matches
+from ktdeval.cards import Pluggable, TradingCard, TradingEpisode, load_card
+from ktdeval.errors import CardError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.typed import encode_canonical
 
 Cell = tuple[str, int]
 """Window and seed: what figures of two cards are paired on."""
@@ -18,32 +22,26 @@ class Entrant:
 
     Attributes:
         path: its file.
-        card: its content, validated.
+        card: its content.
         label: what tables call it; unique among the cards of one task.
     """
 
     path: Path
-    card: Mapping[str, JsonValue]
+    card: TradingCard
     label: str = ""
 
     @property
-    def task(self) -> Mapping[str, JsonValue]:
-        """The card's task entry."""
-        entry: Mapping[str, JsonValue] = self.card["task"]
-        return entry
-
-    @property
     def run_folder(self) -> Path:
-        """The run that the card lies in, if it lies in one."""
+        """Run that the card lies in, if it lies in one."""
         return self.path.resolve().parent.parent
 
-    def episodes(self) -> dict[Cell, Mapping[str, JsonValue]]:
+    def episodes(self) -> dict[Cell, TradingEpisode]:
         """Finished episodes by window and seed."""
-        return {(episode["window"], episode["seed"]): episode for episode in self.card["episodes"]}
+        return {(episode.window, episode.seed): episode for episode in self.card.episodes}
 
 
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
-    """The cards of the given files and run folders (`RUN/cards/*.json`), in order.
+    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order.
 
     Raises:
         UsageError: a folder without cards, or a card given twice.
@@ -60,7 +58,7 @@ def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
             seen.add(file.resolve())
             card = load_card(file, None if path.is_dir() else "trading")
-            if card["kind"] == "trading":  # beside them a run may have cards of scoring tasks
+            if isinstance(card, TradingCard):  # beside them a run may have cards of scoring tasks
                 entrants.append(Entrant(file, card))
     if not entrants:
         raise UsageError(f"{paths[0]}: has no card of a trading task")
@@ -70,10 +68,10 @@ def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
 def label(entrants: Sequence[Entrant]) -> list[Entrant]:
     """Name each by its model, and where that is not enough by agent, arguments and at last its path."""
     ways: list[Callable[[Entrant], str]] = [
-        lambda entrant: str(entrant.card["model"]["name"]),
-        lambda entrant: f"{entrant.card['model']['name']} {entrant.card['agent']['name']}",
-        lambda entrant: f"{_with_args(entrant.card['model'])} {_with_args(entrant.card['agent'])}",
-        lambda entrant: f"{entrant.card['model']['name']} {entrant.path}",
+        lambda entrant: entrant.card.model.name,
+        lambda entrant: f"{entrant.card.model.name} {entrant.card.agent.name}",
+        lambda entrant: f"{_with_args(entrant.card.model)} {_with_args(entrant.card.agent)}",
+        lambda entrant: f"{entrant.card.model.name} {entrant.path}",
     ]
     for way in ways[:-1]:
         if len({way(entrant) for entrant in entrants}) == len(entrants):
@@ -81,12 +79,12 @@ def label(entrants: Sequence[Entrant]) -> list[Entrant]:
     return [replace(entrant, label=ways[-1](entrant)) for entrant in entrants]
 
 
-def _with_args(entry: Mapping[str, JsonValue]) -> str:
-    args = ",".join(f"{name}={value}" for name, value in sorted(entry["args"].items()))
-    return f"{entry['name']}({args})" if args else str(entry["name"])
+def _with_args(entry: Pluggable) -> str:
+    args = ",".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
+    return f"{entry.name}({args})" if args else entry.name
 
 
-def check_same(entrants: Sequence[Entrant], facets: Mapping[str, Callable[[Entrant], JsonValue]], then: str) -> None:
+def check_same(entrants: Sequence[Entrant], facets: Mapping[str, Callable[[Entrant], Any]], then: str) -> None:
     """Refuse cards that differ in one of `facets` (what it is called -> its value on a card), naming the first that does.
 
     Raises:
@@ -96,34 +94,34 @@ def check_same(entrants: Sequence[Entrant], facets: Mapping[str, Callable[[Entra
     for other in entrants[1:]:
         for name, facet in facets.items():
             left, right = facet(first), facet(other)
-            if dumps_canonical(left) != dumps_canonical(right):
+            if encode_canonical(left) != encode_canonical(right):
                 raise CardError(f"{other.path} and {first.path} have different {name}: {_short(right)} and {_short(left)}; {then}")
 
 
-def _short(value: JsonValue) -> str:
-    text = value if isinstance(value, str) else dumps_canonical(value)
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else encode_canonical(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def snapshot_name(entrant: Entrant) -> str:
-    """The snapshot for messages: its name and the start of its id, which decides."""
-    snapshot = entrant.card["snapshot"]
-    return f"{snapshot['name']} ({snapshot['id'][:12]})"
+    """Return the snapshot for messages: its name and the start of its id, which decides."""
+    snapshot = entrant.card.snapshot
+    return f"{snapshot.name} ({snapshot.id[:12]})"
 
 
-MARKET_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
+MARKET_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
     "snapshots": snapshot_name,
-    "snapshot ids": lambda entrant: entrant.card["snapshot"]["id"],
-    "metric rules": lambda entrant: entrant.card["rules"],
-    "limits of steps": lambda entrant: entrant.card["limit"],
+    "snapshot ids": lambda entrant: entrant.card.snapshot.id,
+    "metric rules": lambda entrant: entrant.card.rules,
+    "limits of steps": lambda entrant: entrant.card.limit,
 }
-"""What every comparison needs to be equal."""
+"""Facts that every comparison needs to be equal."""
 
-EPISODE_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
+EPISODE_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
     **MARKET_FACETS,
-    "mask draws": lambda entrant: entrant.card["mask_draw"],
+    "mask draws": lambda entrant: entrant.card.mask_draw,
 }
-"""What a comparison of models needs to be equal: they shall see the market under the same aliases."""
+"""Facts that a comparison of models needs to be equal: they shall see the market under the same aliases."""
 
 
 def check_windows(entrants: Sequence[Entrant]) -> None:
@@ -134,17 +132,17 @@ def check_windows(entrants: Sequence[Entrant]) -> None:
     """
     known: dict[str, tuple[Entrant, str]] = {}
     for entrant in entrants:
-        for window in entrant.card["windows"]:
-            dates = f"{window['first']} … {window['last']}"
-            before, other = known.setdefault(window["name"], (entrant, dates))
+        for window in entrant.card.windows:
+            dates = f"{window.first} … {window.last}"
+            before, other = known.setdefault(window.name, (entrant, dates))
             if other != dates:
                 raise CardError(
-                    f"{entrant.path} and {before.path}: window {window['name']} is {dates} on one and {other} on the other"
+                    f"{entrant.path} and {before.path}: window {window.name} is {dates} on one and {other} on the other"
                 )
 
 
 def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
-    """The (window, seed) cells that every card has finished, in the order of the first card.
+    """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
     Raises:
         CardError: there is none; or cards have different ones and `common` is not set.
@@ -167,7 +165,7 @@ def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
 
 
 def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[str]:
-    """The metrics asked for, by default `total_return`; each must be on every card with one formula.
+    """Return the metrics asked for, by default `total_return`; each must be on every card with one formula.
 
     Raises:
         UsageError: a card does not have it.
@@ -176,27 +174,25 @@ def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[s
     names = list(dict.fromkeys(wanted)) or ["total_return"]
     for name in names:
         for entrant in entrants:
-            known = entrant.card["metrics"]
+            known = entrant.card.metrics
             if name not in known:
                 hint = near_matches(name, known) or "; `ktdeval score RUN --metrics NAME` adds it"
                 raise UsageError(f"{entrant.path}: no metric {name!r} on this card{hint}")
-        check_same(entrants, {f"formulas of {name}": lambda entrant, of=name: entrant.card["metrics"][of]["formula"]},  # type: ignore[misc]
+        check_same(entrants, {f"formulas of {name}": lambda entrant, of=name: entrant.card.metrics[of].formula},  # type: ignore[misc]
                    "score both runs with one version")  # fmt: skip
     return names
 
 
 def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
     """First and last day that the episodes of each window really covered (a limit shortens them)."""
-    covered: dict[str, tuple[str, str]] = {
-        episode["window"]: (episode["first_day"], episode["last_day"]) for episode in entrant.card["episodes"]
-    }
+    covered = {episode.window: (episode.first_day, episode.last_day) for episode in entrant.card.episodes}
     return [covered[window] for window in windows]
 
 
 def flag_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
-    """What cards say of themselves that a reader must know: synthetic prices, limited or unfinished runs."""
-    flags = dict.fromkeys(flag for entrant in entrants for flag in entrant.card["labels"] if flag != "mask not certified")
+    """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs."""
+    flags = dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag != "mask not certified")
     for flag in flags:
-        flagged = list(dict.fromkeys(entrant.label for entrant in entrants if flag in entrant.card["labels"]))
-        every = all(flag in entrant.card["labels"] for entrant in entrants)
+        flagged = list(dict.fromkeys(entrant.label for entrant in entrants if flag in entrant.card.labels))
+        every = all(flag in entrant.card.labels for entrant in entrants)
         yield f"{flag}: {'every card' if every else ', '.join(flagged)}"

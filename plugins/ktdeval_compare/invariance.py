@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.api import CardError, JsonValue, clopper_pearson_upper, mean_with_interval, overlap_correlation
+from ktdeval.errors import CardError
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import clopper_pearson_upper, mean_with_interval, overlap_correlation
 from ktdeval_compare.daily import recorded_ledger
 from ktdeval_compare.entrants import MARKET_FACETS, Cell, Entrant, check_same, flag_notes, label, paired_cells, spans
 from ktdeval_compare.invariance_pairs import FIGURES, Apart, Course, apart, course_of, parting
@@ -20,16 +22,16 @@ from ktdeval_compare.invariance_pairs import FIGURES, Apart, Course, apart, cour
 Row = dict[str, JsonValue]
 
 LABELS, AGAIN, SEEDS, BEYOND = "labels", "again", "seeds", "labels - again"
-"""What two episodes of one window differ in: the mask draw only; nothing (one draw run twice); the seed only. And the first less
+"""Difference of two episodes of one window: the mask draw only; nothing (one draw run twice); the seed only. And the first less
 the second."""
 
-_FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
-    "models": lambda entrant: entrant.card["model"],
-    "agents": lambda entrant: entrant.card["agent"],
-    "call parameters": lambda entrant: entrant.card["call"],
-    "ways of sending calls": lambda entrant: entrant.card["sent_as"],
-    "task versions": lambda entrant: entrant.task["version"],
-    "task configs (hash)": lambda entrant: entrant.task["hash"],
+_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
+    "models": lambda entrant: entrant.card.model,
+    "agents": lambda entrant: entrant.card.agent,
+    "call parameters": lambda entrant: entrant.card.call,
+    "ways of sending calls": lambda entrant: entrant.card.request_settings,
+    "task versions": lambda entrant: entrant.card.task.version,
+    "task configs (hash)": lambda entrant: entrant.card.task.hash,
     **MARKET_FACETS,
 }
 """Everything but the mask draw, the windows and the seeds, which are paired."""
@@ -37,12 +39,12 @@ _FACETS: Mapping[str, Callable[[Entrant], JsonValue]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """How to analyse.
+    """Settings of an analysis.
 
     Attributes:
         alpha: intervals hold with 1 - alpha.
-        over: what intervals vary over. `episode`: each (window, seed), whose labels are drawn apart from all others; it speaks of
-            other labels in these windows. `window`: windows, each the mean of its seeds; it speaks of other windows too.
+        over: what intervals vary over. `episode`: each (window, seed), whose labels are drawn independently; it describes
+            other labels in these windows. `window`: windows, each the mean of its seeds; it describes other windows too.
         common: where cards differ in windows or seeds, use those that all have.
     """
 
@@ -62,7 +64,7 @@ class Play:
     @property
     def draw(self) -> int:
         """Its mask draw."""
-        return int(self.card.card["mask_draw"])
+        return self.card.card.mask_draw
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
     for task, members in _by_task(entrants).items():
         cells = paired_cells(members, options.common)
         pairs = list(_pairs(members, cells))
-        report["cards"] += [{"task": task, "mask_draw": member.card["mask_draw"], "path": str(member.path),
-                             "labels": list(member.card["labels"])} for member in members]  # fmt: skip
+        report["cards"] += [{"task": task, "mask_draw": member.card.mask_draw, "path": str(member.path),
+                             "labels": list(member.card.labels)} for member in members]  # fmt: skip
         report["figures"] += _figures(task, members[0], pairs, options)
         report["noise"] += _noise(task, pairs, options.alpha)
         report["pairs"] += [_pair_row(task, pair) for pair in pairs]
@@ -106,30 +108,30 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
 
 
 def _by_task(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
-    """The cards by task, each group checked to differ in nothing but the draw."""
+    """Return the cards by task, each group checked to differ in nothing but the draw."""
     groups: dict[str, list[Entrant]] = {}
     for entrant in entrants:
-        groups.setdefault(entrant.task["name"], []).append(entrant)
+        groups.setdefault(entrant.card.task.name, []).append(entrant)
     for task, members in groups.items():
         check_same(members, _FACETS, "only the mask draw may differ, or the difference is not the labels'")
-        draws = sorted({member.card["mask_draw"] for member in members})
+        draws = sorted({member.card.mask_draw for member in members})
         if len(draws) < 2:
             more = f"every card of {task}" if len(members) > 1 else f"the one card of {task}"
             other = int(draws[0] == 0)
             raise CardError(f"{members[0].path}: {more} is of mask draw {draws[0]}; run the same with --mask-draw {other} too")
         _check_repeats(members)
-        groups[task] = sorted(label(members), key=lambda member: (member.card["mask_draw"], str(member.path)))
+        groups[task] = sorted(label(members), key=lambda member: (member.card.mask_draw, str(member.path)))
     return groups
 
 
 def _check_repeats(members: Sequence[Entrant]) -> None:
     """Refuse a draw given twice whose second run asked nothing: replies from the cache are equal whatever the model's chance."""
-    counts = Counter(member.card["mask_draw"] for member in members)
+    counts = Counter(member.card.mask_draw for member in members)
     for member in members:
-        calls = member.card["provenance"]["calls"]
-        if counts[member.card["mask_draw"]] > 1 and calls is not None and not calls["answered"] and calls["cached"]:
+        calls = member.card.provenance.calls
+        if counts[member.card.mask_draw] > 1 and calls is not None and not calls.answered and calls.cached:
             raise CardError(
-                f"{member.path}: repeats mask draw {member.card['mask_draw']} with replies from the cache, which says nothing of "
+                f"{member.path}: repeats mask draw {member.card.mask_draw} with replies from the cache, which says nothing of "
                 "the model's chance; leave it out, or run it with --cache run"
             )
 
@@ -151,7 +153,7 @@ def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
 
 
 def _play(member: Entrant, cell: Cell) -> Play:
-    ledger = recorded_ledger(member, member.episodes()[cell]["id"])
+    ledger = recorded_ledger(member, member.episodes()[cell].id)
     if isinstance(ledger, str):
         raise CardError(f"{member.path}: {ledger}; decisions are compared in the ledgers of the run folder")
     return Play(member, cell, course_of(ledger))
@@ -215,7 +217,7 @@ def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
 
 
 def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[Row]:
-    """What each kind of chance is worth in total return: an episode's standard deviation, and how far it sets two runs apart."""
+    """Worth of each kind of chance in total return: an episode's standard deviation, and how far it sets two runs apart."""
     rows: list[Row] = []
     z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
     for kind in (LABELS, AGAIN, SEEDS):
@@ -251,10 +253,10 @@ def _pair_row(task: str, pair: Pair) -> Row:
 
 
 def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pair], options: Options) -> Iterator[str]:
-    """What a reader must know before the table is believed."""
+    """Yield what a reader must know before trusting the table."""
     kinds = {pair.between for pair in pairs}
     yield from _label_notes(members[0], cells, pairs, options.alpha)
-    if members[0].card["sent_as"] is not None and AGAIN not in kinds:
+    if members[0].card.request_settings is not None and AGAIN not in kinds:
         yield (
             "no draw was run twice: of what changes between draws, the model's own chance is not told from the labels; "
             "run one draw again with --cache run, and give both"
@@ -262,7 +264,7 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
     if SEEDS in kinds:
         yield "seeds: another seed is another call seed and another alias map, so that this holds the labels' part too"
     if options.over == "episode":
-        yield "intervals vary over (window, seed): they speak of other labels in these windows; of other windows with --over window"
+        yield "intervals vary over (window, seed): they describe other labels in these windows; other windows with --over window"
     for reason, count in Counter(value for pair in pairs for value in pair.apart.values() if isinstance(value, str)).items():
         yield f"{count} pair(s) left out of a figure: {reason}"
     for member in members:
@@ -271,9 +273,9 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
 
 
 def _label_notes(entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[Pair], alpha: float) -> Iterator[str]:
-    """What this mask's labels are, and how much is known where nothing changed."""
-    name = entrant.task["name"]
-    if entrant.task["mask"] == "bright":
+    """Labels of this mask, and how much is known where nothing changed."""
+    name = entrant.card.task.name
+    if entrant.card.task.mask == "bright":
         yield f"{name}: bright hides nothing, so that draws differ in the order of rows only"
     if not any(pair.between == LABELS and pair.apart["decisions"] for pair in pairs):
         most = clopper_pearson_upper(0, len(cells), 1.0 - alpha)
@@ -284,9 +286,9 @@ def _label_notes(entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[Pair],
 
 
 def _run_notes(member: Entrant, has_repeats: bool) -> Iterator[str]:
-    """What is not the model's own in a run."""
-    coverage, calls = member.card["coverage"], member.card["provenance"]["calls"]
-    if held := coverage["steps"] - coverage["steps_decided"]:
+    """Steps and replies of a run that are not the model's own."""
+    coverage, calls = member.card.coverage, member.card.provenance.calls
+    if held := coverage.steps - coverage.steps_decided:
         yield f"{member.path}: {held} step(s) were held by the engine, not decided by the model; they count as steps without orders"
-    if has_repeats and calls is not None and calls["cached"]:
-        yield f"{member.path}: {calls['cached']} of its replies came from the cache; what they repeat is not chance"
+    if has_repeats and calls is not None and calls.cached:
+        yield f"{member.path}: {calls.cached} of its replies came from the cache; what they repeat is not chance"

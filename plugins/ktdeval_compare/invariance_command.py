@@ -8,10 +8,9 @@ from typing import Literal
 
 import click
 
-from ktdeval.api import dumps_pretty
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_compare.invariance import AGAIN, BEYOND, LABELS, SEEDS, Options, Row, invariance as find_invariance
-from ktdeval_compare.layout import UNDEFINED, figure, grid, interval
+from ktdeval_compare.terminal import UNDEFINED, alpha_option, common_option, figure, grid, interval, json_option, show
 
 _LEFT = ("task", "what differs", "figure")
 _BETWEEN = {
@@ -32,7 +31,7 @@ _FIGURES = {
 
 @click.command()
 @click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN…")
-@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True, help="intervals hold with 1 - alpha")
+@alpha_option
 @click.option(
     "--over",
     type=click.Choice(["episode", "window"]),
@@ -40,24 +39,21 @@ _FIGURES = {
     show_default=True,
     help="what intervals vary over: each (window, seed), whose labels are its own, or windows, each the mean of its seeds",
 )
-@click.option("--common", is_flag=True, help="where runs differ in windows or seeds, use those that all have")
-@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON, with every pair of episodes")
+@common_option
+@json_option
 def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "window"], common: bool, as_json: bool) -> None:
-    """Say how much changes when only the labels do: runs of one plan under several --mask-draw.
+    """Report how much changes when only the labels do: runs of one plan under several --mask-draw.
 
     RUN is a run folder, or a card in one. Draws of the mask show the same market under other aliases and in another order of
     rows; whatever then changes is noise that every comparison of masked runs carries. A draw given twice shows the model's own
     chance beside it, and several seeds what another call seed does.
     """
     report = find_invariance(load_entrants(cards), Options(alpha, over, common))
-    if as_json:
-        click.echo(dumps_pretty(report), nl=False)
-    else:
-        click.echo("\n".join(report_lines(report)))
+    show(report, report_lines(report), as_json)
 
 
 def report_lines(report: Row) -> Iterator[str]:
-    """The report as text."""
+    """Return the report as text."""
     level = f"{100 * (1 - report['alpha']):g} % interval"
     several = len({row["task"] for row in report["figures"]}) > 1
     draws = sorted({card["mask_draw"] for card in report["cards"]})

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import Ledger, StepRecord, dumps_canonical
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.trading import Ledger, OrderRecord, StepRecord
 
 Apart = Mapping[str, "float | str"]
 """By figure: how far two episodes lie apart, or why that is not defined."""
@@ -22,7 +23,7 @@ _Trade = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What one figure is. All are 0 for equal episodes and never below it; `most` is the largest value, None without bound."""
+    """Meaning of a figure. All are 0 for equal episodes and never below it; `most` is the largest value, None without bound."""
 
     formula: str
     most: float | None = 1.0
@@ -36,7 +37,7 @@ FIGURES: Mapping[str, Figure] = {
     "nav": Figure("mean over days of |log NAV of one - log NAV of the other|", None),
     "total_return": Figure("|total return of one - total return of the other|", None),
 }
-"""The figures of a pair of episodes, each a fraction."""
+"""Figures of a pair of episodes, each a fraction."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,38 +65,38 @@ class Course:
 
 
 def course_of(ledger: Ledger) -> Course:
-    """The course that a ledger records."""
+    """Return the course that a ledger records."""
     steps = ledger.steps
     return Course(
-        days=tuple(step["filled_on"] for step in steps),
-        decisions=tuple(Counter(_order(order) for order in step["orders"]) for step in steps),
+        days=tuple(step.filled_on for step in steps),
+        decisions=tuple(Counter(_order(order) for order in step.orders) for step in steps),
         accounts=("", *(_account(step) for step in steps[:-1])),
         trades=tuple(_trades(step) for step in steps),
         nav=ledger.nav,
     )
 
 
-def _order(order: StepRecord) -> _Order:
+def _order(order: OrderRecord) -> _Order:
     # A stock_id that is no asset has no true identity: it stands for itself.
-    asset = order["code"] if order["code"] is not None else f"? {order['stock_id']}"
-    return asset, order["side"], order["target_weight"], order["shares"]
+    asset = order.code if order.code is not None else f"? {order.stock_id}"
+    return asset, order.side, order.target_weight, order.shares
 
 
 def _account(step: StepRecord) -> str:
-    held = [[position["code"], position["shares"], position["locked"]] for position in step["positions"]]
-    return dumps_canonical([step["cash_fen"], held])
+    held = [[position.code, position.shares, position.locked] for position in step.positions]
+    return dumps_canonical([step.cash_minor, held])
 
 
 def _trades(step: StepRecord) -> Counter[_Trade]:
     amounts: Counter[_Trade] = Counter()
-    for order in step["orders"]:
-        if order["filled_shares"]:
-            amounts[order["code"], order["side"]] += order["notional_fen"] / step["open_nav_fen"]
+    for order in step.orders:
+        if order.code is not None and order.filled_shares:
+            amounts[order.code, order.side] += order.notional_minor / step.open_nav_minor  # type: ignore[assignment]  # typeshed: whole numbers only
     return amounts
 
 
 def parting(one: Course, other: Course) -> str | None:
-    """The fill day of the first step that was decided otherwise; None where there is none."""
+    """Return the fill day of the first step that was decided otherwise; None where there is none."""
     steps = zip(one.days, one.decisions, other.decisions, strict=True)
     return next((day for day, left, right in steps if left != right), None)
 

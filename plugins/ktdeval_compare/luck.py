@@ -6,15 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ktdeval.api import (
-    DataError,
-    JsonValue,
-    Trials,
-    cohort_exposures,
-    compare_ranks,
-    count_trials,
-    deflated_sharpe_ratio,
-)
+import numpy as np
+from scipy import stats
+
+from ktdeval.cards import TradingCard
+from ktdeval.jsonio import JsonValue
+from ktdeval.runner import Trials, count_trials
+from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.daily import recorded_ledger
 from ktdeval_compare.entrants import Entrant, label
 
@@ -23,7 +21,7 @@ _SELECTION = "selection_alpha"
 
 
 def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
-    """What chance and style leave of each card.
+    """Report what chance and style leave of each card.
 
     Args:
         entrants: cards of one task; their run folders hold the ledgers.
@@ -38,32 +36,40 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     roots = [*stores, *(entrant.run_folder for entrant in named)]
     trials = _trials_by_window(named, roots)
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
-    comparable = {row["card"]: row for row in rows if row["return"] is not None and row["selection"] is not None}
-    ranks = compare_ranks(
-        {name: row["return"] for name, row in comparable.items()}, {name: row["selection"] for name, row in comparable.items()}
-    )
-    for name, by_return, by_selection in zip(ranks.names, ranks.return_rank, ranks.alpha_rank, strict=True):
-        comparable[name] |= {"return_rank": by_return, "selection_rank": by_selection}
-    return {
-        "cards": rows,
-        "ranks": {"spearman": ranks.spearman, "kendall": ranks.kendall, "reason": ranks.reason},
-        "exposures": _exposures(named),
-    }
+    return {"cards": rows, "ranks": rank(rows), "exposures": _exposures(named)}
+
+
+def rank(rows: Sequence[Row]) -> Row:
+    """Rank cards by `return` and by `selection`, 1 the best, ties sharing the mean of their ranks, and correlate the two rankings.
+
+    Returns:
+        `spearman` and `kendall` (tau b), None with a `reason` where a ranking has no order. Cards without both have no rank.
+    """
+    both = [row for row in rows if row["return"] is not None and row["selection"] is not None]
+    figures = {name: np.array([row[name] for row in both], dtype=np.float64) for name in ("return", "selection")}
+    for name, values in figures.items():
+        for row, place in zip(both, stats.rankdata(-values).tolist(), strict=True):
+            row[f"{name}_rank"] = place
+    if len(both) < 2 or not all(np.ptp(values) for values in figures.values()):
+        return {"spearman": None, "kendall": None, "reason": "fewer than two models" if len(both) < 2 else "all models tie"}
+    returns, selections = figures.values()
+    spearman, kendall = stats.spearmanr(returns, selections), stats.kendalltau(returns, selections)
+    return {"spearman": float(spearman.statistic), "kendall": float(kendall.statistic), "reason": None}
 
 
 def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> dict[tuple[str, str], Trials]:
     """Trials of each window and snapshot that a card has."""
-    wanted = {(window["name"], entrant.card["snapshot"]["id"]) for entrant in entrants for window in entrant.card["windows"]}
+    wanted = {(window.name, entrant.card.snapshot.id) for entrant in entrants for window in entrant.card.windows}
     return {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
 
 
 def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row:
     card = entrant.card
     values, reasons, counts = [], [], []
-    for episode in card["episodes"]:
-        found = trials[episode["window"], card["snapshot"]["id"]]
+    for episode in card.episodes:
+        found = trials[episode.window, card.snapshot.id]
         counts.append(found.episodes)
-        ledger = recorded_ledger(entrant, episode["id"])
+        ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             reasons.append(ledger)
             continue
@@ -72,14 +78,13 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
             reasons.append(figure.reason or "")
         else:
             values.append(figure.value)
-    metrics = card["metrics"]
     return {
         "card": entrant.label,
-        "return": _value(metrics, "total_return"),
-        "selection": _value(metrics, _SELECTION),
+        "return": _value(card, "total_return"),
+        "selection": _value(card, _SELECTION),
         "return_rank": None,
         "selection_rank": None,
-        "psr": _value(metrics, "psr"),
+        "psr": _value(card, "psr"),
         "dsr": statistics.median(values) if values else None,
         "episodes": len(values),
         "trials": [min(counts), max(counts)] if counts else [0, 0],
@@ -87,33 +92,43 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
     }
 
 
-def _value(metrics: Mapping[str, JsonValue], name: str) -> float | None:
-    value: float | None = metrics.get(name, {}).get("value")
-    return value
+def _value(card: TradingCard, name: str) -> float | None:
+    return card.metrics[name].value if name in card.metrics else None
 
 
 def _exposures(entrants: Sequence[Entrant]) -> list[Row]:
     """Mean style exposures of each card's holdings, and of the cohort that the cards are; none where no card has them."""
     members: dict[str, dict[str, float | None]] = {}
     for entrant in entrants:
-        details = [episode["metrics"].get(_SELECTION, {}).get("detail") or {} for episode in entrant.card["episodes"]]
-        tables = [detail["mean_exposures"] for detail in details if isinstance(detail.get("mean_exposures"), Mapping)]
+        found = [episode.metrics[_SELECTION].detail for episode in entrant.card.episodes if _SELECTION in episode.metrics]
+        tables = [detail["mean_exposures"] for detail in found
+                  if isinstance(detail, Mapping) and isinstance(detail.get("mean_exposures"), Mapping)]  # fmt: skip
         if tables:
             members[entrant.label] = {factor: _mean([table.get(factor) for table in tables]) for factor in tables[0]}
-    try:
-        cohort = cohort_exposures(members) if members else ()
-    except DataError:  # cards of other versions may have other factors; then there is no common table
-        cohort = ()
-    return [
-        {
-            "factor": row.factor,
-            "cards": {name: table[row.factor] for name, table in members.items()},
-            "mean": row.mean,
-            "members": row.members,
-            "same_sign": row.same_sign,
-        }
-        for row in cohort
-    ]
+    return cohort(members)
+
+
+def cohort(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
+    """Mean exposure of a cohort to each factor, each member counted once (KTD-Fin §5.3 and Table 8).
+
+    Args:
+        members: card -> factor -> mean exposure, None where it never held anything.
+
+    Returns:
+        A row for each factor in the order of the first card: `mean` over the `members` that have one, and how many of these share
+        its sign (0 counts for neither). No row where cards of several versions have different factors.
+    """
+    factors = next(iter(members.values()), {})
+    if any(set(table) != set(factors) for table in members.values()):
+        return []
+    rows: list[Row] = []
+    for factor in factors:
+        known = [value for table in members.values() if (value := table[factor]) is not None]
+        mean = statistics.fmean(known) if known else None
+        same = sum(value * mean > 0 for value in known) if mean else 0
+        of = {name: table[factor] for name, table in members.items()}
+        rows.append({"factor": factor, "cards": of, "mean": mean, "members": len(known), "same_sign": same})
+    return rows
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

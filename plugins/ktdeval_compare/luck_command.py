@@ -7,31 +7,30 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import dumps_pretty
 from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.layout import UNDEFINED, figure, grid, p_value
 from ktdeval_compare.luck import Row, luck as find_luck
+from ktdeval_compare.terminal import UNDEFINED, cards_argument, figure, grid, json_option, p_value, show
 
 
 @click.command()
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
+@cards_argument
 @click.option(
     "--runs", "stores", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
     help="folder of runs to count trials in, besides the cards' own; may be repeated",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
+@json_option
 def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> None:
-    """Say how much of a result is luck, and whether a ranking by return is one by selection.
+    """Report how much of a result is luck, and whether a ranking by return is one by selection.
 
     CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned counts as a trial, limited and
     unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
     """
     report = find_luck(load_entrants(cards), stores)
-    click.echo(dumps_pretty(report) if as_json else "\n".join(report_lines(report)), nl=not as_json)
+    show(report, report_lines(report), as_json)
 
 
 def report_lines(report: Row) -> Iterator[str]:
-    """The report as text."""
+    """Return the report as text."""
     yield "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe ratio is above 0, above luck"
     columns = ("card", "return %", "rank", "selection %", "rank ", "psr", "dsr", "trials a window", "note")
     yield from grid(columns, [_card_cells(row) for row in report["cards"]], ("card", "note"))

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.api import (
-    JsonValue,
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import effective_count, overlap_correlation
+from ktdeval_compare.compare import Options, make_groups
+from ktdeval_compare.entrants import Entrant, load_entrants, spans
+from ktdeval_compare.power import (
     Spread,
-    UsageError,
-    effective_count,
     estimate_spread,
     normal_effect,
-    overlap_correlation,
     pairs_needed,
     smallest_p,
     wilcoxon_effect,
@@ -24,8 +25,6 @@ from ktdeval.api import (
     window_sd_of,
     windows_needed,
 )
-from ktdeval_compare.compare import Options, make_groups
-from ktdeval_compare.entrants import Entrant, load_entrants, spans
 
 Row = dict[str, JsonValue]
 
@@ -42,7 +41,7 @@ class Plan:
         windows: pairs of the test.
         seeds: of each window and agent.
         effect: difference that must be found, in the metric's unit; None when not asked.
-        window_sd, seed_sd: see `ktdeval.api.Spread`; None when not known.
+        window_sd, seed_sd: see `Spread`; None when not known.
         tracking_error: annual, in place of `window_sd`.
         window_days: trading days of a window; None where a figure is not per time and can't be annualised.
         days_per_year: for annual figures.
@@ -74,14 +73,14 @@ class Plan:
         return self.alpha / self.comparisons
 
     def spread(self) -> Spread | None:
-        """The noise, where it is known."""
+        """Return the noise, where it is known."""
         if self.tracking_error is not None and self.window_days is not None:
             return Spread(window_sd_of(self.tracking_error, self.window_days, self.days_per_year), self.seed_sd or 0.0)
         return None if self.window_sd is None else Spread(self.window_sd, self.seed_sd or 0.0)
 
 
 def plan_report(plan: Plan) -> Row:
-    """What the plan can show, and what it would take."""
+    """Report what the plan can show, and what it would take."""
     spread = plan.spread()
     seeds = sorted({*_SEEDS, plan.seeds})
     rows = [] if spread is None else [_by_seeds(plan, spread, count) for count in (*seeds, None)]
@@ -106,7 +105,7 @@ def plan_report(plan: Plan) -> Row:
 
 
 def _reach(plan: Plan, windows: int) -> Row:
-    """What so many windows can show at all."""
+    """Report what so many windows can show at all."""
     return {
         "windows": windows,
         "smallest_p": smallest_p(windows),
@@ -116,7 +115,7 @@ def _reach(plan: Plan, windows: int) -> Row:
 
 
 def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> Row:
-    """What the plan finds with so many seeds (None: unlimited)."""
+    """Report what the plan finds with so many seeds (None: unlimited)."""
     pair_sd = spread.of_pairs(_MANY if seeds is None else seeds)
     unit = wilcoxon_effect(plan.windows, plan.level, plan.wanted, seed=plan.seed)
     effect = None if unit is None else unit * pair_sd
@@ -183,9 +182,9 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, 
     for group in make_groups(entrants, Options(metrics=(metric,))):
         windows = group.windows()
         count = effective_count(overlap_correlation(spans(group.entrants[0], windows)))
-        unit = str(group.entrants[0].card["metrics"][metric]["unit"])
-        days = {window["name"]: window["days"] for window in group.entrants[0].card["windows"]}
-        length = round(float(np.mean([min(days[window], group.entrants[0].card["limit"] or days[window]) for window in windows])))
+        unit = group.entrants[0].card.metrics[metric].unit
+        days = {window.name: window.days for window in group.entrants[0].card.windows}
+        length = round(float(np.mean([min(days[window], group.entrants[0].card.limit or days[window]) for window in windows])))
         for first, second in itertools.combinations(group.entrants, 2):
             fields: Row = {"windows": len(windows), "overlap": count, "window_days": length if metric == "total_return" else None}
             spread, problem, seeds = _estimate(first, second, metric, windows)
@@ -200,7 +199,7 @@ def _estimate(first: Entrant, second: Entrant, metric: str, windows: Sequence[st
     left, right = first.episodes(), second.episodes()
     by_window: dict[str, list[float]] = {window: [] for window in windows}
     for (window, seed), episode in left.items():
-        one, other = episode["metrics"][metric]["value"], right[window, seed]["metrics"][metric]["value"]
+        one, other = episode.metrics[metric].value, right[window, seed].metrics[metric].value
         if one is not None and other is not None:
             by_window[window].append(one - other)
     seeds = min(len(values) for values in by_window.values())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import UsageError, dumps_pretty
-from ktdeval_compare.layout import figure, grid, p_value, unit_name
+from ktdeval.errors import UsageError
 from ktdeval_compare.plan import Plan, Row, plan_report, spreads_of_cards
+from ktdeval_compare.terminal import figure, grid, json_option, p_value, seed_option, show, unit_name
 
 _SPREAD = "standard deviation over windows of the true difference of two agents, as a fraction (0.05 is 5 %)"
 
@@ -41,10 +41,10 @@ _SPREAD = "standard deviation over windows of the true difference of two agents,
     "--comparisons", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="tests that share alpha (Bonferroni)"
 )
 @click.option("--metric", default="total_return", show_default=True, metavar="NAME", help="metric to estimate from cards")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of the simulation")
-@click.option("--json", "as_json", is_flag=True, help="print the report as JSON")
+@seed_option
+@json_option
 def power(cards: tuple[Path, ...], metric: str, as_json: bool, **given: float | None) -> None:
-    """Say what a plan of windows and seeds can tell apart, before it is run.
+    """Report what a plan of windows and seeds can tell apart, before it is run.
 
     The test is that of `ktdeval compare`: Wilcoxon signed-rank over windows, exact. Spreads come from --window-sd and --seed-sd,
     from --tracking-error, or from the differences of two or more cards; without any, effects are in standard deviations.
@@ -58,14 +58,11 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **given: float | 
     for name, unit, fields in spreads_of_cards(cards, metric) if cards else [("", "fraction", {})]:
         merged = {field: value for field, value in fields.items() if given.get(field) is None}
         reports.append({"pair": name, "unit": unit, **plan_report(dataclasses.replace(plan, **merged))})
-    if as_json:
-        click.echo(dumps_pretty(reports if cards else reports[0]), nl=False)
-    else:
-        click.echo("\n".join(report_lines(reports)))
+    show(reports if cards else reports[0], report_lines(reports), as_json)
 
 
 def report_lines(reports: Sequence[Row]) -> Iterator[str]:
-    """The reports as text."""
+    """Return the reports as text."""
     first = reports[0]
     yield f"What an exact two-sided test over windows can show at {first['alpha']:g}"
     columns = ("windows", "smallest p", "tests it can carry", "found in SD")

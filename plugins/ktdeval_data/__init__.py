@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ktdeval.api import MarketSnapshot, RawMarket
-    from ktdeval_data.params import LongParams, QlibParams
-    from ktdeval_data.placebo_params import PlaceboParams
-    from ktdeval_data.synthetic_params import SyntheticParams
+    from ktdeval.market import MarketSnapshot, RawMarket
+    from ktdeval_data.params import LongParams, PlaceboParams, QlibParams, SyntheticParams
 
 
 def make_long(params: LongParams) -> MarketSnapshot:
@@ -23,7 +21,7 @@ def make_long(params: LongParams) -> MarketSnapshot:
 
 
 def read_long(params: LongParams) -> RawMarket:
-    """The tables as they are, for checks."""
+    """Return the tables as they are, for checks."""
     from ktdeval_data.long_table import read_long as read
 
     return read(params)
@@ -37,19 +35,19 @@ def make_qlib(params: QlibParams) -> MarketSnapshot:
 
 
 def read_qlib(params: QlibParams) -> RawMarket:
-    """The folder's data as they are, for checks."""
+    """Return the folder's data as they are, for checks."""
     from ktdeval_data.qlib_binary import read_qlib as read
 
     return read(params)
 
 
 def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
-    """The synthetic market of a seed."""
+    """Return the synthetic market of a seed."""
     return make_synthetic_with_truth(params)[0]
 
 
 def make_synthetic_with_truth(params: SyntheticParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """The synthetic market of a seed, and the files that hold what was planted in it."""
+    """Return the synthetic market of a seed, and the files that hold what was planted in it."""
     from ktdeval_data.synthetic import build
 
     snapshot, truth = build(params)
@@ -70,15 +68,13 @@ def make_placebo_with_facts(params: PlaceboParams) -> tuple[MarketSnapshot, Mapp
 
 @hookimpl
 def ktdeval_data() -> list[Spec]:
-    """The built-in providers.
+    """Built-in providers.
 
     `extra` says what else they can do: `generated` marks a market that depends on nothing but its parameters and `version`, so
     that it can be cached; `make_with_files(params)` gives the snapshot with files to lay beside it; `read(params)` gives a
     source's tables before they are judged, so that they can be checked.
     """
-    from ktdeval_data.params import LongParams, QlibParams
-    from ktdeval_data.placebo_params import PlaceboParams
-    from ktdeval_data.synthetic_params import GENERATOR_VERSION, SyntheticParams
+    from ktdeval_data.params import GENERATOR_VERSION, LongParams, PlaceboParams, QlibParams, SyntheticParams
 
     return [
         Spec(

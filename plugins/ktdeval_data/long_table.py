@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.api import DataError, RawMarket, UsageError, near_matches
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import RawMarket
 from ktdeval_data.params import LongParams
 from ktdeval_data.tables import (
     AMOUNT_UNITS,
@@ -67,7 +69,7 @@ def read_long(params: LongParams) -> RawMarket:
 
 
 def _split_mapping(mapping: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The column mapping of each file; a field without a prefix is one of the bars."""
+    """Return the column mapping of each file; a field without a prefix is one of the bars."""
     split: dict[str, dict[str, str]] = {file: {} for file in _FILES}
     for key, column in mapping.items():
         file, dot, field = key.rpartition(".")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.api import option
+from ktdeval.fields import option
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LongParams:
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the name of the bars file")
     source: str | None = option(None, help="where the data come from, in words; by default the names of the files")
-    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that mend what it finds")
+    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
 
 
 @dataclass(frozen=True)
@@ -58,4 +58,46 @@ class QlibParams:
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the folder's")
     source: str | None = option(None, help="where the data come from, in words; by default the folder's name")
-    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that mend what it finds")
+    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+
+
+GENERATOR_VERSION = 1
+"""Part of the snapshot's source line: a change of the generator's output changes it."""
+
+
+@dataclass(frozen=True)
+class SyntheticParams:
+    """Everything that a synthetic market depends on."""
+
+    seed: int = option(7, help="seed of the generator; each seed is another market with the same regimes", minimum=0)
+    first: str = option("2022-06-01", help="first day (ISO date); styles need 252 trading days before the first window")
+    last: str = option("2026-05-15", help="last day (ISO date)")
+
+
+PLACEBO_VERSION = 1
+"""Part of the snapshot's source line: a change of what the same parameters give changes it."""
+
+Kind = Literal["sign_flip", "block_bootstrap", "shuffle"]
+
+DEFAULT_BLOCK_DAYS: dict[Kind, int | None] = {"sign_flip": 1, "block_bootstrap": 20, "shuffle": None}
+"""`block_days` where none is given; None where the kind has no blocks."""
+
+
+@dataclass(frozen=True)
+class PlaceboParams:
+    """Everything that a placebo market depends on, next to the market that it is like."""
+
+    of: str = option("synthetic", help="the market to be like: synthetic (the embedded one), or the folder of a stored snapshot")
+    kind: Kind = option(
+        "sign_flip",
+        help="what is done to the part of returns that attribution does not explain: sign_flip (a random sign for each asset and"
+        " day), block_bootstrap (whole days drawn in blocks, a random sign for each), shuffle (among the assets of a board within"
+        " a day, a random sign for each day)",
+    )
+    seed: int = option(0, help="seed of all draws; each seed is another placebo of the same market", minimum=0)
+    block_days: int | None = option(
+        None,
+        help="trading days: of block_bootstrap the mean length of a block (20 unless given), of sign_flip how many share a sign"
+        " (1 unless given; with more, what links neighbouring days stays); shuffle has none",
+        minimum=1,
+    )

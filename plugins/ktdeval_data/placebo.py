@@ -11,26 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from ktdeval.api import (
-    ConfigError,
-    DataError,
-    FloatArray,
-    JsonValue,
-    MarketSnapshot,
-    SnapshotMeta,
-    dumps_canonical,
-    factor_values,
-    load_snapshot,
-    near_matches,
-    with_id,
-)
+from ktdeval.attribution import Fit, factor_values, fit_factors
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.market import DAILY_LIMIT_PCT, BoolArray, FloatArray, MarketSnapshot, SnapshotMeta, load_snapshot, with_id
+from ktdeval_data.params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, PlaceboParams, SyntheticParams
 from ktdeval_data.placebo_draws import Draws, Recipe, draw
-from ktdeval_data.placebo_params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, PlaceboParams
-from ktdeval_data.placebo_parts import CLOSE, FEN, OPEN, Parts, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdeval_data.synthetic_engine import Market
-from ktdeval_data.synthetic_params import SyntheticParams
 
 SYNTHETIC = "synthetic"
 AMOUNT_DAYS = 20
@@ -38,6 +29,9 @@ AMOUNT_DAYS = 20
 _PRICES = ("open", "high", "low", "close")
 _TICK_WITHOUT_FACTOR = 0.0001
 """CNY: prices that came adjusted are in no whole fen, and are traded in ticks of this size."""
+FEN = 0.01
+CLOSE, OPEN = 0, 1
+"""Places of the two returns of a bar, both from the last close before: to the close, and to the open."""
 
 
 def build(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
@@ -67,7 +61,7 @@ def build(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
 
 
 def open_source(of: str) -> MarketSnapshot:
-    """The market to be like, with its id.
+    """Return the market to be like, with its id.
 
     Raises:
         DataError: neither the embedded market nor a stored snapshot.
@@ -89,7 +83,7 @@ def _recipe(params: PlaceboParams) -> Recipe:
 
 
 def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
-    """The placebo of a market, without an id.
+    """Return the placebo of a market, without an id.
 
     Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and index levels are the source's;
     prices and amounts are made. Bars without a close before them (the first day, new listings) stay as they are.
@@ -131,7 +125,7 @@ def _first_styled(parts: Parts) -> int:
 
 
 class _Rebuilder:
-    """The day loop: exposures of the placebo's own history, returns, bars."""
+    """Day loop: exposures of the placebo's own history, returns, bars."""
 
     def __init__(self, source: MarketSnapshot, parts: Parts, draws: Draws) -> None:
         self.source, self.parts = source, parts
@@ -221,3 +215,106 @@ class _Rebuilder:
         inside = (source.amount[row] >= own["low"] * volume) & (source.amount[row] <= own["high"] * volume)
         kept: FloatArray = np.round(np.where(inside, np.clip(amount, bars["low"] * volume, bars["high"] * volume), amount), 2)
         return kept
+
+
+# ---- a market taken apart, day by day, into what attribution explains of its bars and the rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """D = T - 1 days of N assets (day d is row d + 1 of the snapshot), with P = 1 + 9 explaining columns.
+
+    Attributes:
+        fit: the regressions of close-to-close returns on an intercept and nine styles.
+        coefficients: [2, D, P] common and style returns a unit of exposure, to the close and to the open.
+        residuals: [2, D, N] what these leave of each asset's two returns; 0 where it has none.
+        reach_up, reach_down: [D, N] how far high and low lie beyond open and close, as fractions of these.
+        bound: [D, N] how far from its reference any price may lie, as a fraction: the board's limit, or what the source's own bar
+            reached on a day without limit (such as a new listing's first).
+    """
+
+    fit: Fit
+    coefficients: FloatArray
+    residuals: FloatArray
+    reach_up: FloatArray
+    reach_down: FloatArray
+    bound: FloatArray
+
+    @property
+    def has_return(self) -> BoolArray:
+        """[D, N] assets with a bar that day and a close before it."""
+        return self.fit.has_return
+
+
+def take_apart(snapshot: MarketSnapshot) -> Parts:
+    """Explain every day's returns, to the close and to the open, by the market and the nine styles.
+
+    Nothing of a later day enters: exposures are those known the day before, and each day has a regression of its own.
+
+    Args:
+        snapshot: a market of at least two days.
+    """
+    fit = fit_factors(snapshot, 1, len(snapshot.days) - 1)
+    before = pd.DataFrame(snapshot.adjusted_close).ffill().to_numpy()[:-1]
+    to_open = np.where(fit.has_return, snapshot.adjusted_open[1:] / before - 1.0, 0.0)
+    to_open = np.where(np.isfinite(to_open), to_open, 0.0)
+    opening = _coefficients(fit, to_open)
+    design = fit.exposures.design
+    open_residuals = np.where(fit.has_return, to_open - (opening[:, None, :] @ design)[:, 0, :], 0.0)
+    return Parts(
+        fit=fit,
+        coefficients=np.stack([np.concatenate([fit.common[:, None], fit.style], axis=1), opening]),
+        residuals=np.stack([np.where(fit.has_return, fit.residuals, 0.0), open_residuals]),
+        reach_up=_reach(snapshot.high[1:] / np.maximum(snapshot.open[1:], snapshot.close[1:]) - 1.0),
+        reach_down=_reach(1.0 - snapshot.low[1:] / np.minimum(snapshot.open[1:], snapshot.close[1:])),
+        bound=_bounds(snapshot, before / snapshot.factor[1:]),
+    )
+
+
+def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
+    """[D, P] weighted least squares of [D, N] values on the columns and weights of a fit, with its rule for days of few names."""
+    design, weights = fit.exposures.design, fit.weights
+    found = np.zeros(design.shape[:2])
+    for day in range(len(design)):
+        found[day] = regress(design[day], weights[day], values[day][None, :])[0]
+    return found
+
+
+def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Weighted least squares of one day.
+
+    Args:
+        design: [P, N] columns, the first an intercept.
+        weights: [N] regression weights, 0 for assets that take no part.
+        values: [S, N] series to explain, each by itself.
+
+    Returns:
+        [S, P] coefficients; where the assets are no more than the columns only that of the intercept, without any asset 0.
+    """
+    used = np.flatnonzero(weights)
+    found = np.zeros((len(values), len(design)))
+    if not len(used):
+        return found
+    root = np.sqrt(weights[used])
+    columns, targets = (design[:, used] * root).T, (values[:, used] * root).T
+    solution, _, rank, _ = np.linalg.lstsq(columns, targets, rcond=1e-9)
+    if len(used) <= rank:
+        found[:, 0] = columns[:, 0] @ targets / (columns[:, 0] @ columns[:, 0])
+    else:
+        found[:] = solution.T
+    return found
+
+
+def _reach(fractions: FloatArray) -> FloatArray:
+    reach: FloatArray = np.maximum(np.where(np.isfinite(fractions), fractions, 0.0), 0.0)
+    return reach
+
+
+def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
+    limit = np.array([DAILY_LIMIT_PCT[board] for board in snapshot.boards]) / 100.0
+    prices = np.stack([snapshot.open[1:], snapshot.high[1:], snapshot.low[1:], snapshot.close[1:]])
+    reached = np.abs(prices / reference - 1.0)
+    farthest = np.where(np.isfinite(reached), reached, 0.0).max(axis=0)
+    # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still the limit.
+    bounds: FloatArray = np.where(farthest > limit + FEN / reference, farthest, limit)
+    return bounds

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import Board, BoolArray, FloatArray, derive_seed
-from ktdeval_data.placebo_params import Kind
+from ktdeval.market import Board, BoolArray, FloatArray
+from ktdeval.seeds import derive_seed
+from ktdeval_data.params import Kind
 
 IndexArray = npt.NDArray[np.intp]
 
@@ -31,7 +32,7 @@ class Draws(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How to draw.
+    """Recipe of the draws.
 
     Attributes:
         kind: as in `PlaceboParams`.
@@ -44,7 +45,7 @@ class Recipe(NamedTuple):
     block_days: int
 
     def stream(self, purpose: str) -> np.random.Generator:
-        """The random stream of one purpose."""
+        """Return the random stream of one purpose."""
         return np.random.default_rng(derive_seed(self.seed, "placebo market", self.kind, purpose))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.api import DataError, DayArray, FloatArray, RawMarket
+from ktdeval.errors import DataError
+from ktdeval.market import DayArray, FloatArray, RawMarket
 from ktdeval_data.params import QlibParams
 from ktdeval_data.tables import AMOUNT_UNITS, VOLUME_UNITS, index_code, normalise_codes, parse_days, read_industry, unadjust
 

@@ -1,4 +1,4 @@
-"""The embedded market: a synthetic CSI300-like snapshot whose true factor, market and industry returns are known.
+"""Embedded market: a synthetic CSI300-like snapshot whose true factor, market and industry returns are known.
 
 No return depends on which security it is: beyond styles and industries there is only noise, so nobody can select stocks here and
 true selection skill is zero by construction. See docs/synthetic-market.md.
@@ -9,28 +9,18 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ktdeval.api import (
-    FACTORS,
-    DataError,
-    DayArray,
-    FloatArray,
-    JsonValue,
-    MarketSnapshot,
-    SnapshotMeta,
-    StoreError,
-    dumps_canonical,
-    sessions,
-)
+from ktdeval.attribution import FACTORS
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.market import DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
+from ktdeval_data.params import GENERATOR_VERSION, SyntheticParams
 from ktdeval_data.synthetic_engine import Market, make_assets, simulate
-from ktdeval_data.synthetic_names import ASSET_COUNT, Listings, make_listings
-from ktdeval_data.synthetic_params import GENERATOR_VERSION as GENERATOR_VERSION, SyntheticParams as SyntheticParams
-from ktdeval_data.synthetic_regimes import CONTROL_POINTS, REGIMES
 from ktdeval_data.synthetic_shocks import FACTOR_PREMIA, Shocks, draw_events, draw_shocks, stream
+from ktdeval_data.synthetic_world import ASSET_COUNT, CONTROL_POINTS, REGIMES, Listings, make_listings
 
 BENCHMARK = "999300.SH"
 LARGE_INDEX, EQUAL_INDEX = "999050.SH", "999301.SH"
@@ -40,7 +30,7 @@ LARGE_NAMES = 50
 
 @dataclass(frozen=True)
 class Truth:
-    """What was planted, day by day; returns are fractions of the day from close to close.
+    """Planted returns, day by day; returns are fractions of the day from close to close.
 
     Attributes:
         days: [T] trading days of the snapshot.
@@ -71,7 +61,7 @@ class Truth:
 
 
 def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
-    """The snapshot alone, without an id."""
+    """Return the snapshot alone, without an id."""
     return build(params)[0]
 
 
@@ -94,19 +84,6 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
     market = simulate(assets, shocks, events, days, stream(params.seed, "reviews"))
     snapshot = _snapshot(params, listings, market, assets.lots)
     return snapshot, _truth(params, listings, shocks, market)
-
-
-def save_truth(truth: Truth, folder: Path) -> None:
-    """Write `truth.parquet` and `truth.json` into a snapshot's folder (`save_snapshot` can take `truth.files()` instead).
-
-    Raises:
-        StoreError: the folder is missing, read-only or full.
-    """
-    for name, content in truth.files().items():
-        try:
-            (folder / name).write_bytes(content)
-        except OSError as error:
-            raise StoreError(f"{folder / name}: can't write: {error.strerror or error}; choose another folder") from error
 
 
 def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray) -> MarketSnapshot:
@@ -137,7 +114,7 @@ def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots:
 
 
 def _indices(market: Market, lots: FloatArray) -> dict[str, FloatArray]:
-    """The benchmark, its 50 largest members by value, and its members equally weighted; dividends reinvested in all three."""
+    """Benchmark, its 50 largest members by value, and its members equally weighted; dividends reinvested in all three."""
     close = pd.DataFrame(market.grids["adjusted_close"]).ffill().to_numpy()
     returns = np.zeros_like(close)
     returns[1:] = np.where(np.isfinite(close[:-1]), close[1:] / close[:-1] - 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""The day loop of the synthetic market: exposures known the day before, returns, quantised bars, turnover, index.
+"""Day loop of the synthetic market: exposures known the day before, returns, quantised bars, turnover, index.
 
 Every quantity that the next day depends on is quantised (prices in fen, volume in lots, factor and index level rounded), so
 that rounding noise of one machine's arithmetic can't grow from day to day and the same seed gives the same bytes.
@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval.api import DAILY_LIMIT_PCT, Board, BoolArray, DayArray, FloatArray, factor_values
-from ktdeval_data.synthetic_names import Listings
+from ktdeval.attribution import factor_values
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, DayArray, FloatArray
 from ktdeval_data.synthetic_shocks import BOARD_VOLATILITY, Events, Shocks
+from ktdeval_data.synthetic_world import Listings
 
 MEMBERS = 300
 REVIEW_MONTHS = (6, 12)
@@ -73,7 +74,7 @@ def make_assets(rng: np.random.Generator, listings: Listings, base_volatility: F
 
 @dataclass
 class Market:
-    """The growing market: arrays of full length [T, N], filled up to row `day`. It is a `PriceHistory` to `factor_values`."""
+    """Growing market: arrays of full length [T, N], filled up to row `day`. It is a `PriceHistory` to `factor_values`."""
 
     days: DayArray
     n_assets: int
@@ -189,7 +190,7 @@ def review_rows(days: DayArray) -> frozenset[int]:
 
 
 def _first_members(assets: Assets, listed: BoolArray) -> BoolArray:
-    """The largest listed names."""
+    """Return the largest listed names."""
     value = np.where(listed, assets.lots * assets.price_fen, -1.0)
     member = np.zeros(len(value), dtype=bool)
     member[np.argsort(-value, kind="stable")[:MEMBERS]] = True
@@ -238,7 +239,7 @@ def _ex_day(assets: Assets, events: Events, row: int, price: FloatArray, factor:
 
 
 def _solve(bounds: Bounds, own: FloatArray, weights: FloatArray, target: float) -> tuple[float, float, FloatArray]:
-    """The common return at which the index makes `target`, the index return got, and the closes in fen."""
+    """Return the common return at which the index makes `target`, the index return got, and the closes in fen."""
     common = target - float((weights * own).sum())
     for step in range(SOLVER_STEPS):
         close = np.clip(np.rint(bounds.reference * (1.0 + common + own)), bounds.low, bounds.high)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.api import FACTORS, Board, BoolArray, DayArray, FloatArray, derive_seed
-from ktdeval_data.synthetic_names import Listings
-from ktdeval_data.synthetic_regimes import daily_noise, target_levels
+from ktdeval.attribution import FACTORS
+from ktdeval.market import Board, BoolArray, DayArray, FloatArray
+from ktdeval.seeds import derive_seed
+from ktdeval_data.synthetic_world import Listings, daily_noise, target_levels
 
 # Annual premium and daily standard deviation of each factor's return per unit of standardised exposure.
 FACTOR_PREMIA = {
@@ -36,7 +37,7 @@ TRADING_DAYS_PER_YEAR = 252
 
 @dataclass(frozen=True)
 class Shocks:
-    """What the day loop reads; rows are days, columns assets, factors or industries.
+    """Shocks that the day loop reads; rows are days, columns assets, factors or industries.
 
     Attributes:
         target: [T] index levels to aim at.
@@ -66,7 +67,7 @@ class Shocks:
 
 @dataclass(frozen=True)
 class Events:
-    """What happens to assets by calendar.
+    """Events of assets by calendar.
 
     Attributes:
         listed: [T, N] False before an asset's first day.
@@ -82,7 +83,7 @@ class Events:
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
-    """The random stream of one purpose."""
+    """Return the random stream of one purpose."""
     return np.random.default_rng(derive_seed(seed, "synthetic market", purpose))
 
 

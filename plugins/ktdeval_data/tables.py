@@ -11,7 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.api import DataError, UsageError, near_matches, parse_code
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import parse_code
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
@@ -34,7 +36,7 @@ _ENCODINGS = ("utf-8-sig", "gb18030")
 
 
 def table_files(path: Path) -> list[Path]:
-    """The files of a table: the file itself, or all tables in a folder, sorted by name.
+    """Return the files of a table: the file itself, or all tables in a folder, sorted by name.
 
     Raises:
         DataError: nothing readable is there.
@@ -187,7 +189,7 @@ def normalise_codes(series: pd.Series) -> pd.Series:
 
 
 def index_code(text: str) -> str:
-    """The normalised code of an index: bare digits are Shanghai's, those from 399 on Shenzhen's."""
+    """Return the normalised code of an index: bare digits are Shanghai's, those from 399 on Shenzhen's."""
     text = text.strip()
     if text.isdigit() and len(text) == 6:
         return f"{text}.{'SZ' if text.startswith('399') else 'SH'}"

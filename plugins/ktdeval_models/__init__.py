@@ -3,53 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
-from ktdeval_models.remote.presets import COMPATIBLE_SERVERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ktdeval.api import Model
-
-
-def _make_builtin(name: str, params: Any = None) -> Model:
-    from ktdeval_models.catalogue import make_builtin
-
-    return make_builtin(name, params)
+    from ktdeval.harness import Model
 
 
-def _make_replay(name: str) -> Model:
-    from ktdeval_models.replay import make_replay
+def _lazy(module: str, name: str) -> Callable[..., Model]:
+    """Return a maker that imports its module when it is called."""
 
-    return make_replay(name)
+    def make(*given: Any) -> Model:
+        model: Model = getattr(import_module(f"ktdeval_models.{module}"), name)(*given)
+        return model
 
-
-def _make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    from ktdeval_models.remote.openai_models import make_openai
-
-    return make_openai(name, params)
+    return make
 
 
-def _make_anthropic(name: str, params: AnthropicParams | None = None) -> Model:
-    from ktdeval_models.remote.anthropic import make_anthropic
-
-    return make_anthropic(name, params)
-
-
-def _make_google(name: str, params: GoogleParams | None = None) -> Model:
-    from ktdeval_models.remote.google import make_google
-
-    return make_google(name, params)
-
-
-def _make_compatible(provider: str, name: str, params: CompatibleParams | None = None) -> Model:
-    from ktdeval_models.remote.openai_models import make_compatible
-
-    return make_compatible(provider, name, params)
+_make_builtin = _lazy("catalogue", "make_builtin")
 
 
 @hookimpl
@@ -68,11 +45,13 @@ def _local() -> list[Spec]:
         Spec("builtin/low_volatility", _make_builtin, "Holds the lowest 60-day volatility", RankParams),
         Spec("builtin/linear_factor", _make_builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
         Spec("builtin/chaos", _make_builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
-        Spec("replay", _make_replay, "Answers from the transcripts of an earlier run: replay/RUN"),
+        Spec("replay", _lazy("replay", "make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
     ]
 
 
 def _providers() -> list[Spec]:
+    from ktdeval_models.remote.presets import compatible_servers
+
     def needs(extra: str, *variables: str, is_optional: bool = False) -> str:
         key = "a key only where the server wants one" if is_optional else f"a key in {' or '.join(variables)}"
         return f"needs the extra {extra} and {key}"
@@ -80,15 +59,17 @@ def _providers() -> list[Spec]:
     compatible = [
         Spec(
             preset.provider,
-            partial(_make_compatible, preset.provider),
+            partial(_lazy("remote.openai_models", "make_compatible"), preset.provider),
             f"{preset.summary}; {needs('openai', *preset.variables, is_optional=not preset.needs_key)}",
             CompatibleParams,
         )
-        for preset in COMPATIBLE_SERVERS.values()
+        for preset in compatible_servers().values()
     ]
+    openai, anthropic = _lazy("remote.openai_models", "make_openai"), _lazy("remote.anthropic", "AnthropicModel")
+    google = _lazy("remote.google", "GoogleModel")
     return [
-        Spec("openai", _make_openai, f"OpenAI; {needs('openai', 'OPENAI_API_KEY')}", OpenAIParams),
-        Spec("anthropic", _make_anthropic, f"Anthropic (Claude); {needs('anthropic', 'ANTHROPIC_API_KEY')}", AnthropicParams),
-        Spec("google", _make_google, f"Google (Gemini); {needs('google', 'GEMINI_API_KEY', 'GOOGLE_API_KEY')}", GoogleParams),
+        Spec("openai", openai, f"OpenAI; {needs('openai', 'OPENAI_API_KEY')}", OpenAIParams),
+        Spec("anthropic", anthropic, f"Anthropic (Claude); {needs('anthropic', 'ANTHROPIC_API_KEY')}", AnthropicParams),
+        Spec("google", google, f"Google (Gemini); {needs('google', 'GEMINI_API_KEY', 'GOOGLE_API_KEY')}", GoogleParams),
         *compatible,
     ]

@@ -1,11 +1,12 @@
-"""The course of a step for a well-behaved built-in model: look things up, check the plan, submit."""
+"""Course of a step for a well-behaved built-in model: look things up, check the plan, submit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktdeval.api import JsonValue, ModelRequest, Reply
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.jsonio import JsonValue
 from ktdeval_models.conversation import Call, Conversation
 from ktdeval_models.portfolio import Intent
 
@@ -44,15 +45,15 @@ class KeylessModel:
         return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """The calls of the first research turn."""
+        """Return the calls of the first research turn."""
         raise NotImplementedError
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """The orders that follow from the conversation so far; none when it holds no data to decide on."""
+        """Return the orders that follow from the conversation so far; none when it holds no data to decide on."""
         raise NotImplementedError
 
     def summary(self, intents: Sequence[Intent]) -> str:
-        """The overall reason."""
+        """Return the overall reason."""
         buys = sum(intent.side == "BUY" for intent in intents)
         return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
 
@@ -61,7 +62,7 @@ class Hold(KeylessModel):
     """Looks at the market and at the account, and never trades."""
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - a fixed look around
-        """The market and the portfolio."""
+        """Market and the portfolio."""
         return [("get_market_context", {}), ("portfolio_state", {})]
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:  # noqa: ARG002 - whatever is shown
@@ -70,5 +71,5 @@ class Hold(KeylessModel):
 
 
 def buyable(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows of names that trade and are not at their upper limit."""
+    """Return the rows of names that trade and are not at their upper limit."""
     return [row for row in rows if row["status"] in ("trading", "limit_down")]

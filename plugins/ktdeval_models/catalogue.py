@@ -1,11 +1,13 @@
-"""The built-in models by name."""
+"""Built-in models by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ktdeval.api import Model, UsageError, near_matches
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.harness import Model
 from ktdeval_models.base import Hold
 from ktdeval_models.chance import RandomModel
 from ktdeval_models.chaos import ChaosModel
@@ -19,7 +21,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
     "momentum": lambda params: RankModel("MOM_12_1", False, params or RankParams()),
     "reversal": lambda params: RankModel("return_20d_pct", True, params or RankParams()),
     "low_volatility": lambda params: RankModel("RV_60", True, params or RankParams()),
-    "linear_factor": lambda params: LinearFactor(params or LinearFactorParams("")),
+    "linear_factor": lambda params: LinearFactor(params or LinearFactorParams(coefficients="")),
     "chaos": lambda params: ChaosModel(params or ChaosParams()),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ktdeval.api import derive_seed
+from ktdeval.seeds import derive_seed
 from ktdeval_models.base import KeylessModel, buyable
 from ktdeval_models.conversation import Call, Conversation
 from ktdeval_models.params import RandomParams
@@ -26,7 +26,7 @@ class RandomModel(KeylessModel):
         self.params = params
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """The market, and a ranking by a factor drawn at random."""
+        """Return the market, and a ranking by a factor drawn at random."""
         factor = SCREENS[int(_chance(conversation, "screen").integers(len(SCREENS)))]
         return [("get_market_context", {}), ("screen_candidates", {"factors": [factor], "k": 30})]
 
@@ -52,7 +52,7 @@ class RandomModel(KeylessModel):
 
 
 def _shown(conversation: Conversation) -> list[str]:
-    """The names that may be bought, as far as they are shown."""
+    """Return the names that may be bought, as far as they are shown."""
     screened = conversation.rows(conversation.result("screen_candidates").get("candidates"))
     rows = screened or conversation.rows(conversation.state.get("candidates"))
     return [row["stock_id"] for row in buyable(rows)] if rows else list(conversation.state.get("universe", ()))

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.api import ModelError, ModelRequest, Reply, ToolCall, derive_seed, dumps_canonical
+from ktdeval.errors import ModelError
+from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.seeds import derive_seed
 from ktdeval_models.conversation import SUBMIT, Conversation
 from ktdeval_models.params import ChaosParams
 
@@ -19,7 +22,7 @@ REAL_IDENTITIES = (
     "600519", "SH600519", "600519.SH", "sh.600036", "000001.SZ", "300750", "688981.SS", "sz000858", "６００５１９", "贵州茅台",
     "Kweichow Moutai", "000300.SH", "2024-09-24", "20240924", "2024/10/08", "24 September 2024", "2024年9月24日", "Friday",
 )  # fmt: skip
-"""What a model that recognises a market would say: codes in vendors' styles, names, an index, dates."""
+"""Words of a model that recognises a market: codes in vendors' styles, names, an index, dates."""
 
 ERROR_KINDS = ("timeout", "rate_limited", "server", "connection", "bad_response")
 

@@ -1,4 +1,4 @@
-"""How a built-in model reads a request and writes a reply: the same messages and tools that a real model gets."""
+"""Reading of a request and writing of a reply by a built-in model: the same messages and tools that a real model gets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ktdeval.api import JsonValue, ModelRequest, Reply, ToolCall, loads_strict
+from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.jsonio import JsonValue, loads_strict
 
 SUBMIT = "submit_action"
 _JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
@@ -33,7 +34,7 @@ class Conversation:
 
     @cached_property
     def state(self) -> Mapping[str, Any]:
-        """The JSON block of the latest user message that holds one; empty when there is none."""
+        """Return the JSON block of the latest user message that holds one; empty when there is none."""
         for message in reversed(self.request.messages):
             if message.role != "user":
                 continue
@@ -59,7 +60,7 @@ class Conversation:
         return sum(bool(message.tool_calls) for message in self.request.messages)
 
     def result(self, name: str) -> Mapping[str, Any]:
-        """The latest JSON result of a tool; empty when it was not called, or answered with something else."""
+        """Return the latest JSON result of a tool; empty when it was not called, or answered with something else."""
         names = {call.id: call.name for message in self.request.messages for call in message.tool_calls}
         for message in reversed(self.request.messages):
             if message.role == "tool" and names.get(message.tool_call_id or "") == name:
@@ -67,7 +68,7 @@ class Conversation:
         return {}
 
     def rows(self, source: Any) -> list[Row]:
-        """The rows of a table as mappings; empty when `source` is no table."""
+        """Return the rows of a table as mappings; empty when `source` is no table."""
         return list(_rows(source))
 
     def call(self, calls: Sequence[Call]) -> Reply:

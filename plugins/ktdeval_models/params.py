@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.api import option
+from ktdeval.fields import option
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,11 @@ class RankParams:
     trim_above: float = option(1.5, help="a holding is cut back when it exceeds this multiple of its target weight", minimum=1.01)
 
 
-@dataclass(frozen=True)
-class LinearFactorParams:
+@dataclass(frozen=True, kw_only=True)
+class LinearFactorParams(RankParams):
     """Parameters of `builtin/linear_factor`."""
 
     coefficients: str = option(help="coefficient of each style factor in its natural units, such as `MOM_12_1:0.02 RV_60:-0.1`")
-    positions: int = option(20, help="names held; never more than the task allows", minimum=1, maximum=1000)
-    keep_rank: int = option(30, help="a holding is kept while it ranks this high or higher", minimum=1, maximum=1000)
-    invested: float = option(
-        0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
-    )
-    trim_above: float = option(1.5, help="a holding is cut back when it exceeds this multiple of its target weight", minimum=1.01)
 
 
 @dataclass(frozen=True)

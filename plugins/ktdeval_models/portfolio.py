@@ -24,7 +24,7 @@ class Intent:
     reason: str
 
     def order(self, conversation: Conversation) -> dict[str, Any]:
-        """The order as submitted."""
+        """Return the order as submitted."""
         return {
             "stock_id": self.stock_id,
             "side": self.side,
@@ -36,7 +36,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What a model found out about the names.
+    """Ranking of the names by a model.
 
     Attributes:
         buyable: rows of names that can be bought, best first, with `stock_id`, `close_cny` and `board`.
@@ -51,7 +51,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How many names, at what weight, and when a holding's weight is corrected.
+    """Number and weight of holdings, and when a weight is corrected.
 
     Attributes:
         positions: names to hold.
@@ -76,7 +76,7 @@ class Sizing:
 
 
 def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> list[Intent]:
-    """The changes that bring the portfolio to the ranking.
+    """Return the changes that bring the portfolio to the ranking.
 
     Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are
     corrected; vacant places go to the best names not held. Buys share the cash there is.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ktdeval.api import FACTORS, ConfigError, near_matches
+from ktdeval.attribution import FACTORS
+from ktdeval.errors import ConfigError
+from ktdeval.fields import near_matches
 from ktdeval_models.base import KeylessModel, buyable
 from ktdeval_models.conversation import Call, Conversation, Row
 from ktdeval_models.params import EqualWeightParams, LinearFactorParams, RankParams
@@ -30,7 +32,7 @@ class RankModel(KeylessModel):
         self.params = params
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """The market, the ranking, and the same figures for the holdings (which the ranking leaves out at their upper limit)."""
+        """Return the market, the ranking, and the same figures for the holdings, which the ranking may leave out at their limit."""
         held = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])]
         signed = [figure if weight > 0 else f"-{figure}" for figure, weight in self.weights.items()]
         depth = max(self.params.positions, self.params.keep_rank)
@@ -99,8 +101,7 @@ class LinearFactor(RankModel):
     """
 
     def __init__(self, params: LinearFactorParams) -> None:
-        ranking = RankParams(params.positions, params.keep_rank, params.invested, params.trim_above)
-        super().__init__("a weighted sum of factors", False, ranking)
+        super().__init__("a weighted sum of factors", False, params)
         self.weights = parse_coefficients(params.coefficients)
 
     def _ordered(self, rows: Sequence[Row]) -> Sequence[Row]:

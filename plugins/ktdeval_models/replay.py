@@ -7,21 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ktdeval.api import (
-    JsonValue,
-    ModelError,
-    ModelRequest,
-    ProviderError,
-    Reply,
-    RunFolder,
-    UsageError,
-    build,
-    content_hash,
-)
+from ktdeval.errors import ModelError, ProviderError, UsageError
+from ktdeval.fields import build
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.runner import RunFolder
 
 
 def make_replay(name: str, _params: None = None) -> ReplayModel:
-    """The model that answers as the run in folder `name` was answered.
+    """Return the model that answers as the run in folder `name` was answered.
 
     Raises:
         UsageError: there is no run.
@@ -44,7 +38,7 @@ class ReplayModel:
         self._lock = threading.Lock()
 
     def reply(self, request: ModelRequest) -> Reply:
-        """The recorded reply.
+        """Return the recorded reply.
 
         Raises:
             ModelError: the recorded call failed, with its kind.
@@ -77,7 +71,7 @@ def _recorded(folder: RunFolder) -> Iterator[tuple[str, Mapping[str, JsonValue]]
         _, transcript = folder.load_recorded(spec)
         for entry in transcript:
             messages: list[Any] = []
-            for exchange in entry["exchanges"]:
+            for exchange in entry.exchanges:
                 messages = [*messages[: exchange["kept"]], *exchange["sent"]]
                 yield _key(messages, exchange["tools"], exchange["tool_choice"], exchange["seed"]), exchange
 

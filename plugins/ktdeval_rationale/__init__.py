@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,5 +20,5 @@ def _make_rationale() -> click.Command:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The command on run folders."""
+    """Command on run folders."""
     return [Spec("rationale", _make_rationale, "Count what models name in their reasons, by mask, and what hiding it removes.")]

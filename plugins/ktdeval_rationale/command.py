@@ -9,10 +9,13 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import SimilarityLinter, dumps_pretty, load_plugins, redact_secrets
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.registry import load_plugins
+from ktdeval.runner import redact_secrets
 from ktdeval_rationale.encoders import choose_encoder
 from ktdeval_rationale.layout import report_lines
 from ktdeval_rationale.report import Options, make_report
+from ktdeval_rationale.similarity import SimilarityLinter
 
 
 @click.command()

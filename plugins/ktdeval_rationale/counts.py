@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ktdeval.api import LEAK_CATEGORIES, LEAKS_REMOVED_BY, EpisodeSpec, Mention, RationaleLinter, dumps_canonical
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.jsonio import dumps_canonical
+from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
 from ktdeval_rationale.texts import REASONS, StepTexts, Text
 
 ANY = "any"
@@ -46,7 +48,7 @@ class Example:
 
 @dataclass
 class EpisodeCounts:
-    """What one episode names.
+    """Mentions in one episode.
 
     Attributes:
         spec: the episode.
@@ -84,7 +86,7 @@ class Counter:
         self._examples = examples
 
     def count(self, spec: EpisodeSpec, steps: Iterable[StepTexts]) -> EpisodeCounts:
-        """The counts of one episode.
+        """Counts of one episode.
 
         Args:
             spec: the episode.
@@ -134,13 +136,13 @@ def place_of(spec: EpisodeSpec, step: StepTexts, text: Text) -> str:
 
 
 def rows_of(categories: Iterable[str]) -> set[str]:
-    """The rows that mentions of these categories count in."""
+    """Rows that mentions of these categories count in."""
     named = set(categories)
     return named | {group for group, members in GROUPS.items() if members & named}
 
 
 def subject_key(spec: EpisodeSpec) -> str:
-    """What must be equal for two episodes to differ in nothing but mask, window and seed."""
+    """Facts that are equal where two episodes differ in nothing but mask, window and seed."""
     return dumps_canonical(
         [spec.model, spec.model_args, spec.agent, spec.agent_args, spec.call, spec.mode, spec.snapshot, spec.limit]
     )
@@ -162,6 +164,6 @@ def _add(counts: dict[str, int], categories: Iterable[str]) -> None:
 
 
 def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]:
-    """The text before and after a span, as far as `reach` characters."""
+    """Text before and after a span, as far as `reach` characters."""
     before, after = text[max(0, start - reach) : start], text[end : end + reach]
     return ("…" if start > reach else "") + before, after + ("…" if end + reach < len(text) else "")

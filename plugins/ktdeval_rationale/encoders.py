@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.api import Encoder, FloatArray, NgramEncoder, UsageError
+from ktdeval.errors import UsageError
+from ktdeval.market import FloatArray
+from ktdeval_rationale.similarity import Encoder, NgramEncoder
 
 NOT_INSTALLED = "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
 
@@ -43,7 +45,7 @@ class StaticEncoder:
 
 
 def choose_encoder(model: Path | None) -> Encoder | str:
-    """The encoder asked for, or why it can't be had.
+    """Encoder asked for, or why it can't be had.
 
     Args:
         model: folder of a model; None for letter groups.

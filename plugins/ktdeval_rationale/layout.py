@@ -1,11 +1,13 @@
-"""The report as text for a terminal."""
+"""Report as text for a terminal."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.api import LEAK_CATEGORIES, JsonValue
+from ktdeval.cards import clean
+from ktdeval.cli import grid_lines
+from ktdeval.jsonio import JsonValue
+from ktdeval_rationale.linter import LEAK_CATEGORIES
 from ktdeval_rationale.rates import Row
 
 UNDEFINED = "-"
@@ -29,7 +31,7 @@ _EFFECTS: Mapping[str, str] = {
 
 
 def report_lines(report: Row) -> Iterator[str]:
-    """The report as lines of text."""
+    """Report as lines of text."""
     for subject in report["subjects"]:
         yield f"{subject['subject']}"
         for name, unit, title in _TABLES:
@@ -50,11 +52,6 @@ def report_lines(report: Row) -> Iterator[str]:
     yield from (f"note: {clean(note)}" for note in report["notes"])
 
 
-def clean(text: object) -> str:
-    """One line without control characters: a model may write anything, and a terminal obeys what it prints."""
-    return "".join(" " if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp", "Cs") else letter for letter in str(text))
-
-
 def per_cent(rate: Row) -> str:
     """`12.3 [10.1, 14.9]`: a share and its interval in per cent."""
     if rate["share"] is None:
@@ -72,10 +69,11 @@ def _rates(masks: Mapping[str, Row], table: str, unit: str) -> list[str]:
         if all(name in rates for rates in masks.values()):
             label = {"resembling": "resembles a leak", "only_resembling": "… and names nothing"}[name]
             rows.append((label, *(per_cent(rates[name]) for rates in masks.values())))
-    return _grid(("", *masks), rows)
+    return grid_lines(("", *masks), rows, ("",))
 
 
 def _hiding(rows: Sequence[Row]) -> list[str]:
+    heads = ("hidden", "named", "pairs", "before %", "after %", "less", "95 % interval", "Appendix A")
     pairs = list(dict.fromkeys((row["before"], row["after"]) for row in rows))
     kept = [row for row in rows if row["row"] in _HIDING_ROWS]
     kept.sort(key=lambda row: (pairs.index((row["before"], row["after"])), _HIDING_ROWS.index(row["row"])))
@@ -92,7 +90,7 @@ def _hiding(rows: Sequence[Row]) -> list[str]:
         )
         for row in kept
     ]
-    return _grid(("hidden", "named", "pairs", "before %", "after %", "less", "95 % interval", "Appendix A"), shown, (0, 1, 7))
+    return grid_lines(heads, shown, ("hidden", "named", "Appendix A"))
 
 
 def _effects(rows: Sequence[Row]) -> list[str]:
@@ -106,7 +104,7 @@ def _effects(rows: Sequence[Row]) -> list[str]:
         )
         for row in rows
     ]
-    return _grid(("named", "effect", "windows", "points", "95 % interval"), shown, (0, 1))
+    return grid_lines(("named", "effect", "windows", "points", "95 % interval"), shown, ("named", "effect"))
 
 
 def _examples(subject: Row) -> Iterator[str]:
@@ -147,21 +145,3 @@ def _both(row: Row) -> str:
 
 def _indented(lines: Sequence[str]) -> Iterator[str]:
     yield from (f"    {line}" for line in lines)
-
-
-def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Lines of a table; columns in `left` are flush left, the others right."""
-    body = [[clean(cell) for cell in row] for row in (columns, *rows)]
-    widths = [max(_width(row[place]) for row in body) for place in range(len(columns))]
-    lines = []
-    for row in body:
-        cells = []
-        for place, cell in enumerate(row):
-            gap = " " * (widths[place] - _width(cell))
-            cells.append(f"{cell}{gap}" if place in left else f"{gap}{cell}")
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -9,16 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import (
-    MASK_FACTORS,
-    Interval,
-    JsonValue,
-    MetricValue,
-    mask_contrasts,
-    mean_with_interval,
-    overlap_correlation,
-    wilson,
-)
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import MASK_FACTORS, Interval, MetricValue, mask_contrasts, mean_with_interval, overlap_correlation, wilson
 from ktdeval_rationale.counts import ROWS, EpisodeCounts
 
 LEVEL = 0.95
@@ -29,10 +21,10 @@ HIDING = (
     ("date", "bright", "date_blind"),
     ("date", "stock_blind", "blinded"),
 )
-"""What is hidden, and the masks before and after."""
+"""Identity that is hidden, and the masks before and after."""
 
 REMOVES: Mapping[str, str] = {"stock": "stock", "date": "calendar"}
-"""What is hidden -> the row that should vanish with it, while the other should stay (Appendix A)."""
+"""Identity that is hidden -> the row that should vanish with it, while the other should stay (Appendix A)."""
 
 _ROUNDING = 1e-9
 
@@ -154,7 +146,7 @@ def difference(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], 
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
-    """The interval of a difference of two independent shares that squares and adds their Wilson intervals.
+    """Interval of a difference of two independent shares that squares and adds their Wilson intervals.
 
     Args:
         first: successes and trials.
@@ -210,7 +202,7 @@ def _pooled(counts: Sequence[EpisodeCounts], row: str) -> float | None:
 
 
 def _verdict(hidden: str, row: str, interval: Interval) -> str | None:
-    """What the interval says of Appendix A's prediction; None for rows that it says nothing of."""
+    """Verdict of the interval on Appendix A's prediction; None for rows that it says nothing of."""
     if row not in REMOVES.values() or interval.low is None or interval.high is None:
         return None
     moved = "less" if interval.low > 0 else "more" if interval.high < 0 else "no change shown"

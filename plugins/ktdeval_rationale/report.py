@@ -6,29 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktdeval.api import (
-    LEAK_CATEGORIES,
-    MASK_FACTORS,
-    DataError,
-    EpisodeSpec,
-    JsonValue,
-    MarketSnapshot,
-    Plugins,
-    RationaleLinter,
-    RunFolder,
-    SimilarityLinter,
-    StoreError,
-    UsageError,
-    open_recorded_snapshot,
-)
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot
+from ktdeval.stats import MASK_FACTORS
 from ktdeval_rationale.counts import Counter, EpisodeCounts, Example, subject_key, subject_label
+from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
 from ktdeval_rationale.rates import LEVEL, Row, factorial_effects, hiding_effects, mask_rates, share
+from ktdeval_rationale.similarity import SimilarityLinter
 from ktdeval_rationale.texts import StepTexts, read_steps
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to report.
+    """Options of the report.
 
     Attributes:
         examples: how many mentions of each category to show for each mask.
@@ -45,7 +39,7 @@ class Options:
 
 @dataclass
 class Reading:
-    """What was read of all runs.
+    """Contents of all runs.
 
     Attributes:
         counts: of each episode.
@@ -61,7 +55,7 @@ class Reading:
 
 
 def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Row:
-    """The whole report as a JSON object.
+    """Whole report as a JSON object.
 
     Args:
         runs: run folders.
@@ -99,7 +93,7 @@ def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Row
 
 
 def _market(folder: RunFolder, plugins: Plugins, data: str | None, notes: list[str]) -> MarketSnapshot | None:
-    """The run's market; to name a wrong one is an error, to have none is not."""
+    """Run's market; to name a wrong one is an error, to have none is not."""
     if data is not None:
         return open_recorded_snapshot(folder, plugins, {"data": data})
     try:

@@ -1,4 +1,4 @@
-"""What a model wrote in each recorded step, and what it had been sent."""
+"""Texts that a model wrote in each recorded step, and what it had been sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ktdeval.api import EpisodeSpec, JsonValue, RunFolder, StepRecord, StoreError, loads_strict
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import StoreError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import loads_strict
+from ktdeval.runner import RunFolder
+from ktdeval.trading import StepRecord
 
 Source = Literal["reason", "overall_reason", "research", "reasoning"]
 SOURCES: Mapping[Source, str] = {
@@ -39,7 +44,7 @@ class Text:
 
 @dataclass(frozen=True)
 class StepTexts:
-    """The texts of one step.
+    """Texts of one step.
 
     Attributes:
         step: its number.
@@ -60,7 +65,7 @@ class StepTexts:
 
 
 def read_steps(folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]) -> Iterator[StepTexts]:
-    """The texts of each recorded step of an episode, also of an unfinished one.
+    """Texts of each recorded step of an episode, also of an unfinished one.
 
     Args:
         folder: the run.
@@ -71,21 +76,21 @@ def read_steps(folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str
         StoreError: a record is not readable, or is of a task without orders.
     """
     steps, talks = folder.load_recorded(spec)
-    if any("orders" not in step for step in steps):
-        raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons for any")
     for step, talk in zip(steps, talks, strict=True):
+        if not isinstance(step, StepRecord):
+            raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons for any")
         texts = tuple(replace(text, text=redact(text.text)) for text in _texts(step, talk))
-        yield StepTexts(step["step"], step["decided_on"], texts, tuple(_messages(talk)))
+        yield StepTexts(step.step, step.decided_on, texts, tuple(_messages(talk)))
 
 
-def _texts(step: StepRecord, talk: JsonValue) -> Iterator[Text]:
-    reasons, overall = _submitted(talk.get("submission"), len(step["orders"]))
-    for number, order in enumerate(step["orders"]):
-        if order["reason"]:
-            yield Text("reason", _whole(order["reason"], reasons[number]), number)
-    if step["overall_reason"]:
-        yield Text("overall_reason", _whole(step["overall_reason"], overall))
-    for exchange in talk["exchanges"]:
+def _texts(step: StepRecord, talk: TranscriptEntry) -> Iterator[Text]:
+    reasons, overall = _submitted(talk.submission, len(step.orders))
+    for number, order in enumerate(step.orders):
+        if order.reason:
+            yield Text("reason", _whole(order.reason, reasons[number]), number)
+    if step.overall_reason:
+        yield Text("overall_reason", _whole(step.overall_reason, overall))
+    for exchange in talk.exchanges:
         reply = exchange.get("reply", {})
         if reply.get("content"):
             yield Text("research", reply["content"])
@@ -99,7 +104,7 @@ def _whole(recorded: str, submitted: str) -> str:
 
 
 def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
-    """The reasons and overall reason of a submission as written; empty texts where they can't be told."""
+    """Reasons and overall reason of a submission as written; empty texts where they can't be told."""
     nothing = [""] * orders, ""
     try:
         value = loads_strict(text) if text else None
@@ -112,6 +117,6 @@ def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
     return [reason if isinstance(reason, str) else "" for reason in reasons], overall if isinstance(overall, str) else ""
 
 
-def _messages(talk: JsonValue) -> Iterator[str]:
-    for exchange in talk["exchanges"]:
+def _messages(talk: TranscriptEntry) -> Iterator[str]:
+    for exchange in talk.exchanges:
         yield from (message["content"] for message in exchange["sent"] if message["role"] != "assistant")

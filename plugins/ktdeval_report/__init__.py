@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,5 +20,5 @@ def _make_report() -> click.Command:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The command on run folders and cards."""
+    """Command on run folders and cards."""
     return [Spec("report", _make_report, "Draw runs as one self-contained HTML page, with plots as files when asked.")]

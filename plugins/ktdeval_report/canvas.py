@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.api import UsageError
-from ktdeval_report.markup import Html, clean, escape
+from markupsafe import Markup, escape
+
+from ktdeval.errors import UsageError
+from ktdeval_report.render import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +78,7 @@ class Plot:
 
 
 def colour(role: str) -> str:
-    """The colour that plots are drawn in for a role."""
+    """Return the colour that plots are drawn in for a role."""
     return PALETTE[role][0]
 
 
@@ -156,7 +158,7 @@ def _render(plot: Plot, form: str, as_text: bool) -> bytes:
 
 
 def plot_file(plot: Plot, form: str) -> bytes:
-    """The plot as a file of its own.
+    """Return the plot as a file of its own.
 
     Args:
         plot: the plot.
@@ -168,8 +170,8 @@ def plot_file(plot: Plot, form: str) -> bytes:
 _HEX = {light: f"var(--{role})" for role, (light, _) in PALETTE.items()}
 
 
-def inline_svg(plot: Plot, prefix: str) -> Html:
-    """The plot as an element of a page: colours as CSS variables, letters as text in the page's font.
+def inline_svg(plot: Plot, prefix: str) -> Markup:
+    """Return the plot as an element of a page: colours as CSS variables, letters as text in the page's font.
 
     Args:
         plot: the plot.
@@ -184,8 +186,8 @@ def inline_svg(plot: Plot, prefix: str) -> Html:
     # Only what stands in tags: letters between them are what the reader reads.
     inner = re.sub(r"<[^>]+>", lambda found: _adapted(found[0], prefix), inner)
     inner = re.sub(r"\s*\n\s*", "\n", inner).strip()
-    label = escape(f"{plot.title}. {plot.text}")
-    return Html(f'<svg viewBox="{head[1]}" role="img" aria-label="{label}">{inner}</svg>')
+    label = escape(clean(f"{plot.title}. {plot.text}"))
+    return Markup(f'<svg viewBox="{head[1]}" role="img" aria-label="{label}">{inner}</svg>')  # noqa: S704 - matplotlib's
 
 
 def _adapted(element: str, prefix: str) -> str:

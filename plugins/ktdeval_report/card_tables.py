@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ktdeval.api import (
+from ktdeval.cards import MetricLine, TradingCard
+from ktdeval.stats import (
     DIAGNOSTICS,
-    FACTORS,
     PANEL_FAMILIES,
     Interval,
     MetricValue,
     mean_with_interval,
     overlap_correlation,
-    variance_components,
 )
-from ktdeval_report.inputs import Card, Evaluation
-from ktdeval_report.markup import Html, Table, bullets, join, paragraph, table, tag, unbroken
+from ktdeval_report.inputs import Evaluation, known_values
+from ktdeval_report.render import Cell, Table
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 from ktdeval_report.text import UNDEFINED, count, figure, interval_text, p_value, span, unit_name
+from ktdeval_report.variance import variance_components
 
 _PARTS = {
     "common_return": "common",
@@ -40,13 +40,13 @@ _LINE_NAMES = {
 _SIGNED = frozenset({"total_return", *_PARTS})
 
 
-def families(card: Card) -> Iterator[tuple[str, list[str]]]:
-    """The metrics of a card by family, in the order of the panel; those that the panel does not know come last."""
+def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
+    """Return the metrics of a card by family, in the order of the panel; those that the panel does not know come last."""
     known = {**PANEL_FAMILIES, "parts of the total return": tuple(_PARTS), "diagnostics": DIAGNOSTICS}
-    others = set(card["metrics"]) - {name for names in known.values() for name in names}
+    others = set(card.metrics) - {name for names in known.values() for name in names}
     known["further metrics"] = tuple(sorted(others))
     for family, names in known.items():
-        present = [name for name in names if name in card["metrics"]]
+        present = [name for name in names if name in card.metrics]
         if present:
             yield family, present
 
@@ -55,18 +55,18 @@ def over_windows(evaluation: Evaluation, name: str) -> MetricValue:
     """Mean over windows of a metric's median over seeds; `detail` holds its interval."""
     values, days = [], []
     for window in evaluation.windows:
-        episodes = [episode for episode in evaluation.card["episodes"] if episode["window"] == window]
-        figures = [value for episode in episodes if (value := episode["metrics"][name]["value"]) is not None]
+        episodes = evaluation.episodes_of(window)
+        figures = known_values(episodes, name)
         if figures:
             values.append(median(figures) or 0.0)
-            days.append((episodes[0]["first_day"], episodes[0]["last_day"]))
+            days.append((episodes[0].first_day, episodes[0].last_day))
     return mean_with_interval(np.array(values), overlap_correlation(days))
 
 
-def panel(study: CardStudy) -> Html:
-    """Every metric of the card: value, interval, how much of its spread is windows and how much seeds, and its definition."""
+def panel(study: CardStudy) -> Table:
+    """Every metric of the card: value, interval, and how much of its spread is windows and how much seeds."""
     one, card = study.evaluation, study.evaluation.card
-    several, windows = len(card["episodes"]) > 1, len(one.windows)
+    several, windows = len(card.episodes) > 1, len(one.windows)
     heads = ["metric", "median" if several else "value", "unit", "better"]
     if several:
         heads += ["quartiles", "episodes"]
@@ -78,21 +78,19 @@ def panel(study: CardStudy) -> Html:
     for family, names in families(card):
         rows.append([family])
         rows += [_panel_row(study, name, several, windows) for name in names]
-    caption = f"Metrics{', median over episodes' if several else ''}"
-    parts = [table(Table(caption, heads, rows)), bullets(_panel_notes(study, windows)), _definitions(card)]
-    return join(parts)
+    return Table(f"Metrics{', median over episodes' if several else ''}", heads, rows)
 
 
 def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list[object]:
-    one, metric = study.evaluation, study.evaluation.card["metrics"][name]
-    unit, signed = metric["unit"], name in _SIGNED
-    better = "" if metric["better"] == "neither" else metric["better"]
-    row: list[object] = [name, figure(metric["value"], unit, signed), unit_name(unit), better]
-    parts = variance_components({cell: episode["metrics"][name]["value"] for cell, episode in one.episodes().items()})
+    one, metric = study.evaluation, study.evaluation.card.metrics[name]
+    unit, signed = metric.unit, name in _SIGNED
+    better = "" if metric.better == "neither" else metric.better
+    row: list[object] = [name, figure(metric.value, unit, signed), unit_name(unit), better]
+    parts = variance_components({cell: episode.metrics[name].value for cell, episode in one.episodes().items()})
     if several:
-        ends, total = metric.get("interval"), metric["n"] + sum(metric["undefined"].values())
-        row.append(span(ends["low"], ends["high"], unit, signed) if ends else UNDEFINED)
-        row.append(str(total) if metric["n"] == total else f"{metric['n']} of {total}")
+        ends, total = metric.interval, metric.n + sum(metric.undefined.values())
+        row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)
+        row.append(str(total) if metric.n == total else f"{metric.n} of {total}")
     if windows > 1:
         mean = over_windows(one, name)
         detail = mean.detail or {}
@@ -103,9 +101,9 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     return [*row, figure(parts.seed.deviation, unit)] if several else row
 
 
-def _within(low: float | None, high: float | None, metric: Card) -> tuple[float | None, float | None]:
-    """The ends of an interval, cut at the smallest and largest value that the metric can have."""
-    smallest, largest = metric.get("range") or (None, None)
+def _within(low: float | None, high: float | None, metric: MetricLine) -> tuple[float | None, float | None]:
+    """Return the ends of an interval, cut at the smallest and largest value that the metric can have."""
+    smallest, largest = metric.range
     if low is not None and smallest is not None:
         low = max(low, smallest)
     if high is not None and largest is not None:
@@ -120,9 +118,10 @@ def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
     return episode.lines.get(_PARTS[name]) if name in _PARTS else episode.intervals.get(name)
 
 
-def _panel_notes(study: CardStudy, windows: int) -> Iterator[str]:
+def panel_notes(study: CardStudy) -> Iterator[str]:
+    """How to read the intervals of the panel, and which metrics are not defined."""
     card = study.evaluation.card
-    if windows > 1:
+    if len(study.evaluation.windows) > 1:
         yield (
             "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
             "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
@@ -130,36 +129,33 @@ def _panel_notes(study: CardStudy, windows: int) -> Iterator[str]:
     elif study.windows and study.evaluation.market is not None:
         yield f"Intervals are over the days of seed {study.windows[0].episode.seed}."
         yield from coverage_notes(study)
-    for name, metric in card["metrics"].items():
-        for reason, times in metric["undefined"].items():
-            where = f" in {times} of {len(card['episodes'])} episodes" if len(card["episodes"]) > 1 else ""
+    for name, metric in card.metrics.items():
+        for reason, times in metric.undefined.items():
+            where = f" in {times} of {len(card.episodes)} episodes" if len(card.episodes) > 1 else ""
             yield f"{name} is not defined{where}: {reason}"
 
 
-def _definitions(card: Card) -> Html:
-    rows = [
-        [name, card["metrics"][name]["formula"], card["metrics"][name]["source"]] for _, names in families(card) for name in names
-    ]
-    heads = ("metric", "formula", "source")
-    return tag("details", tag("summary", "Definitions"), table(Table("Formula and source of each metric", heads, rows, words=3)))
+def definitions(card: TradingCard) -> Table:
+    """Formula and source of each metric."""
+    metrics = card.metrics
+    rows = [[name, metrics[name].formula, metrics[name].source] for _, names in families(card) for name in names]
+    return Table("Formula and source of each metric", ("metric", "formula", "source"), rows, words=3)
 
 
-def windows_table(study: CardStudy) -> Html:
-    """Each window against the benchmark; then, where there are records, how sure its figures are."""
-    card = study.evaluation.card
+def windows_table(evaluation: Evaluation) -> Table:
+    """Each window against the benchmark."""
     heads = ("window", "days", "steps", "seeds", "return, %", "over seeds, %", "benchmark, %", "excess, %")
     rows = []
-    for name in study.evaluation.windows:
-        episodes = [episode for episode in card["episodes"] if episode["window"] == name]
-        entries = [episode["metrics"].get("total_return", {"value": None}) for episode in episodes]
-        returns = [entry["value"] for entry in entries if entry["value"] is not None]
-        held = card["reference"]["benchmark_buy_and_hold"][name]["metrics"]["total_return"]["value"]
+    for name in evaluation.windows:
+        episodes = evaluation.episodes_of(name)
+        returns = known_values(episodes, "total_return")
+        held = evaluation.card.reference.benchmark_buy_and_hold[name].metrics.total_return.value
         own = median(returns)
         rows.append(
             [
                 name,
-                unbroken(f"{episodes[0]['first_day']} … {episodes[0]['last_day']}"),
-                str(episodes[0]["steps"]),
+                Cell(f"{episodes[0].first_day} … {episodes[0].last_day}"),
+                str(episodes[0].steps),
                 str(len(episodes)),
                 figure(own, "fraction", signed=True),
                 span(min(returns), max(returns), "fraction", signed=True) if len(returns) > 1 else UNDEFINED,
@@ -167,11 +163,13 @@ def windows_table(study: CardStudy) -> Html:
                 figure(None if own is None or held is None else own - held, "fraction", signed=True),
             ]
         )
-    first = table(Table("By window, median over seeds", heads, rows, words=2))
-    if not study.windows or study.evaluation.market is None:
-        return first
-    sure = ("window", "seed", "return, 95 % interval", "Sharpe, 95 % interval", "t of selection", "random traders beaten, %", "p")
-    return join([first, table(Table("How sure: over the days of one seed", sure, [_sure_row(window) for window in study.windows]))])
+    return Table("By window, median over seeds", heads, rows, words=2)
+
+
+def sure_table(study: CardStudy) -> Table:
+    """How sure the figures of each window are."""
+    heads = ("window", "seed", "return, 95 % interval", "Sharpe, 95 % interval", "t of selection", "random traders beaten, %", "p")
+    return Table("How sure: over the days of one seed", heads, [_sure_row(window) for window in study.windows])
 
 
 def _sure_row(window: WindowStudy) -> list[str]:
@@ -184,23 +182,17 @@ def _sure_row(window: WindowStudy) -> list[str]:
     return [window.name, str(episode.seed), *ends, figure(episode.selection_t, signed=True), figure(rank, "fraction"), p_value(p)]
 
 
-def windows_notes(study: CardStudy) -> Html:
-    """How to read the intervals, with how often they were found to cover the truth."""
-    if not study.windows or study.evaluation.market is None:
-        return Html("")
-    notes = [
-        "Intervals, t (Newey-West) and rank are of the seed of (lower) median return, over its days: they say how far chance in "
-        "the days alone may have moved it. Random traders trade on the same days, as much and with as many names, under the same "
-        "rules; p is the probability of doing at least as well by chance. Rank and p are given where a window is drawn.",
-        *(coverage_notes(study) if len(study.windows) > 1 else ()),
-    ]
+def windows_notes(study: CardStudy) -> list[str]:
+    """How often intervals were found to cover the truth, and where they are missing."""
+    notes = coverage_notes(study) if len(study.windows) > 1 else []
     missing: dict[str, list[str]] = {}
     for window in study.windows:
         for interval in window.episode.intervals.values():
             if interval.reason:
                 missing.setdefault(interval.reason, []).append(window.name)
-    notes += [f"{', '.join(dict.fromkeys(names))}: intervals are missing: {reason}" for reason, names in sorted(missing.items())]
-    return bullets(notes)
+    return notes + [
+        f"{', '.join(dict.fromkeys(names))}: intervals are missing: {reason}" for reason, names in sorted(missing.items())
+    ]
 
 
 def coverage_notes(study: CardStudy) -> list[str]:
@@ -224,11 +216,8 @@ def coverage_notes(study: CardStudy) -> list[str]:
     return notes
 
 
-def attribution_section(study: CardStudy) -> Html:
+def attribution_table(study: CardStudy) -> Table:
     """Every line of the attribution: over all episodes, and with intervals for the windows that are drawn."""
-    if not study.lines:
-        reasons = {window.episode.no_attribution for window in study.windows} - {""}
-        return paragraph(study.evaluation.problem or f"There is none: {'; '.join(sorted(reasons)) or 'no episode has one'}.")
     drawn = [window for window in study.windows if window.drawn and window.episode.lines]
     episodes = len(next(iter(study.lines.values())))
     heads: list[object] = ["line", *(["median, %", "quartiles, %"] if episodes > 1 else []), "mean exposure"]
@@ -238,33 +227,24 @@ def attribution_section(study: CardStudy) -> Html:
         split = window.episode.attribution
         total += [figure(split.linked.total_return if split else None, "fraction", signed=True), ""]
     rows = [_line_row(study, name, drawn) for name in study.lines]
-    content = Table(f"Linked contributions to the total return, over {count(episodes, 'episode')}", heads, [*rows, total])
-    how = (
-        f"{'Lines of one episode add up to its total return; medians over episodes do not. ' if episodes > 1 else ''}"
-        "Exposures are of the holdings alone, in standard deviations over the index's names, averaged over days and episodes. "
-        "Intervals are over days (stationary bootstrap of the linked contributions)."
-    )
-    notes = [
-        *sorted(_no_interval_lines(drawn)),
-        *(f"{times:,} × {meaning}{f' ({subject})' if subject else ''}" for (meaning, subject), times in study.notes.items()),
-    ]
-    glossary = bullets(f"{factor.name}: {factor.description}" for factor in FACTORS)
-    summary = tag("summary", "What the factors are, and what the attribution had to do without")
-    return join([table(content), paragraph(how, class_="quiet"), tag("details", summary, glossary, bullets(notes))])
+    return Table(f"Linked contributions to the total return, over {count(episodes, 'episode')}", heads, [*rows, total])
 
 
-def _no_interval_lines(drawn: Sequence[WindowStudy]) -> set[str]:
-    return {
+def attribution_notes(study: CardStudy) -> list[str]:
+    """Lines without an interval, and what the attribution had to do without."""
+    missing = {
         f"{window.name}: no interval of {name}: {interval.reason}"
-        for window in drawn
-        for name, interval in window.episode.lines.items()
+        for window in study.windows
+        for name, interval in (window.episode.lines.items() if window.drawn else ())
         if interval.low is None
     }
+    notes = [f"{times:,} × {meaning}{f' ({subject})' if subject else ''}" for (meaning, subject), times in study.notes.items()]
+    return [*sorted(missing), *notes]
 
 
 def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list[object]:
     values, exposures = study.lines[name], study.exposures.get(name, ())
-    row: list[object] = [unbroken(_LINE_NAMES.get(name, name))]
+    row: list[object] = [Cell(_LINE_NAMES.get(name, name))]
     if len(values) > 1:
         row += [figure(median(values), "fraction", signed=True), span(*quartiles(values), "fraction", signed=True)]
     row.append(figure(sum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")

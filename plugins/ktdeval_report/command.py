@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import StoreError, UsageError, load_plugins, write_atomic
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.jsonio import write_atomic
+from ktdeval.registry import load_plugins
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
 from ktdeval_report.page import Options, make_report

@@ -1,4 +1,4 @@
-"""What masks and modes are worth, where a report's cards hold one agent under several of them.
+"""Value of masks and modes, where a report's cards hold one agent under several of them.
 
 The same contrasts and contributions as `ktdeval effects`, which tests them too; here they are computed wherever cards allow it,
 and what does not go together is left out with the reason instead of being refused.
@@ -12,21 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import (
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.stats import (
     MASK_FACTORS,
     MODE_PIECES,
-    MODE_PRECEDENCE,
-    dumps_canonical,
+    VARIANT_FIELDS,
+    Variant,
+    ladder_contributions,
     mask_contrasts,
     mean_with_interval,
-    order_averaged,
     overlap_correlation,
+    variant_order,
+    window_means,
 )
-from ktdeval_report.inputs import Cell, Evaluation
+from ktdeval.typed import encode_canonical
+from ktdeval_report.inputs import Evaluation
 
 Values = npt.NDArray[np.float64]
-Variant = tuple[str, str]
-"""Mask and mode."""
 
 EFFECT_NAMES = {
     "memory_premium": "memory premium (bright − blinded)",
@@ -34,8 +36,6 @@ EFFECT_NAMES = {
     "date_effect": "date in sight",
     "interaction": "interaction of stock and date",
 }
-_VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
-"""What task configs of one family may differ in from mask to mask and mode to mode."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
     notes: list[str] = []
     groups: dict[str, list[Evaluation]] = {}
     for evaluation in evaluations:
-        if metric in evaluation.card["metrics"]:
+        if metric in evaluation.card.metrics:
             groups.setdefault(_identity(evaluation, metric), []).append(evaluation)
     for members in groups.values():
         cards, doubled = _by_variant(members)
@@ -91,40 +91,40 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
         masks += design.mask_effects()
         modes += design.ladders()
         notes += design.notes
-    unit = next((one.card["metrics"][metric]["unit"] for one in evaluations if metric in one.card["metrics"]), "fraction")
+    unit = next((one.card.metrics[metric].unit for one in evaluations if metric in one.card.metrics), "fraction")
     return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)))
 
 
 def _identity(evaluation: Evaluation, metric: str) -> str:
     """Everything that must be equal for a difference to be one of mask and mode."""
     card = evaluation.card
-    config = {name: value for name, value in card["task"]["config"].items() if name not in _VARIANT_FIELDS}
-    facets = (card["model"], card["agent"], card["call"], card["rules"], card["limit"], card["snapshot"]["id"],
-              card["task"]["version"], config, card["windows"], card["metrics"][metric]["formula"])  # fmt: skip
-    return dumps_canonical(list(facets))
+    config = {name: value for name, value in card.task.config.items() if name not in VARIANT_FIELDS}
+    facets = (card.model, card.agent, card.call, card.rules, card.limit, card.snapshot.id,
+              card.task.version, config, card.windows, card.metrics[metric].formula)  # fmt: skip
+    return encode_canonical(facets)
 
 
 def _agent(evaluation: Evaluation, groups: Sequence[Sequence[Evaluation]]) -> str:
-    model, agent = evaluation.card["model"], evaluation.card["agent"]
-    alike = [members for members in groups if members[0].card["model"]["name"] == model["name"]]
+    model, agent = evaluation.card.model, evaluation.card.agent
+    alike = [members for members in groups if members[0].card.model.name == model.name]
     if len(alike) == 1:
-        return str(model["name"])
-    args = ", ".join(f"{name}={value}" for entry in (model, agent) for name, value in sorted(entry["args"].items()))
-    return f"{model['name']} {agent['name']}{f' ({args})' if args else ''}"
+        return model.name
+    args = ", ".join(f"{name}={value}" for entry in (model, agent) for name, value in sorted(entry.args.items()))
+    return f"{model.name} {agent.name}{f' ({args})' if args else ''}"
 
 
 def _by_variant(members: Sequence[Evaluation]) -> tuple[dict[Variant, Evaluation], list[Evaluation]]:
     cards: dict[Variant, Evaluation] = {}
     doubled = []
     for member in members:
-        variant = (member.card["task"]["mask"], member.card["task"]["mode"])
+        variant = (member.card.task.mask, member.card.task.mode)
         if variant[0] not in MASK_FACTORS or variant[1] not in MODE_PIECES:
             continue
         if variant in cards:
             doubled.append(member)
         else:
             cards[variant] = member
-    order = sorted(cards, key=lambda variant: (list(MODE_PIECES).index(variant[1]), list(MASK_FACTORS).index(variant[0])))
+    order = sorted(cards, key=variant_order)
     return {variant: cards[variant] for variant in order}, doubled
 
 
@@ -156,16 +156,17 @@ class _Design:
                 continue
             values, correlation = self._values(variants, f"modes under {mask}")
             sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
-            low, high = min(sets, key=len), max(sets, key=len)
-            found += [self._effect(mask, piece, of, correlation) for piece, of in _contributions(sets).items()]
             ends = f"total ({variants[0][1]} to {variants[-1][1]})"
-            found.append(self._effect(mask, ends, sets[high] - sets[low], correlation))
+            found += [
+                self._effect(mask, ends if piece == "total" else piece, of, correlation)
+                for piece, of in ladder_contributions(sets).items()
+            ]
         return found
 
     def _same(self, variants: Sequence[Variant], what: str) -> bool:
         """Masks can be compared only where prompts and tools are the same."""
         shown = {
-            dumps_canonical([self.cards[variant].card["task"]["config"].get(name) for name in ("prompts", "tools")])
+            dumps_canonical([self.cards[variant].card.task.config.get(name) for name in ("prompts", "tools")])
             for variant in variants
         }
         if len(shown) > 1:
@@ -175,22 +176,16 @@ class _Design:
     def _values(self, variants: Sequence[Variant], what: str) -> tuple[dict[Variant, Values], Values]:
         """[windows] means over paired seeds for each variant, and the correlation of the windows by shared days."""
         episodes = {variant: self.cards[variant].episodes() for variant in variants}
-        shared = [cell for cell in episodes[variants[0]] if all(cell in of for of in episodes.values())]
-        whole: list[Cell] = [
-            cell for cell in shared if all(of[cell]["metrics"][self.metric]["value"] is not None for of in episodes.values())
-        ]
+        rows = {
+            cell: [value for of in episodes.values() if cell in of and (value := of[cell].metrics[self.metric].value) is not None]
+            for cell in episodes[variants[0]]
+        }
+        whole = {cell: row for cell, row in rows.items() if len(row) == len(variants)}
         planned = len(set().union(*episodes.values()))
         if len(whole) < planned:
             self.notes.append(f"{self.agent}: {what}: {len(whole)} of {planned} (window, seed) have a figure on every card")
-        windows = list(dict.fromkeys(window for window, _ in whole))
-        values = {
-            # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
-            variant: np.array(
-                [np.mean([of[cell]["metrics"][self.metric]["value"] for cell in whole if cell[0] == window]) for window in windows]
-            )
-            for variant, of in episodes.items()
-        }
-        days = {cell[0]: (entry["first_day"], entry["last_day"]) for cell, entry in episodes[variants[0]].items()}
+        windows, values = window_means(variants, whole)
+        days = {cell[0]: (entry.first_day, entry.last_day) for cell, entry in episodes[variants[0]].items()}
         return values, overlap_correlation([days[window] for window in windows])
 
     def _effect(self, where: str, name: str, values: Values, correlation: Values) -> Effect:
@@ -198,12 +193,3 @@ class _Design:
         detail = mean.detail or {}
         reason = mean.reason or detail.get("reason") or ""
         return Effect(self.agent, where, name, mean.value, detail.get("low"), detail.get("high"), len(values), reason)
-
-
-def _contributions(sets: Mapping[frozenset[str], Values]) -> dict[str, Values]:
-    """Order-averaged contribution of each piece; pieces that only come together are one."""
-    pieces = frozenset.union(*sets) - frozenset.intersection(*sets)
-    if len(pieces) > 1 and len(sets) == 2:
-        low, high = sorted(sets, key=len)
-        return {" and ".join(sorted(pieces)): sets[high] - sets[low]}
-    return order_averaged(sets, MODE_PRECEDENCE)

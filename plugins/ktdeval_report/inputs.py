@@ -1,31 +1,24 @@
-"""What a report is made of: cards, and where they lie in their run folders, the ledgers and the market behind them."""
+"""Inputs of a report: cards, and where they lie in their run folders, the ledgers and the market behind them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.api import (
-    CardError,
-    DataError,
-    JsonValue,
-    Ledger,
-    MarketSnapshot,
-    Plugins,
-    RuleSet,
-    RunFolder,
-    UsageError,
-    derived_fields,
-    file_sha256,
-    load_card,
-    load_ledger,
-    open_recorded_snapshot,
-)
+from msgspec import UNSET, structs
 
-Card = Mapping[str, JsonValue]
+from ktdeval.cards import EpisodeMetric, Pluggable, TradingCard, TradingEpisode, derive_card, load_card
+from ktdeval.errors import CardError, DataError, UsageError
+from ktdeval.jsonio import file_sha256
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot
+from ktdeval.stats import RuleSet
+from ktdeval.trading import Ledger
+
 Cell = tuple[str, int]
 """Window and seed."""
 
@@ -36,7 +29,7 @@ class Evaluation:
 
     Attributes:
         path: the card's file, as given.
-        card: its content, validated.
+        card: its content.
         label: what the page calls it; unique.
         anchor: the same as a name of files and of places in the page.
         folder: the run folder around it; None where there is none, and so no ledgers.
@@ -46,7 +39,7 @@ class Evaluation:
     """
 
     path: Path
-    card: Card
+    card: TradingCard
     label: str = ""
     anchor: str = ""
     folder: Path | None = None
@@ -57,12 +50,16 @@ class Evaluation:
     @property
     def windows(self) -> list[str]:
         """Names of the windows with a finished episode, in the order of the card."""
-        finished = {episode["window"] for episode in self.card["episodes"]}
-        return [window["name"] for window in self.card["windows"] if window["name"] in finished]
+        finished = {episode.window for episode in self.card.episodes}
+        return [window.name for window in self.card.windows if window.name in finished]
 
-    def episodes(self) -> dict[Cell, Card]:
-        """Entries of finished episodes by window and seed."""
-        return {(episode["window"], episode["seed"]): episode for episode in self.card["episodes"]}
+    def episodes(self) -> dict[Cell, TradingEpisode]:
+        """Finished episodes by window and seed."""
+        return {(episode.window, episode.seed): episode for episode in self.card.episodes}
+
+    def episodes_of(self, window: str) -> list[TradingEpisode]:
+        """Finished episodes of one window."""
+        return [episode for episode in self.card.episodes if episode.window == window]
 
     def ledgers(self) -> dict[Cell, Ledger]:
         """Read the ledgers; nothing keeps them, since those of many cards together can be large.
@@ -92,7 +89,7 @@ class Sources:
 
 
 def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation]:
-    """The cards of the given files and run folders (`RUN/cards/*.json`), in order, each once.
+    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order, each once.
 
     Raises:
         UsageError: a folder without cards.
@@ -104,9 +101,8 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation
     found = []
     for path, kind in _files(paths).items():
         card = load_card(path, kind)
-        if card["kind"] != "trading":  # beside them a run may have cards of scoring tasks
-            continue
-        found.append(_with_records(Evaluation(path, card, recorded_rules=card["rules"]), sources, markets))
+        if isinstance(card, TradingCard):  # beside them a run may have cards of scoring tasks
+            found.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
     if not found:
         raise UsageError(f"{paths[0]}: has no card of a trading task")
     if sources.rules is not None:
@@ -115,7 +111,7 @@ def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation
 
 
 def _files(paths: Sequence[Path]) -> dict[Path, str | None]:
-    """The card files, each once, with the kind of card that it has to be: any where it lies in a run folder."""
+    """Return the card files, each once, with the kind of card that it has to be: any where it lies in a run folder."""
     files: dict[Path, tuple[Path, str | None]] = {}
     for path in paths:
         inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
@@ -133,7 +129,7 @@ def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, M
     if not (folder / "manifest.json").is_file():
         return replace(evaluation, problem="The card lies in no run folder, so there are no daily figures and no plots of them.")
     run = RunFolder.load(folder)
-    wanted = evaluation.card["snapshot"]["id"]
+    wanted = evaluation.card.snapshot.id
     if run.manifest.snapshot != wanted:
         raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {run.manifest.snapshot[:12]}")
     if wanted not in markets:
@@ -145,7 +141,7 @@ def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, M
 
 
 def _market(run: RunFolder, sources: Sources) -> MarketSnapshot | str:
-    """The market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not."""
+    """Return the market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not."""
     if sources.data is not None:
         return open_recorded_snapshot(run, sources.plugins, {"data": sources.data})
     try:
@@ -154,55 +150,64 @@ def _market(run: RunFolder, sources: Sources) -> MarketSnapshot | str:
         return f"Without the market there is no benchmark by day, no attribution and no interval: {error}."
 
 
-def _ledger(evaluation: Evaluation, folder: Path, episode: Card) -> Ledger:
-    name = f"episodes/{episode['id']}/ledger.parquet"
+def _ledger(evaluation: Evaluation, folder: Path, episode: TradingEpisode) -> Ledger:
+    name = f"episodes/{episode.id}/ledger.parquet"
     path = folder / name
     if not path.is_file():
         raise CardError(f"{evaluation.path}: {name} is missing from the run folder; restore it, or score the run again")
-    if file_sha256(path) != evaluation.card["artefacts"].get(name):
+    if file_sha256(path) != evaluation.card.artefacts.get(name):
         raise CardError(f"{evaluation.path}: {name} is not the ledger that the card was made from; score the run again")
     ledger = load_ledger(path)
-    if len(ledger.steps) != episode["steps"] or (ledger.nav <= 0).any():
+    if len(ledger.steps) != episode.steps or (ledger.nav <= 0).any():
         raise CardError(f"{evaluation.path}: {name} has a NAV that is not positive, or not the steps of the card")
     return ledger
 
 
 def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Evaluation:
-    """The same card with its metrics computed again under another rule set; its file is left alone."""
-    if evaluation.card["rules"] == rules:
+    """Return the same card with its metrics computed again under another rule set; its file is left alone."""
+    if evaluation.card.rules == rules:
         return evaluation
     if evaluation.market is None:
         raise UsageError(
-            f"{evaluation.path}: its metrics are by {evaluation.card['rules']} rules, and can't be computed by {rules} ones "
+            f"{evaluation.path}: its metrics are by {evaluation.card.rules} rules, and can't be computed by {rules} ones "
             "without its run folder and market; score the run under these rules, or name the market with --data"
         )
-    metrics = {name: plugins.make_metric(name) for name in evaluation.card["metrics"]}
+    metrics = {name: plugins.make_metric(name) for name in evaluation.card.metrics}
     ledgers = evaluation.ledgers()
     episodes = []
-    for episode in evaluation.card["episodes"]:
-        ledger = ledgers[episode["window"], episode["seed"]]
+    for episode in evaluation.card.episodes:
+        ledger = ledgers[episode.window, episode.seed]
         values = {name: metric.compute(ledger, evaluation.market, rules) for name, metric in metrics.items()}
-        entries = {name: {"value": value.value, "n": value.n, "reason": value.reason} for name, value in values.items()}
-        episodes.append({**episode, "metrics": entries})
-    card = {**evaluation.card, "rules": rules, "episodes": episodes}
-    return replace(evaluation, card=card | derived_fields(card))
+        entries = {
+            name: EpisodeMetric(value=value.value, n=value.n, reason=UNSET if value.reason is None else value.reason)
+            for name, value in values.items()
+        }
+        episodes.append(structs.replace(episode, metrics=entries))
+    return replace(evaluation, card=derive_card(structs.replace(evaluation.card, rules=rules, episodes=episodes)))
 
 
 def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     """Each with a label that tells it from the others, and an anchor."""
     ways: Sequence[Callable[[Evaluation], str]] = (
-        lambda one: f"{one.card['model']['name']} · {one.card['task']['name']}",
-        lambda one: f"{one.card['model']['name']} · {one.card['agent']['name']} · {one.card['task']['name']}",
-        lambda one: f"{_with_args(one.card['model'])} · {_with_args(one.card['agent'])} · {one.card['task']['name']}",
-        lambda one: f"{one.card['model']['name']} · {one.card['task']['name']} · {one.path}",
+        lambda one: f"{one.card.model.name} · {one.card.task.name}",
+        lambda one: f"{one.card.model.name} · {one.card.agent.name} · {one.card.task.name}",
+        lambda one: f"{with_args(one.card.model)} · {with_args(one.card.agent)} · {one.card.task.name}",
+        lambda one: f"{one.card.model.name} · {one.card.task.name} · {one.path}",
     )
     way = next((way for way in ways if max(Counter(map(way, evaluations)).values()) == 1), ways[-1])
     for place, evaluation in enumerate(evaluations, 1):
         label = way(evaluation)
-        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card['model']['name']}-{evaluation.card['task']['name']}").strip("-")
+        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card.model.name}-{evaluation.card.task.name}").strip("-")
         yield replace(evaluation, label=label, anchor=f"{place:02d}-{words[:60].lower()}")
 
 
-def _with_args(entry: Card) -> str:
-    args = ", ".join(f"{name}={value}" for name, value in sorted(entry["args"].items()))
-    return f"{entry['name']} ({args})" if args else str(entry["name"])
+def known_values(episodes: Sequence[TradingEpisode], metric: str) -> list[float]:
+    """Values of a metric in the episodes where it is there and defined."""
+    entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
+    return [entry.value for entry in entries if entry.value is not None]
+
+
+def with_args(entry: Pluggable) -> str:
+    """Name of a model or agent with its arguments."""
+    args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
+    return f"{entry.name} ({args})" if args else entry.name

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import JsonValue, Ledger
+from ktdeval.jsonio import JsonValue
+from ktdeval.trading import Ledger
 from ktdeval_report.canvas import SERIES, Plot, colour, quiet
-from ktdeval_report.markup import clean
+from ktdeval_report.render import clean
 from ktdeval_report.study import CardStudy, WindowStudy
 from ktdeval_report.text import count, percent
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-    from ktdeval.api import Envelope
+    from ktdeval.stats import Envelope
 
 Values = npt.NDArray[np.float64]
 
@@ -69,7 +70,7 @@ def _drawdown(levels: npt.ArrayLike) -> Values:
 
 
 def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
-    """The NAV against the benchmark and against random traders with the same activity."""
+    """Plot the NAV against the benchmark and against random traders with the same activity."""
     episode = window.episode
     ledger, envelope, benchmark = episode.ledger, episode.envelope, episode.benchmark
     days = [ledger.base_day, *ledger.days]
@@ -102,7 +103,7 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
 
 
 def _activity_text(envelope: Envelope) -> str:
-    """Whether random traders were really as active as the agent."""
+    """Return whether random traders were really as active as the agent."""
     own, random = envelope.agent, envelope.random
     cash = f"{percent(random.cash_ratio, signed=False)} ({percent(own.cash_ratio, signed=False)})"
     return (
@@ -156,9 +157,9 @@ def weights_plot(window: WindowStudy) -> Plot:
     ledger = window.episode.ledger
     names, areas = _weights(ledger)
     traded = 100.0 * np.array(
-        [sum(order["notional_fen"] for order in step["orders"]) / max(step["open_nav_fen"], 1) for step in ledger.steps]
+        [sum(order.notional_minor for order in step.orders) / max(step.open_nav_minor, 1) for step in ledger.steps]
     )
-    held = max((len(step["positions"]) for step in ledger.steps), default=0)
+    held = max((len(step.positions) for step in ledger.steps), default=0)
 
     def draw(figure: FigureBase) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
@@ -189,13 +190,13 @@ def _weights(ledger: Ledger) -> tuple[list[str], Values]:
     """Codes of the names that weigh most over the episode, and [names + 2, steps] weights in per cent: theirs, others', cash."""
     steps = ledger.steps
     totals: dict[str, float] = {}
-    weights = [{place["code"]: 100.0 * place["value_fen"] / step["nav_fen"] for place in step["positions"]} for step in steps]
+    weights = [{place.code: 100.0 * place.value_minor / step.nav_minor for place in step.positions} for step in steps]
     for day in weights:
         for code, weight in day.items():
             totals[code] = totals.get(code, 0.0) + weight
     names = sorted(totals, key=lambda code: (-totals[code], code))[:_NAMES]
     own = np.array([[day.get(code, 0.0) for day in weights] for code in names]).reshape(len(names), len(steps))
-    cash = np.array([100.0 * step["cash_fen"] / step["nav_fen"] for step in steps])
+    cash = np.array([100.0 * step.cash_minor / step.nav_minor for step in steps])
     others = np.maximum(100.0 - cash - own.sum(axis=0), 0.0)
     return [clean(name) for name in names], np.vstack([own, others, cash])
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval_report.canvas import Plot, colour, quiet
-from ktdeval_report.markup import clean
 from ktdeval_report.plots import held_to, label_days, places_of
+from ktdeval_report.render import clean
 from ktdeval_report.study import WindowStudy, parts_of
 from ktdeval_report.text import figure as number, percent
 
@@ -60,7 +60,7 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
 
 
 def _with_gap(parts: dict[str, Values]) -> list[tuple[str, Values | None]]:
-    """The parts in the order of their colours; industry has none unless it was fitted."""
+    """Return the parts in the order of their colours; industry has none unless it was fitted."""
     return [(name, parts.get(name)) for name in ("common", "style", "industry", "selection", "trading")]
 
 

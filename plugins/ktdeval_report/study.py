@@ -1,4 +1,4 @@
-"""The figures of one card that need its ledgers and its market: computed once, drawn and tabled elsewhere."""
+"""Figures of one card that need its ledgers and its market: computed once, drawn and tabled elsewhere."""
 
 from __future__ import annotations
 
@@ -8,33 +8,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import asdict
 
-from ktdeval.api import (
-    Attribution,
+from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
+from ktdeval.errors import ConfigError
+from ktdeval.fields import build
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import (
     Bootstrap,
-    ConfigError,
     Envelope,
     EnvelopeSettings,
-    Fit,
-    FloatArray,
     Interval,
-    JsonValue,
-    Ledger,
-    MarketSnapshot,
     Resampling,
-    Tape,
-    TradingConfig,
-    attribute,
-    attribution_problem,
     benchmark_levels,
-    build,
     episode_intervals,
-    fit_factors,
     judged_orders,
     newey_west_mean,
     random_envelope,
     reliability_points,
 )
+from ktdeval.trading import Ledger, MarketTape, TradingConfig
 from ktdeval_report.inputs import Cell, Evaluation
 
 TRADING = ("timing", "fees", "rounding")
@@ -51,7 +45,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class EpisodeStudy:
-    """The episode that stands for its window: that of the lower median total return over seeds.
+    """Episode that stands for its window: that of the lower median total return over seeds.
 
     Attributes:
         seed: of the episode.
@@ -122,7 +116,7 @@ class Workbench:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._fits: dict[tuple[str, int, int], Fit] = {}
-        self._tapes: dict[tuple[str, TradingConfig], Tape] = {}
+        self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
 
     def study(self, evaluation: Evaluation, drawn: Sequence[str]) -> CardStudy:
         """Compute the figures of one card.
@@ -133,7 +127,7 @@ class Workbench:
         """
         everything = evaluation.ledgers()
         if not everything:
-            return CardStudy(evaluation, reliability=evaluation.card["calibration"]["bins"])
+            return CardStudy(evaluation, reliability=_recorded_bins(evaluation))
         windows = []
         attributions: dict[Cell, Attribution | str] = {}
         for name in evaluation.windows:
@@ -184,12 +178,12 @@ class Workbench:
 
     def _envelope(self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot) -> Envelope | str:
         try:
-            config = build(TradingConfig, evaluation.card["task"]["config"].get("trading") or {}, "trading rules on the card")
+            config = build(TradingConfig, evaluation.card.task.config.get("trading") or {}, "trading rules on the card")
         except ConfigError as error:
             return str(error)
         key = (market.id, config)
         if key not in self._tapes:
-            self._tapes[key] = Tape.from_snapshot(market, config)
+            self._tapes[key] = MarketTape.from_snapshot(market, config)
         return random_envelope(
             ledger, market, config, EnvelopeSettings(self._settings.paths, self._settings.seed), self._tapes[key]
         )
@@ -197,14 +191,17 @@ class Workbench:
     @staticmethod
     def _reliability(evaluation: Evaluation, ledgers: Iterable[Ledger]) -> Sequence[Mapping[str, JsonValue]]:
         if evaluation.market is None:
-            bins: Sequence[Mapping[str, JsonValue]] = evaluation.card["calibration"]["bins"]
-            return bins
+            return _recorded_bins(evaluation)
         market = evaluation.market
         return reliability_points([forecast for ledger in ledgers for forecast in judged_orders(ledger, market).forecasts])
 
 
+def _recorded_bins(evaluation: Evaluation) -> list[dict[str, JsonValue]]:
+    return [asdict(entry) for entry in evaluation.card.calibration.bins]
+
+
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
-    """The episode of lower median total return; of equals the first seed."""
+    """Return the episode of lower median total return; of equals the first seed."""
     ordered = sorted(ledgers, key=lambda cell: (ledgers[cell].nav[-1] / ledgers[cell].nav[0], cell))
     return ordered[(len(ordered) - 1) // 2]
 
@@ -217,8 +214,8 @@ def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
     known = evaluation.windows
     if most <= 0 or len(known) <= most:
         return known if most > 0 else []
-    reference = evaluation.card["reference"]["benchmark_buy_and_hold"]
-    by_return = sorted(known, key=lambda name: reference[name]["metrics"]["total_return"]["value"] or 0.0)
+    reference = evaluation.card.reference.benchmark_buy_and_hold
+    by_return = sorted(known, key=lambda name: reference[name].metrics.total_return.value or 0.0)
     first = [by_return[len(by_return) // 2]] if most == 1 else [by_return[0], by_return[-1], by_return[len(by_return) // 2]]
     chosen = list(dict.fromkeys([*first, *known]))[:most]
     return [name for name in known if name in chosen]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ktdeval.api import Interval, JsonValue
+from collections.abc import Mapping
+
+from ktdeval.stats import Interval
 
 UNDEFINED = "–"
 _MINUS = "\N{MINUS SIGN}"
@@ -38,7 +40,7 @@ def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool =
 
 
 def unit_name(unit: str) -> str:
-    """The unit as shown beside a figure."""
+    """Return the unit as shown beside a figure."""
     return {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}.get(unit, unit)
 
 
@@ -47,7 +49,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def tally(counts: JsonValue) -> str:
+def tally(counts: Mapping[str, int]) -> str:
     """`schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
     present = sorted(((number, name) for name, number in counts.items() if number), key=lambda pair: (-pair[0], pair[1]))
     return ", ".join(f"{name} {number:,}" for number, name in present) or "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,5 +20,5 @@ def _make_view() -> click.Command:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The command on run folders."""
+    """Command on run folders."""
     return [Spec("view", _make_view, "Walk a run's episodes day by day: prompts, tool calls, replies, orders, fills, NAV.")]

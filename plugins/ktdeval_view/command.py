@@ -12,7 +12,10 @@ from typing import Any
 
 import click
 
-from ktdeval.api import EpisodeSpec, RunFolder, UsageError, load_plugins
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import UsageError
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder
 from ktdeval_view.labels import choose_episodes, episode_label
 from ktdeval_view.payload import Redactor
 from ktdeval_view.records import has_answers

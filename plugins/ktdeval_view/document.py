@@ -1,21 +1,24 @@
-"""The frame of a page: one file with style, script and data in it, under a policy that lets it ask nobody for anything."""
+"""Frame of a page: one file with style, script and data in it, under a policy that lets it ask nobody for anything."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
-import html
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 _ASSETS = files("ktdeval_view").joinpath("assets")
 
 
 @dataclass(frozen=True)
 class Page:
-    """What makes one page differ from another.
+    """Contents in which one page differs from another.
 
     Attributes:
         title: of the window; plain text.
@@ -30,35 +33,21 @@ class Page:
     data: Mapping[str, str]
 
 
-def render(page: Page) -> str:
-    """The page as HTML. Its policy names the hashes of its own style and script: anything else that got in is not run."""
-    style = _asset("view.css")
-    script = "\n".join(['"use strict";', *map(_asset, page.scripts)])
-    # A block of a type that browsers don't run is plain data to them, which no policy need allow.
-    data = "\n".join(f'<script type="text/plain" id="data-{name}">{packed}</script>' for name, packed in page.data.items())
-    policy = (
-        f"default-src 'none'; script-src '{_source_hash(script)}'; style-src '{_source_hash(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+@functools.cache
+def _template() -> Template:
+    settings = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="generator" content="ktdeval view">
-<meta name="referrer" content="no-referrer">
-<link rel="icon" href="data:,">
-<title>{html.escape(clean(page.title))}</title>
-<style>{style}</style>
-</head>
-<body class="true-names">
-{_asset(page.body)}
-{data}
-<script>{script}</script>
-</body>
-</html>
-"""
+    return settings.from_string(_ASSETS.joinpath("page.html").read_text(encoding="utf-8"))
+
+
+def render(page: Page) -> str:
+    """Return the page as HTML. Its policy names the hashes of its own style and script: anything else that got in is not run."""
+    style, script = _asset("view.css"), "\n".join(['"use strict";', *map(_asset, page.scripts)])
+    own = {name: Markup(text) for name, text in (("style", style), ("script", script), ("body", _asset(page.body)))}  # noqa: S704
+    return _template().render(
+        own, title=clean(page.title), data=page.data, style_hash=_source_hash(style), script_hash=_source_hash(script)
+    )
 
 
 def clean(text: str) -> str:

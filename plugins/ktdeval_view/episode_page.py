@@ -1,17 +1,22 @@
-"""The page of one episode: its facts and a light row for each day at once, everything else of a day when it is chosen."""
+"""Page of one episode: its facts and a light row for each day at once, everything else of a day when it is chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ktdeval.api import DataError, JsonValue, MarketSnapshot, window_rows
+from ktdeval.errors import DataError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.trading import OrderRecord
+from ktdeval.typed import to_plain
 from ktdeval_view.document import Page, render
 from ktdeval_view.labels import episode_label, mask_note
 from ktdeval_view.market_facts import benchmark_levels, close_series, order_facts
 from ktdeval_view.names import Names, submitted_handles
 from ktdeval_view.payload import Redactor, Shared, pack_days, pack_value
-from ktdeval_view.records import EpisodeRecords, Talk
+from ktdeval_view.records import EpisodeRecords
 
 _SCRIPTS = (
     "base.js", "json.js", "names.js", "chart.js", "days.js", "talk.js", "orders.js", "stock.js", "day.js", "main.js",
@@ -20,7 +25,7 @@ _SCRIPTS = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an episode's page knows beyond its records.
+    """Surroundings that an episode's page knows beyond its records.
 
     Attributes:
         market: the snapshot that ran; None with `no_market`.
@@ -49,7 +54,7 @@ def planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int
 
 
 def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: Redactor) -> str:
-    """The page as HTML. Equal records, market and versions give equal bytes."""
+    """Return the page as HTML. Equal records, market and versions give equal bytes."""
     shared = Shared()
     counts, pieces = pack_days(redactor.value(day) for day in _days(records, around.market, shared))
     head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": _names(around.names)})
@@ -74,7 +79,7 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
         "spec": {**spec.to_json(), "id": spec.id, "mask_note": mask_note(spec)},
         "market": None if market is None else market.meta.name,
         "benchmark": {"name": benchmark, "levels": levels},
-        "initial_cash_fen": records.initial_cash_fen,
+        "initial_cash_fen": records.initial_cash_minor,
         "neighbours": {where: list(target) for where, target in around.neighbours.items()},
     }
 
@@ -88,39 +93,39 @@ def _names(names: Names) -> dict[str, JsonValue]:
     }
 
 
-_ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "nav_fen", "cash_fen", "unmask_attempts")
+_ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "unmask_attempts")
 
 
 def _rows(records: EpisodeRecords) -> list[JsonValue]:
-    """What the list, the plot and the filter need of each day."""
+    """Rows of days for the list, the plot and the filter."""
     rows: list[JsonValue] = []
     for step in records.steps:
-        row: dict[str, JsonValue] = {name: step[name] for name in _ROW_FIELDS}
-        row["orders"] = [_order_row(order) for order in step["orders"]]
+        row: dict[str, JsonValue] = {name: getattr(step, name) for name in _ROW_FIELDS}
+        row |= {"nav_fen": step.nav_minor, "cash_fen": step.cash_minor, "orders": [_order_row(order) for order in step.orders]}
         rows.append(row)
     return rows
 
 
-def _order_row(order: Mapping[str, JsonValue]) -> list[JsonValue]:
+def _order_row(order: OrderRecord) -> list[JsonValue]:
     """Code, side, status, shares and price of an order: enough for the list, and for the plot of its stock."""
-    return [order["code"] or order["stock_id"], order["side"], order["status"], order["filled_shares"], order["price_ticks"]]
+    return [order.code or order.stock_id, order.side, order.status, order.filled_shares, order.price_ticks]
 
 
 def _days(records: EpisodeRecords, market: MarketSnapshot | None, shared: Shared) -> Iterator[dict[str, JsonValue]]:
     """Everything of each day: its step as booked, what was said, and what became of the prices of its orders."""
     for step, talk in zip(records.steps, records.talks, strict=True):
         yield {
-            "step": dict(step),
-            "handles": submitted_handles(talk, len(step["orders"])),
-            "talk": {"submission": talk["submission"], "exchanges": _with_shared(talk, shared)},
+            "step": to_plain(step),
+            "handles": submitted_handles(talk, len(step.orders)),
+            "talk": {"submission": talk.submission, "exchanges": _with_shared(talk, shared)},
             "facts": [] if market is None else order_facts(step, market),
         }
 
 
-def _with_shared(talk: Talk, shared: Shared) -> list[JsonValue]:
-    """The exchanges of a day, with the place of its text for each system prompt."""
+def _with_shared(talk: TranscriptEntry, shared: Shared) -> list[JsonValue]:
+    """Return the exchanges of a day, with the place of its text for each system prompt."""
     exchanges: list[JsonValue] = []
-    for exchange in talk["exchanges"]:
+    for exchange in talk.exchanges:
         sent: Sequence[Mapping[str, JsonValue]] = exchange["sent"]
         kept = [
             {"role": "system", "text": shared.place_of(message["content"])} if message["role"] == "system" else message

@@ -1,4 +1,4 @@
-"""The index of a run: one line for each episode, whether it has a page or not."""
+"""Index of a run: one line for each episode, whether it has a page or not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import JsonValue, MarketSnapshot, RunFolder
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import RunFolder
 from ktdeval_view.document import Page, render
 from ktdeval_view.episode_page import planned_steps
 from ktdeval_view.market_facts import benchmark_levels
@@ -44,20 +46,20 @@ def make_entry(records: EpisodeRecords, market: MarketSnapshot | None, page: str
 
 def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str, JsonValue]:
     steps = records.steps
-    nav = np.array([records.initial_cash_fen, *(step["nav_fen"] for step in steps)], dtype=np.float64)
-    orders = [order for step in steps for order in step["orders"]]
+    nav = np.array([records.initial_cash_minor, *(step.nav_minor for step in steps)], dtype=np.float64)
+    orders = [order for step in steps for order in step.orders]
     levels = None if market is None else np.array(benchmark_levels(steps, market))
     return {
         "nav": _sparse(nav),
         "return": float(nav[-1] / nav[0] - 1.0),
         "levels": None if levels is None else _sparse(levels),
         "benchmark": None if levels is None else float(levels[-1] / levels[0] - 1.0),
-        "decided": sum(step["provenance"] in ("model", "model_after_retry") for step in steps) / len(steps),
-        "failures": sum(sum(step["failures"].values()) for step in steps),
+        "decided": sum(step.provenance in ("model", "model_after_retry") for step in steps) / len(steps),
+        "failures": sum(sum(step.failures.values()) for step in steps),
         "orders": len(orders),
-        "rejected": sum(order["status"] == "rejected" for order in orders),
-        "input_tokens": sum(step["input_tokens"] for step in steps),
-        "output_tokens": sum(step["output_tokens"] for step in steps),
+        "rejected": sum(order.status == "rejected" for order in orders),
+        "input_tokens": sum(step.input_tokens for step in steps),
+        "output_tokens": sum(step.output_tokens for step in steps),
     }
 
 
@@ -68,7 +70,7 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
 
 
 def make_index_page(run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Args:
         run: the run.

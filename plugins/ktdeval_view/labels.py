@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktdeval.api import EpisodeSpec, UsageError, near_matches
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
 
 _MASK_NOTES = {
     "bright": "codes and dates shown",
@@ -16,23 +18,23 @@ _MASK_NOTES = {
 
 
 def episode_label(spec: EpisodeSpec) -> str:
-    """What tells an episode from the others of its run."""
+    """Words that tell an episode from the others of its run."""
     return f"{spec.task} · {spec.window.name} · seed {spec.seed}"
 
 
 def page_name(spec: EpisodeSpec) -> str:
-    """The file name of an episode's page: readable, safe, and its own."""
+    """Return the file name of an episode's page: readable, safe, and its own."""
     words = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{spec.task}-{spec.window.name}-seed-{spec.seed}")
     return f"{words[:100]}-{spec.id[:8]}.html"
 
 
 def mask_note(spec: EpisodeSpec) -> str:
-    """What the mask hid from the model."""
+    """Describe what the mask hid from the model."""
     return _MASK_NOTES.get(spec.mask, "")
 
 
 def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[EpisodeSpec]:
-    """The episodes that have every word of `text` in task, window, seed (`seed-1`), model or id; all where there is no text.
+    """Return the episodes that have every word of `text` in task, window, seed (`seed-1`), model or id; all where there is no text.
 
     Raises:
         UsageError: there is no such episode.

@@ -1,12 +1,14 @@
-"""What the market did with it: the benchmark, the days after each order, and closes of every stock that was traded."""
+"""Market around an episode: the benchmark, the days after each order, and closes of every stock that was traded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ktdeval.api import FloatArray, JsonValue, MarketSnapshot, StepRecord
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.trading import OrderRecord, StepRecord
 
 DAYS_BEFORE, DAYS_AFTER = 40, 10
 """Days around an episode of which closes are shown, so that its first and last orders have a surrounding too."""
@@ -21,7 +23,7 @@ def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
     Raises:
         DataError: a day of the records is no day of the market.
     """
-    days = [steps[0]["decided_on"], *(step["filled_on"] for step in steps)]
+    days = [steps[0].decided_on, *(step.filled_on for step in steps)]
     return [float(market.benchmark[market.day_index(day)]) for day in days]
 
 
@@ -33,20 +35,20 @@ def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
     which is what calibration judges filled orders by (KTD-Fin Appendix G). None for an order in no asset, and in the place of
     a figure that the market lacks.
     """
-    row = market.day_index(step["filled_on"])
+    row = market.day_index(step.filled_on)
     facts: list[JsonValue] = []
-    for order in step["orders"]:
-        column = market.asset_index.get(order["code"])
+    for order in step.orders:
+        column = None if order.code is None else market.asset_index.get(order.code)
         facts.append(None if column is None else _facts(market, row, column, order))
     return facts
 
 
-def _facts(market: MarketSnapshot, row: int, column: int, order: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _facts(market: MarketSnapshot, row: int, column: int, order: OrderRecord) -> dict[str, JsonValue]:
     opens, closes = market.adjusted_open[:, column], market.adjusted_close[:, column]
     before = _last_known(closes[:row])
     after = opens[row + 1] if row + 1 < len(opens) else np.nan
     change = after / opens[row] - 1.0
-    judged = bool(order["filled_shares"]) and bool(np.isfinite(change))
+    judged = bool(order.filled_shares) and bool(np.isfinite(change))
     return {
         "close_before": _figure(_last_known(market.close[:row, column])),
         "open": _figure(market.open[row, column]),
@@ -55,7 +57,7 @@ def _facts(market: MarketSnapshot, row: int, column: int, order: Mapping[str, Js
         "to_open": _figure(opens[row] / before - 1.0),
         "to_close": _figure(closes[row] / opens[row] - 1.0),
         "to_next_open": _figure(change),
-        "right": bool(change > 0 if order["side"] == "BUY" else change < 0) if judged else None,
+        "right": bool(change > 0 if order.side == "BUY" else change < 0) if judged else None,
     }
 
 
@@ -75,11 +77,11 @@ def close_series(steps: Sequence[StepRecord], market: MarketSnapshot) -> dict[st
         `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units a CNY. `closes`: code -> the
         first close in these units, then the change from the last known one; None on a day without a bar.
     """
-    base = market.day_index(steps[0]["decided_on"])
+    base = market.day_index(steps[0].decided_on)
     first, last = max(0, base - DAYS_BEFORE), min(len(market.days), base + len(steps) + DAYS_AFTER)
-    codes = {order["code"] for step in steps for order in step["orders"]}
-    codes |= {position["code"] for step in steps for position in step["positions"]}
-    columns = {code: market.asset_index[code] for code in sorted(codes - {None}) if code in market.asset_index}
+    codes = {order.code for step in steps for order in step.orders if order.code is not None}
+    codes |= {position.code for step in steps for position in step.positions}
+    columns = {code: market.asset_index[code] for code in sorted(codes) if code in market.asset_index}
     closes = {}
     for code, column in columns.items():
         values = market.adjusted_close[first:last, column] / market.factor[last - 1, column]

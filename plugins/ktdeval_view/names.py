@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ktdeval.api import JsonValue, KtdevalError, Lens, MarketSnapshot, Plugins, loads_strict, window_rows
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import loads_strict
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.masking import Lens
+from ktdeval.registry import Plugins
+from ktdeval.trading import StepRecord
 from ktdeval_view.records import EpisodeRecords
 
 _DAYS_BEFORE, _DAYS_AFTER = 320, 5
@@ -14,7 +20,7 @@ _DAYS_BEFORE, _DAYS_AFTER = 320, 5
 
 @dataclass(frozen=True)
 class Names:
-    """The identities behind one episode's handles.
+    """Identities behind one episode's handles.
 
     Attributes:
         assets: handle -> code and company, of every asset; under a mask that shows codes, code -> code and company.
@@ -34,7 +40,7 @@ class Names:
 
 
 def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> Names:
-    """The names of one episode, through the lens that its task gave it.
+    """Return the names of one episode, through the lens that its task gave it.
 
     They are believed only where the ledger agrees: each order of a recorded submission must name the asset that was traded for it.
     """
@@ -55,20 +61,20 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
     return Names(assets, handles, sectors if lens.hides_assets else {}, days, first - base)
 
 
-def _contradicts(lens: Lens, market: MarketSnapshot, step: Mapping[str, JsonValue], talk: Mapping[str, JsonValue]) -> bool:
-    """Whether an order of the ledger is in another asset than the handle of its submission means."""
-    used = submitted_handles(talk, len(step["orders"]))
-    for handle, order in zip(used, step["orders"], strict=False):
+def _contradicts(lens: Lens, market: MarketSnapshot, step: StepRecord, talk: TranscriptEntry) -> bool:
+    """Return whether an order of the ledger is in another asset than the handle of its submission means."""
+    used = submitted_handles(talk, len(step.orders))
+    for handle, order in zip(used, step.orders, strict=False):
         asset = lens.parse_asset(handle)
-        if order["code"] is not None and (asset is None or market.codes[asset] != order["code"]):
+        if order.code is not None and (asset is None or market.codes[asset] != order.code):
             return True
     return False
 
 
-def submitted_handles(talk: Mapping[str, JsonValue], orders: int) -> list[str]:
-    """The stock_id of each order as the model wrote it; empty where no submission was taken as it was."""
+def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
+    """Return the stock_id of each order as the model wrote it; empty where no submission was taken as it was."""
     try:
-        submitted = loads_strict(talk["submission"] or "null")
+        submitted = loads_strict(talk.submission or "null")
         used = [str(order["stock_id"]) for order in submitted["orders"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return []

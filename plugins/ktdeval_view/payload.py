@@ -7,7 +7,8 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ktdeval.api import JsonValue, dumps_canonical, redact_secrets
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.runner import redact_secrets
 
 _LEVEL = 9
 _CHUNK_BYTES = 192 * 1024

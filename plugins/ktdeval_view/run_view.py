@@ -6,18 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.api import (
-    DataError,
-    EpisodeSpec,
-    JsonValue,
-    MarketSnapshot,
-    Plugins,
-    RunFolder,
-    StoreError,
-    UsageError,
-    open_recorded_snapshot,
-    write_atomic,
-)
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.jsonio import JsonValue, write_atomic
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot
 from ktdeval_view.episode_page import Surroundings, make_episode_page
 from ktdeval_view.index_page import make_entry, make_index_page
 from ktdeval_view.labels import episode_label, page_name
@@ -28,7 +22,7 @@ from ktdeval_view.records import EpisodeRecords, read_episode
 
 @dataclass(frozen=True)
 class Written:
-    """What was written.
+    """Files that were written.
 
     Attributes:
         index: path of the index.
@@ -44,7 +38,7 @@ class Written:
 
 
 def open_market(run: RunFolder, plugins: Plugins, data: str | None) -> MarketSnapshot | str:
-    """The market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not.
+    """Return the market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not.
 
     Raises:
         DataError: `data` is not the market of the run.
@@ -110,8 +104,8 @@ class RunView:
         return Written(index, pages, size, list(map(self._redactor.text, dict.fromkeys(problems))))
 
     def _fitted(self, records: EpisodeRecords) -> EpisodeRecords:
-        """The records, or word that they are not of this market: nothing can be said then of what prices did."""
-        days = {step[name] for step in records.steps for name in ("decided_on", "filled_on")}
+        """Return the records, or word that they are not of this market: nothing can be said then of what prices did."""
+        days = {day for step in records.steps for day in (step.decided_on, step.filled_on)}
         if self._market is not None and not days <= self._days:
             odd = sorted(days - self._days)[0]
             where = self._run.episode_path(records.spec)
@@ -124,7 +118,7 @@ class RunView:
         return make_episode_page(records, around, self._redactor)
 
     def _neighbours(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> Mapping[str, tuple[str, str]]:
-        """The nearest episodes before and after in the plan that have a page, or are about to."""
+        """Return the nearest episodes before and after in the plan that have a page, or are about to."""
         specs = self._run.manifest.specs
         place = specs.index(spec)
         found = {}

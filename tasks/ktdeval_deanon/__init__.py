@@ -4,23 +4,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ktdeval.api import ScoringTask
+    import click
+
+    from ktdeval.cards import CardKind
+    from ktdeval.contracts import ScoringTask
 
 
 def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
-    from ktdeval_deanon.task import make_task
+    from ktdeval_deanon.config import DeanonConfig
+    from ktdeval_deanon.task import DeanonTask
 
-    return make_task(name, config, where)
+    return DeanonTask(name, DeanonConfig.load(config, where))
+
+
+def _make_certificate() -> CardKind:
+    from ktdeval_deanon.certificate.kind import CERTIFICATE
+
+    return CERTIFICATE
+
+
+def _make_certify() -> click.Command:
+    from ktdeval_deanon.certificate.command import certify
+
+    return certify
+
+
+@hookimpl
+def ktdeval_cards() -> Sequence[Spec]:
+    """Certificate of a mask."""
+    return [Spec("certificate", _make_certificate, "What attackers recovered of masked payloads, and what that bounds.")]
+
+
+@hookimpl
+def ktdeval_commands() -> Sequence[Spec]:
+    """Command that makes and verifies certificates."""
+    return [Spec("certify", _make_certify, "Certify a mask: attack what it shows, and bound what is recovered.")]
 
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Four probes, one for each mask."""
-    from ktdeval.api import task_specs
+    from ktdeval.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/deanon.yaml", _make_task)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.api import Board, DayArray, JsonValue, ToolSpec, load_yaml, parse_code
+from ktdeval.harness import ToolSpec
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import Board, DayArray, parse_code
+from ktdeval.yamlio import load_yaml
 
 MAX_TICKERS = 5
 
@@ -62,7 +65,7 @@ _WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 
 
 def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """The normalised codes of an answer, best first; texts without a code are left out, and repeats count once.
+    """Normalised codes of an answer, best first; texts without a code are left out, and repeats count once.
 
     A code may stand beside other words (`600519 Kweichow Moutai`): it is the recovery that is scored, not the spelling.
     """
@@ -103,7 +106,7 @@ def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int |
 
 
 def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
-    """The board that an answer names, in English or Chinese; None where it names none, or several."""
+    """Board that an answer names, in English or Chinese; None where it names none, or several."""
     text = unicodedata.normalize("NFKC", answer["board"] or "").casefold()
     named = [board for board, words in _BOARD_WORDS.items() if words.search(text)]
     return named[0] if len(named) == 1 else None

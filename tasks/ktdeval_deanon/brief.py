@@ -10,7 +10,9 @@ from string import Template
 
 import numpy as np
 
-from ktdeval.api import Board, Lens, MarketSnapshot, sha256_hex
+from ktdeval.jsonio import sha256_hex
+from ktdeval.market import Board, MarketSnapshot
+from ktdeval.masking import Lens
 
 _FOLDER = Path(__file__).with_name("prompts")
 _PROMPTS = ("system", "user")
@@ -40,7 +42,7 @@ _GENERATED = (
 
 @cache
 def prompt_text(name: str) -> str:
-    """The text of a prompt file that ships with the package (a constant, so it is read once)."""
+    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -50,7 +52,7 @@ def prompt_hashes() -> dict[str, str]:
 
 
 class Brief:
-    """The system prompt of one exam. It tells what is public about the whole exam, and nothing about a probe.
+    """System prompt of one set of probes. It tells what is public about the whole set, and nothing about a probe.
 
     Args:
         market: the market.
@@ -70,7 +72,7 @@ class Brief:
         }
 
     def text(self, lens: Lens) -> str:
-        """The brief for a probe behind this mask; it differs between probes only where masks do."""
+        """Brief for a probe behind this mask; it differs between probes only where masks do."""
         words = {"market": _market_words(self._market, lens), "universe": _universe_words(self._market, lens)}
         return Template(prompt_text("system")).substitute(
             self._public, **words, hidden=_HIDDEN[lens.mask.kind], numbers=_number_words(lens)
@@ -78,14 +80,14 @@ class Brief:
 
 
 def _boards(market: MarketSnapshot, period: tuple[int, int]) -> list[str]:
-    """The boards that the index has members of at some time in the period."""
+    """Boards that the index has members of at some time in the period."""
     members = np.flatnonzero(market.member[slice(*period)].any(axis=0))
     found = {market.boards[asset] for asset in members}
     return [str(board) for board in Board if board in found]
 
 
 def _market_words(market: MarketSnapshot, lens: Lens) -> str:
-    """What the market is, honestly: real, made of a real one, or generated."""
+    """Kind of market, honestly: real, made of a real one, or generated."""
     name = market.meta.name
     if market.meta.synthetic:
         return _GENERATED.format(called="" if lens.is_hidden_identity(name) else f" (`{name}`)")
@@ -93,13 +95,13 @@ def _market_words(market: MarketSnapshot, lens: Lens) -> str:
 
 
 def _universe_words(market: MarketSnapshot, lens: Lens) -> str:
-    """The index by name; one that is called by its code or a date goes unnamed where the mask hides these."""
+    """Index by name; one that is called by its code or a date goes unnamed where the mask hides these."""
     name = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
     return "an index of large stocks" if lens.is_hidden_identity(name) else f"the {name} index"
 
 
 def _number_words(lens: Lens) -> str:
-    """What the mask does to the numbers."""
+    """Effect of the mask on the numbers."""
     mask, words = lens.mask, []
     if mask.rebase_prices:
         words.append(

@@ -6,20 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ktdeval.api import (
-    Account,
-    ConfigError,
-    EpisodeSpec,
-    JsonValue,
-    Lens,
-    MarketSnapshot,
-    Payload,
-    Subject,
-    call,
-    derive_seed,
-    dumps_canonical,
-    window_rows,
-)
+from ktdeval.contracts import EpisodeSpec, TargetTask
+from ktdeval.errors import ConfigError
+from ktdeval.harness import call
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.masking import Lens, Payload
+from ktdeval.seeds import derive_seed
+from ktdeval.trading import Account
 from ktdeval_deanon.config import DeanonConfig
 from ktdeval_deanon.probes import Probe
 
@@ -28,7 +22,7 @@ TOOL_NAMES = ("get_market_context", "screen_candidates", "get_stock_snapshot")
 
 @dataclass(frozen=True)
 class View:
-    """What an attacker sees of a probe.
+    """View of a probe.
 
     Attributes:
         lens: the probe's own mask.
@@ -39,13 +33,13 @@ class View:
     text: str
 
 
-def subject_spec(subject: Subject, spec: EpisodeSpec, number: int) -> EpisodeSpec:
-    """The episode of the subject that a probe is taken from.
+def subject_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
+    """Episode of the target task that a probe is taken from.
 
     Its seed is the probe's own, so its scene draws a fresh alias map: nothing that an attacker learns from one probe, or any other
     episode, says what a handle stands for in the next.
     """
-    task = subject.task
+    task = target_task.task
     return replace(
         spec,
         task=task.name,
@@ -56,12 +50,12 @@ def subject_spec(subject: Subject, spec: EpisodeSpec, number: int) -> EpisodeSpe
     )
 
 
-def view_probe(config: DeanonConfig, subject: Subject, spec: EpisodeSpec, snapshot: MarketSnapshot, probe: Probe) -> View:
+def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec, snapshot: MarketSnapshot, probe: Probe) -> View:
     """Call the subject's tools through its own scene, at the probe's close, as a model with an untouched account would.
 
     Args:
         config: what the tools are asked for.
-        subject: the trading task and its tools.
+        target_task: the trading task and its tools.
         spec: the subject's episode (`subject_spec`).
         snapshot: the market.
         probe: the stock and the day.
@@ -70,7 +64,7 @@ def view_probe(config: DeanonConfig, subject: Subject, spec: EpisodeSpec, snapsh
         ConfigError: a tool is missing, or refuses its arguments.
     """
     first, _ = window_rows(snapshot.days, spec.window.first, spec.window.last)
-    task = subject.task
+    task = target_task.task
     scene = task.scene(spec, snapshot)
     opening = Account(task.trading.initial_cash_cny * 100, {})
     step = probe.row - (first - 1)  # the episode's first decision falls on the close before the window
@@ -80,18 +74,20 @@ def view_probe(config: DeanonConfig, subject: Subject, spec: EpisodeSpec, snapsh
         {"factors": list(config.screen_factors), "k": task.harness.max_candidates},
         {"stock_id": scene.lens.asset_handle(probe.asset), "lookback": config.lookback},
     )
-    answers = [_answer(subject, name, context, given, scene.lens) for name, given in zip(TOOL_NAMES, arguments, strict=True)]
+    answers = [_answer(target_task, name, context, given, scene.lens) for name, given in zip(TOOL_NAMES, arguments, strict=True)]
     shown = dict(zip(("market_context", "screen", "snapshot"), answers, strict=True))
     return View(scene.lens, scene.lens.render_text(shown))
 
 
-def _answer(subject: Subject, name: str, context: Any, arguments: Mapping[str, JsonValue], lens: Lens) -> Payload:
-    """The answer of one tool, not yet masked."""
-    tool = next((tool for tool in subject.tools if tool.name == name), None)
+def _answer(target_task: TargetTask, name: str, context: Any, arguments: Mapping[str, JsonValue], lens: Lens) -> Payload:
+    """Answer of one tool, not yet masked."""
+    tool = next((tool for tool in target_task.tools if tool.name == name), None)
     if tool is None:
-        raise ConfigError(f"task {subject.task.name}: has no tool {name!r}, which a probe shows; choose an open_research subject")
+        raise ConfigError(
+            f"task {target_task.task.name}: has no tool {name!r}, which a probe shows; choose an open_research subject"
+        )
     outcome = call(tool, context, dumps_canonical(arguments), lens)
     if outcome.failure is not None:
         problem = outcome.payload["error"]
-        raise ConfigError(f"task {subject.task.name}: {name} refuses {problem['argument']}: expected {problem['expected']}")
+        raise ConfigError(f"task {target_task.task.name}: {name} refuses {problem['argument']}: expected {problem['expected']}")
     return outcome.payload

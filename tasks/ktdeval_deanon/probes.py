@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.api import Board, BoolArray, ConfigError, DataError, MarketSnapshot, Window, derive_seed, window_rows
+from ktdeval.contracts import Window
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.market import Board, BoolArray, MarketSnapshot, window_rows
+from ktdeval.seeds import derive_seed
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def _deal(queues: Mapping[Board, Iterator[Probe]], order: Sequence[Board], count
 
 
 def _queue(snapshot: MarketSnapshot, board: Board, days: tuple[int, BoolArray], most_per_stock: int, seed: int) -> Iterator[Probe]:
-    """The probes of one board in the order in which they are dealt: each stock once, then each a second time, …"""
+    """Probes of one board in the order in which they are dealt: each stock once, then each a second time, …"""
     start, eligible = days
     assets = [int(asset) for asset in np.flatnonzero(eligible.any(axis=0)) if snapshot.boards[asset] is board]
     assets.sort(key=lambda asset: derive_seed(seed, "stock", snapshot.codes[asset]))

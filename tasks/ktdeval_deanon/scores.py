@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ktdeval.api import (
-    AnswerRecord,
-    JsonValue,
-    Score,
-    ScoreDefinition,
-    clopper_pearson_upper,
-    poisson_binomial,
-    wilson,
-)
+from ktdeval.contracts import AnswerRecord, Score, ScoreDefinition
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
 
 LEVEL = 0.95
 UNPARSABLE = "unparsable_rate"
@@ -53,7 +47,7 @@ DEFINITIONS: Mapping[str, ScoreDefinition] = {
 
 
 def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
-    """The probability that a guess at random recovers one thing of one probe.
+    """Probability that a guess at random recovers one thing of one probe.
 
     The guesser knows the index members of that day and the board, which is shown, and draws its codes among the members of this
     board; its industry is that of a member drawn likewise; its date is any trading day of the period, drawn apart from the codes.
@@ -91,18 +85,18 @@ _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
     """All scores of `DEFINITIONS` over these records, which may be of several windows and seeds."""
-    answered = [record for record in records if record["answer"] is not None]
+    answered = [record for record in records if record.answer is not None]
     scores = {name: _recovery(name, answered) for name in _CHANCES}
     return {**scores, UNPARSABLE: _unparsable(records)}
 
 
 def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
     """One recovery rate with its breakdown. A probe whose gold answer the data lack (a score of null) doesn't count."""
-    scored = [record for record in answered if record["scores"][name] is not None]
+    scored = [record for record in answered if record.scores[name] is not None]
     if not scored:
         return Score(None, 0, reason="no probe has a valid answer" if not answered else "the data have no gold answer to any probe")
-    hits = sum(bool(record["scores"][name]) for record in scored)
-    chances = [chance_of(name, record["facts"]) for record in scored]
+    hits = sum(bool(record.scores[name]) for record in scored)
+    chances = [chance_of(name, record.facts) for record in scored]
     detail: dict[str, JsonValue] = {
         "successes": hits,
         "upper_95": clopper_pearson_upper(hits, len(scored), LEVEL),
@@ -111,26 +105,26 @@ def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
         "by_board": _by_stratum("board", name, scored),
     }
     if name == "ticker_top1":
-        detail["mean_confidence"] = sum(record["answer"]["confidence"] for record in scored) / len(scored)
+        detail["mean_confidence"] = sum(record.answer["confidence"] for record in scored if record.answer) / len(scored)
     if name == "sector":
-        largest = [record["facts"]["largest_sector"] / _candidates(record["facts"]) for record in scored]
+        largest = [record.facts["largest_sector"] / _candidates(record.facts) for record in scored]
         detail["always_the_largest"] = sum(largest) / len(largest)
     interval = wilson(hits, len(scored), LEVEL)
     return Score(hits / len(scored), len(scored), interval, sum(chances) / len(chances), detail)
 
 
 def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """The rate in each window or board, with its interval and what chance gives there."""
+    """Rate in each window or board, with its interval and what chance gives there."""
     strata: dict[str, list[AnswerRecord]] = {}
     for record in scored:
-        strata.setdefault(record["facts"][key], []).append(record)
+        strata.setdefault(record.facts[key], []).append(record)
     return {stratum: _rate(name, strata[stratum]) for stratum in sorted(strata)}
 
 
 def _rate(name: str, records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    hits = sum(bool(record["scores"][name]) for record in records)
+    hits = sum(bool(record.scores[name]) for record in records)
     interval = wilson(hits, len(records), LEVEL)
-    chance = sum(chance_of(name, record["facts"]) for record in records) / len(records)
+    chance = sum(chance_of(name, record.facts) for record in records) / len(records)
     rate = hits / len(records)
     return {"n": len(records), "successes": hits, "value": rate, "low": interval.low, "high": interval.high, "baseline": chance}
 
@@ -139,7 +133,7 @@ def _unparsable(records: Sequence[AnswerRecord]) -> Score:
     """How many probes have no valid answer, and why: no valid form (`fallback`), or a call that failed (`error`)."""
     if not records:
         return Score(None, 0, reason="there are no probes")
-    missing = [record["provenance"] for record in records if record["answer"] is None]
+    missing = [record.provenance for record in records if record.answer is None]
     count, n = len(missing), len(records)
     detail: dict[str, JsonValue] = {
         "successes": count,

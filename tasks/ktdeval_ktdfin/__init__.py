@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ktdeval.api import Task, Tool
+    from ktdeval.contracts import Task
+    from ktdeval.harness import Tool
 
 _TOOLS = {
     "get_market_context": "Indices, breadth and the tone of industries",
@@ -23,15 +24,16 @@ _TOOLS = {
 
 
 def _make_task(name: str, config: Mapping[str, Any], where: str) -> Task:
-    from ktdeval_ktdfin.task import make_task
+    from ktdeval_ktdfin.config import KtdfinConfig
+    from ktdeval_ktdfin.task import KtdfinTask
 
-    return make_task(name, config, where)
+    return KtdfinTask(name, KtdfinConfig.load(config, where))
 
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Twelve tasks: four masks times three modes."""
-    from ktdeval.api import task_specs
+    from ktdeval.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/ktdfin.yaml", _make_task)
 

@@ -1,10 +1,11 @@
-"""The state of the market as a whole: indices, breadth, sectors."""
+"""State of the market as a whole: indices, breadth, sectors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ktdeval.api import DayRef, FloatArray, IndexLevel, Payload, SectorRef
+from ktdeval.market import FloatArray
+from ktdeval.masking import DayRef, IndexLevel, Payload, SectorRef
 from ktdeval_ktdfin.step import Step, figure
 from ktdeval_ktdfin.tables import table
 
@@ -34,7 +35,7 @@ def market_context(step: Step) -> Payload:
 
 
 def _index_rows(step: Step) -> list[list[Payload]]:
-    """The benchmark, then the other indices. Their names are shown only where stocks are: an index is an identity too."""
+    """Return the benchmark, then the other indices. Their names are shown only where stocks are: an index is an identity too."""
     view, hidden = step.view, step.stage.lens.hides_assets
     others = [code for code in view.indices if code != view.benchmark_code]
     rows: list[list[Payload]] = []
@@ -53,7 +54,7 @@ def _index_figures(step: Step, levels: FloatArray) -> list[Payload]:
 
 
 def _shown(step: Step, value: float) -> Payload:
-    """A figure of the whole market today, null where it is not defined."""
+    """Return a figure of the whole market today, null where it is not defined."""
     number = figure(value)
     return None if number is None else DayRef(step.view.day).figure(number)
 

@@ -1,10 +1,11 @@
-"""The pre-trade check: target weights put to the executor itself, on a day that opens at the last closes."""
+"""Pre-trade check: target weights put to the executor itself, on a day that opens at the last closes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktdeval.api import Account, AssetRef, Order, Outcome, Payload, Position, Shares, Side, execute
+from ktdeval.masking import AssetRef, Payload, Shares
+from ktdeval.trading import Account, Order, Outcome, Position, Side, execute
 from ktdeval_ktdfin.step import Step
 from ktdeval_ktdfin.tables import cny, table, weight
 
@@ -43,7 +44,7 @@ def check_plan(step: Step, target_weights: Mapping[int, float]) -> Payload:
 
 
 def _side(step: Step, asset: int, target: float) -> Side:
-    """What it takes to reach a weight: a sale where the holding is worth more than it, else a purchase."""
+    """Return what it takes to reach a weight: a sale where the holding is worth more than it, else a purchase."""
     return "SELL" if target * step.nav_fen < step.held_fen.get(asset, 0) else "BUY"
 
 

@@ -1,4 +1,4 @@
-"""What a model is shown at each step: one system prompt per mode, one shared user message with the state as JSON."""
+"""Prompts of each step: one system prompt per mode, one shared user message with the state as JSON."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-
-from ktdeval.api import Account, AssetRef, Board, DayRef, Lens, MarketView, Observation, Payload, StepRecord, sha256_hex
+from ktdeval.harness import Observation
+from ktdeval.jsonio import sha256_hex
+from ktdeval.market import Board, MarketView
+from ktdeval.masking import AssetRef, DayRef, Lens, Payload
+from ktdeval.trading import Account, StepRecord
 from ktdeval_ktdfin import tables
 from ktdeval_ktdfin.config import KtdfinConfig, Mode
 from ktdeval_ktdfin.step import Stage, Step, limit_stop_pct
@@ -19,7 +21,7 @@ _FOLDER = Path(__file__).with_name("prompts")
 
 @cache
 def prompt_text(name: str) -> str:
-    """The text of a prompt file that ships with the package (a constant, so it is read once)."""
+    """Return the text of a prompt file that ships with the package (a constant, so it is read once)."""
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -29,7 +31,7 @@ def prompt_hashes(mode: Mode) -> dict[str, str]:
 
 
 def system_prompt(config: KtdfinConfig) -> str:
-    """The system prompt of a mode with the task's limits filled in. It names no stock and no day, so every mask may show it."""
+    """Return the system prompt of a mode with the task's limits. It names no stock and no day, so every mask may show it."""
     trading, harness = config.trading, config.harness
     by_limit: dict[float, list[str]] = {}
     for board in Board:
@@ -65,22 +67,16 @@ class KtdfinScene:
         self._stage = stage
         self._system = system_prompt(config)
         self._user = Template(prompt_text("user"))
+        self._listed = [AssetRef(asset) for asset in lens.order]
 
     def observe(self, step: int, view: MarketView, account: Account, last: StepRecord | None) -> Observation:
-        """The prompt of one step.
-
-        Args:
-            step: 0 for the first decision.
-            view: the market up to the close of the decision day.
-            account: cash and positions at that close.
-            last: the previous step's record, None at step 0.
-        """
+        """Return the prompt of one step."""
         state = self._state(Step(self._stage, step, view, account), last)
         user = self._user.substitute(date_label=self.lens.day_handle(view.day), step=step, state=self.lens.render_text(state))
         return Observation(step, self._system, user)
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> Step:
-        """What research tools get at this step."""
+        """Return what research tools get at this step."""
         return Step(self._stage, step, view, account)
 
     def _state(self, step: Step, last: StepRecord | None) -> Payload:
@@ -94,9 +90,8 @@ class KtdfinScene:
             "constraints": tables.constraints(self._stage, boards),
         }
         if self._config.mode == "memory_only":
-            place = self._stage.place
-            members = sorted(np.flatnonzero(step.member).tolist(), key=lambda asset: place[asset])
-            state["universe"] = [AssetRef(asset) for asset in members]
+            is_member = step.member.tolist()
+            state["universe"] = [ref for ref in self._listed if is_member[ref.asset]]
         elif self._config.mode == "fixed_candidate":
             candidates = tables.factor_union(step, self._config.harness.max_candidates)
             state["candidates"] = tables.features(step, candidates)

@@ -10,22 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import (
-    DAILY_LIMIT_PCT,
-    Account,
-    AssetRef,
-    Board,
-    BoolArray,
-    FloatArray,
-    HarnessConfig,
-    Lens,
-    MarketSnapshot,
-    MarketView,
-    Payload,
-    TradingConfig,
-    TradingDay,
-    factor_values,
-)
+from ktdeval.attribution import factor_values
+from ktdeval.harness import HarnessConfig
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.masking import AssetRef, Lens, Payload
+from ktdeval.trading import Account, TradingConfig, TradingDay
 
 IntArray = npt.NDArray[np.int64]
 
@@ -43,7 +32,7 @@ _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W
 
 @dataclass(frozen=True)
 class Stage:
-    """What does not change within an episode.
+    """Parts that do not change within an episode.
 
     Attributes:
         lens: the episode's mask.
@@ -97,7 +86,7 @@ def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
 
 
 class Step:
-    """The market and the account at the close of one decision day. Research tools get it as their first argument.
+    """Market and the account at the close of one decision day. Research tools get it as their first argument.
 
     Attributes:
         stage: the episode's constants.
@@ -212,7 +201,7 @@ class Step:
         return change
 
     def bar_row(self, asset: int, row: int) -> int | None:
-        """The latest row up to `row` on which the asset has a bar, None before its first."""
+        """Return the latest row up to `row` on which the asset has a bar, None before its first."""
         closes = self.view.close
         while row >= 0 and (close := closes[row, asset]) != close:
             row -= 1
@@ -253,7 +242,7 @@ class Step:
 
     @property
     def next_day_at_closes(self) -> TradingDay:
-        """The next day as far as it can be guessed today: opens at the last closes, suspensions and limit states as they are."""
+        """Guess the next day from today: opens at the last closes, suspensions and limit states as they are."""
         ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
         return TradingDay(
             row=self.view.day + 1,
@@ -293,7 +282,7 @@ def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
 
 
 def figure(value: Any, digits: int = 4) -> float | None:
-    """A number for a payload: `digits` significant digits, so that tables stay short; None where it is not defined."""
+    """Return a number for a payload: `digits` significant digits, so that tables stay short; None where it is not defined."""
     number = float(value)
     return float(f"{number:.{digits}g}") if number - number == 0.0 else None
 

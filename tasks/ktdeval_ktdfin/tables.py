@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.api import AssetRef, Board, DayRef, Payload, Price, SectorRef, Shares, StepRecord
+from ktdeval.market import Board
+from ktdeval.masking import AssetRef, DayRef, Payload, Price, SectorRef, Shares
+from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, figure, limit_stop_pct, ranked
 
 BAR_COLUMNS = ("day", "open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny", "return_pct")
@@ -26,7 +28,7 @@ FEATURE_COLUMNS = ("stock_id", "board", "sector", "status", *TODAY_COLUMNS, *MEA
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
-    """A table payload."""
+    """Return a table payload."""
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
@@ -36,24 +38,18 @@ def cny(fen: int) -> float:
 
 
 def weight(fen: int, nav_fen: int) -> float:
-    """A value as a fraction of NAV, to four decimals."""
+    """Return a value as a fraction of NAV, to four decimals."""
     return round(fen / nav_fen, 4) if nav_fen > 0 else 0.0
 
 
 def price(asset: int, value: Any, day: int | None) -> Payload:
-    """A price that is a close, or follows from one, as a payload; null where there is none.
-
-    Args:
-        asset: the asset.
-        value: CNY a share.
-        day: row of the bar whose close it is.
-    """
+    """Return a price that is a close, or follows from one, as a payload; null where there is none."""
     number = float(value)
     return Price(asset, number, day) if number == number else None
 
 
 def last_close(step: Step, asset: int) -> Payload:
-    """The last close in today's terms, null before the first bar."""
+    """Return the last close in today's terms, null before the first bar."""
     return price(asset, step.marks_cny[asset], step.bar_row(asset, step.view.day))
 
 
@@ -103,7 +99,7 @@ def performance(step: Step) -> Payload:
 
 
 def constraints(stage: Stage, boards: Iterable[Board]) -> Payload:
-    """The limits of the task as numbers; the system prompt says what they mean."""
+    """Return the limits of the task as numbers; the system prompt says what they mean."""
     trading = stage.trading
     return {
         "max_positions": trading.max_positions,
@@ -119,42 +115,42 @@ def constraints(stage: Stage, boards: Iterable[Board]) -> Payload:
 
 
 def last_step(stage: Stage, record: StepRecord) -> Payload:
-    """What became of the previous step's orders. A stock_id that was no asset shows as null."""
+    """Return the outcomes of the previous step's orders. A stock_id that was no asset shows as null."""
     payload: dict[str, Payload] = {
-        "decided_by": record["provenance"],
-        "failures": dict(record["failures"]),
-        "orders": table(ORDER_COLUMNS, (_order_row(stage, order) for order in record["orders"])),
+        "decided_by": record.provenance,
+        "failures": dict(record.failures),
+        "orders": table(ORDER_COLUMNS, (_order_row(stage, order) for order in record.orders)),
     }
-    if record["corporate_actions"]:
-        payload["splits_and_dividends"] = table(EVENT_COLUMNS, (_event_row(stage, event) for event in record["corporate_actions"]))
+    if record.corporate_actions:
+        payload["splits_and_dividends"] = table(EVENT_COLUMNS, (_event_row(stage, event) for event in record.corporate_actions))
     return payload
 
 
-def _order_row(stage: Stage, order: Any) -> Sequence[Payload]:
-    asset = stage.code_column.get(order["code"])
-    head, tail = (order["side"], order["target_weight"]), (order["status"], order["rule"])
+def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+    asset = None if order.code is None else stage.code_column.get(order.code)
+    head, tail = (order.side, order.target_weight), (order.status, order.rule)
     if asset is None:  # what was submitted is not repeated: it may be an identity that the mask hides
         return (None, *head, None, *tail, 0, None, 0)
-    ordered, filled = order["shares"], order["filled_shares"]
+    ordered, filled = order.shares, order.filled_shares
     return (
         AssetRef(asset),
         *head,
         None if ordered is None else Shares(asset, ordered),
         *tail,
         Shares(asset, filled),
-        Price(asset, order["price_ticks"] / TICKS_PER_CNY) if filled else None,
-        cny(order["fee_fen"]),
+        Price(asset, order.price_ticks / TICKS_PER_CNY) if filled else None,
+        cny(order.fee_minor),
     )
 
 
-def _event_row(stage: Stage, event: Any) -> Sequence[Payload]:
-    asset = stage.code_column[event["code"]]
+def _event_row(stage: Stage, event: CorporateActionRecord) -> Sequence[Payload]:
+    asset = stage.code_column[event.code]
     return (
         AssetRef(asset),
-        event["ratio"],
-        Shares(asset, event["shares_before"]),
-        Shares(asset, event["shares_after"]),
-        cny(event["cash_fen"]),
+        event.ratio,
+        Shares(asset, event.shares_before),
+        Shares(asset, event.shares_after),
+        cny(event.cash_minor),
     )
 
 
@@ -214,7 +210,7 @@ def features(step: Step, assets: Iterable[int]) -> Payload:
 
 
 def factor_union(step: Step, most: int) -> list[int]:
-    """The fixed candidate list: the union of each factor's top k, with the largest k whose union has at most `most` names.
+    """Return the fixed candidate list: the union of each factor's top k, with the largest k whose union has at most `most` names.
 
     Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too many, factors are taken in
     their documented order until the list is full.

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from ktdeval.api import (
-    EpisodeSpec,
-    JsonValue,
-    Lens,
-    MarketSnapshot,
-    MaskConfig,
-    Window,
-    to_mapping,
-    window_rows,
-)
-from ktdeval_ktdfin.config import KtdfinConfig, load_config, windows_of
+from ktdeval.contracts import EpisodeSpec, Window, windows_of
+from ktdeval.fields import to_mapping
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.masking import Lens, MaskConfig
+from ktdeval_ktdfin.config import KtdfinConfig
 from ktdeval_ktdfin.scene import KtdfinScene, prompt_hashes
 from ktdeval_ktdfin.step import Stage
 
@@ -47,7 +41,7 @@ class KtdfinTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """The whole config, and the hashes of the prompts."""
+        """Return the whole config, and the hashes of the prompts."""
         return {"name": self.name, **to_mapping(self._config), "prompts": prompt_hashes(self._config.mode)}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
@@ -62,17 +56,3 @@ class KtdfinTask:
         mask = MaskConfig(config.mask, config.rebase_prices, config.round_digits, config.noise_pct)
         lens = Lens(mask, spec.mask_seed, snapshot, base_row)
         return KtdfinScene(self._config, lens, Stage.open(snapshot, lens, base_row, (self.harness, self.trading)))
-
-
-def make_task(name: str, config: Mapping[str, Any], where: str) -> KtdfinTask:
-    """Build a variant from its resolved config.
-
-    Args:
-        name: the variant's name.
-        config: plain values of the task file.
-        where: prefix of error messages.
-
-    Raises:
-        ConfigError: the config is not valid.
-    """
-    return KtdfinTask(name, load_config(config, where))

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from ktdeval.api import AssetArg, AssetName, AssetRef, Bounds, DayRef, FloatArray, Length, Payload, SectorRef, Tool, tool
+from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
+from ktdeval.market import FloatArray
+from ktdeval.masking import AssetName, AssetRef, DayRef, Payload, SectorRef
 from ktdeval_ktdfin import tables
 from ktdeval_ktdfin.market_tone import market_context
 from ktdeval_ktdfin.risk import check_plan

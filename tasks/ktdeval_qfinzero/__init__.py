@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktdeval.api import Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
     import click
 
-    from ktdeval.api import ScoringTask
+    from ktdeval.contracts import ScoringTask
 
 
 def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
-    from ktdeval_qfinzero.suite.task import make_task
+    from ktdeval_qfinzero.suite.config import SuiteConfig
+    from ktdeval_qfinzero.suite.task import SuiteTask
 
-    return make_task(name, config, where)
+    return SuiteTask(name, SuiteConfig.load(config, where))
 
 
 def _make_serve() -> click.Command:
@@ -45,6 +46,6 @@ def ktdeval_commands() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Calling and planning, each recorded, written down or made."""
-    from ktdeval.api import task_specs
+    from ktdeval.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/qfinzero.yaml", _make_task)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
-from ktdeval.api import Exact, JsonValue, Refusal, Tool, json_tool
+from ktdeval.harness import Refusal, Tool, json_tool
+from ktdeval.jsonio import JsonValue
+from ktdeval.masking import Exact
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.operations import OPERATIONS as ESP
 from ktdeval_qfinzero.operations import Catalogue, Operation
@@ -16,17 +18,17 @@ from ktdeval_qfinzero.workspace import Workspace
 
 
 class HasWorkspace(Protocol):
-    """What a tool's function is called with."""
+    """Context that a tool's function is called with."""
 
     @property
     def workspace(self) -> Workspace:
-        """The one that the call acts on."""
+        """Workspace that the call acts on."""
         ...
 
 
 @cache
 def catalogue() -> Catalogue:
-    """The operations of UPQ, ESP and PMB."""
+    """Operations of UPQ, ESP and PMB."""
     return Catalogue((*UPQ, *ESP, *PMB))
 
 

@@ -1,4 +1,4 @@
-"""The one clock of a workspace: prices, events and broker all answer as of it, and it only goes forward."""
+"""Clock of a workspace: prices, events and broker all answer as of it, and it only goes forward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Clock:
 
     @property
     def as_of_ns(self) -> int:
-        """The present moment."""
+        """Present moment."""
         return self._as_of_ns
 
     def advance(self, to_ns: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.api import JsonValue, KtdevalError
+from ktdeval.errors import KtdevalError
+from ktdeval.jsonio import JsonValue
 
 Code = Literal["invalid_argument", "unauthorized", "not_found", "conflict", "too_large", "unavailable"]
 
@@ -24,7 +25,7 @@ class ServiceError(KtdevalError):
 
     Args:
         code: what kind of refusal.
-        message: what is wrong and how to mend it, on one line.
+        message: what is wrong and how to fix it, on one line.
         field: the argument concerned, with its place inside (`order.limit_price`); empty where it is none.
     """
 
@@ -36,11 +37,11 @@ class ServiceError(KtdevalError):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
+        """HTTP status."""
         return STATUS[self.code]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The one error envelope of all services and transports."""
+        """Error envelope of all services and transports."""
         error: dict[str, JsonValue] = {"code": self.code, "message": self.message}
         return {"error": error | ({"field": self.field} if self.field else {})}
 

@@ -1,4 +1,4 @@
-"""Operations: what each call is named, takes and gives. Tools, HTTP routes and MCP tools are made from these, and only these."""
+"""Operations: name, arguments and answer of each call. Tools, HTTP routes and MCP tools are made from these, and only these."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_type_hints
 
+import msgspec
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
-from ktdeval.api import JsonValue, PluginError, near_matches
+from ktdeval.errors import PluginError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.plain_json import plain_json
+from ktdeval_qfinzero.schemas import Answer, Arguments, Schema, properties_of, required_of, schema_of
 
 if TYPE_CHECKING:
+    from ktdeval_qfinzero.view import View
     from ktdeval_qfinzero.workspace import Workspace
 
-Schema = Mapping[str, JsonValue]
-Arguments = Mapping[str, JsonValue]
-Handler = Callable[["Workspace", Arguments], JsonValue]
+Plain = Mapping[str, JsonValue]
+Method = Literal["GET", "POST", "DELETE"]
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -42,23 +46,20 @@ class Operation:
 
     Attributes:
         name: family, group and action, such as `UPQ.stock.daily`.
-        method, path: of its HTTP route; the path's parameters are among `properties`.
+        method, path: of its HTTP route; the path's parameters are among the arguments.
         summary: one line, which a model reads too.
-        properties: JSON Schema of each argument, with its description, and its default where it has one.
-        required: arguments without which it can't be called.
-        result: JSON Schema of what it gives.
-        handler: called with a workspace and valid arguments, defaults filled in; raises ServiceError.
+        takes, gives: types of arguments and answer; every schema is made from them.
+        handler: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError.
         changes: whether it changes the workspace.
     """
 
     name: str
-    method: Literal["GET", "POST"]
+    method: Method
     path: str
     summary: str
-    properties: Mapping[str, Schema]
-    required: tuple[str, ...]
-    result: Schema
-    handler: Handler
+    takes: type[Arguments]
+    gives: type[msgspec.Struct]
+    handler: Callable[[Workspace, Plain], Answer]
     changes: bool = False
 
     @property
@@ -68,7 +69,7 @@ class Operation:
 
     @property
     def wire_name(self) -> str:
-        """The name where dots are not allowed: `upq_stock_daily`."""
+        """Name where dots are not allowed: `upq_stock_daily`."""
         return self.name.replace(".", "_").lower()
 
     @property
@@ -77,21 +78,32 @@ class Operation:
         return tuple(_PATH_PARAMETER.findall(self.path))
 
     @cached_property
+    def properties(self) -> Mapping[str, Schema]:
+        """JSON Schema of each argument, with its description, and its default where it has one."""
+        return properties_of(self.takes)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """Arguments without which it can't be called."""
+        return required_of(self.takes)
+
+    @cached_property
     def parameters(self) -> dict[str, JsonValue]:
         """JSON Schema (draft 2020-12) of all arguments together."""
-        return {
-            "type": "object",
-            "properties": {name: dict(schema) for name, schema in self.properties.items()},
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
+        properties = {name: dict(schema) for name, schema in self.properties.items()}
+        return {"type": "object", "properties": properties, "required": list(self.required), "additionalProperties": False}
+
+    @cached_property
+    def result(self) -> Schema:
+        """JSON Schema of the answer."""
+        return schema_of(self.gives)
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
         return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
-        """The arguments, checked, with defaults.
+        """Check arguments and fill in defaults.
 
         Raises:
             ServiceError: `invalid_argument`, with the argument's place. What was written is not quoted.
@@ -103,22 +115,53 @@ class Operation:
             if name not in self.properties:
                 names = ", ".join(self.properties) or "none"
                 raise invalid("arguments", f"only these are known: {names}{near_matches(str(name)[:100], self.properties)}")
-        if (
-            error := next(
-                iter(sorted(self._validator.iter_errors(dict(given)), key=lambda found: list(map(str, found.absolute_path)))), None
-            )
-        ) is not None:
-            raise invalid(_place(error.absolute_path), _expectation(error))
+        errors = sorted(self._validator.iter_errors(dict(given)), key=lambda found: list(map(str, found.absolute_path)))
+        if errors:
+            raise invalid(_place(errors[0].absolute_path), _expectation(errors[0]))
         defaults = {name: schema["default"] for name, schema in self.properties.items() if "default" in schema}
         return {**defaults, **given}
 
     def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
-        """Run it with arguments as somebody wrote them.
+        """Run it with arguments as somebody wrote them; the answer as plain JSON, which nothing else refers to.
 
         Raises:
-            ServiceError: what the service refuses.
+            ServiceError: the service refuses the call.
         """
-        return self.handler(workspace, self.read(given))
+        return msgspec.to_builtins(self.handler(workspace, self.read(given)))
+
+
+Subject = TypeVar("Subject")
+
+
+def typed(
+    function: Callable[[Subject, Any], Answer], subject: Callable[[Workspace], Subject], gives: type[Answer] | None = None
+) -> tuple[type[Arguments], type[Answer], Callable[[Workspace, Plain], Answer]]:
+    """Return (`takes`, `gives`, `handler`) of an operation, made from the annotations of a function.
+
+    Args:
+        function: takes a part of the workspace and the arguments, `given`.
+        subject: that part.
+        gives: type of the answer, where the annotation only says that it is one.
+    """
+    hints = get_type_hints(function)
+    takes: type[Arguments] = hints["given"]
+
+    def handler(workspace: Workspace, given: Plain) -> Answer:
+        return function(subject(workspace), msgspec.convert(given, takes))
+
+    return takes, gives or hints["return"], handler
+
+
+def query(
+    name: str, method: Method, path: str, function: Callable[[View, Any], Answer], gives: type[Answer] | None = None
+) -> Operation:
+    """An operation on the data as known at the clock's moment; arguments as of `Operation` and `typed`."""
+    return Operation(name, method, path, summary_of(function), *typed(function, lambda workspace: workspace.view, gives))
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """First paragraph of a docstring, which models and documents are told: one line."""
+    return " ".join((function.__doc__ or "").strip().partition("\n\n")[0].split())
 
 
 class Catalogue:
@@ -151,7 +194,7 @@ class Catalogue:
         """Run an operation.
 
         Raises:
-            ServiceError: what the service refuses.
+            ServiceError: the service refuses the call.
         """
         return self.find(name).call(workspace, given)
 
@@ -170,17 +213,15 @@ def _place(path: Sequence[str | int]) -> str:
     return text or "arguments"
 
 
-def _expectation(error: object) -> str:
-    """What would have been valid, in words, without the value that was not."""
-    keyword, wanted = getattr(error, "validator", ""), getattr(error, "validator_value", None)
+def _expectation(error: ValidationError) -> str:
+    """Describe what would have been valid, without the value that was not."""
+    keyword, wanted = str(error.validator), cast("Any", error.validator_value)
     if keyword == "required":
-        missing = [name for name in wanted or () if name not in getattr(error, "instance", {})]
-        return f"required and missing: {', '.join(missing)}"
+        given = cast("Mapping[str, Any]", error.instance)
+        return f"required and missing: {', '.join(name for name in wanted if name not in given)}"
     if keyword == "additionalProperties":
-        known = ", ".join(getattr(error, "schema", {}).get("properties", {}))
-        return f"has a field that is not known; known are: {known}"
+        return f"has a field that is not known; known are: {', '.join(cast('Any', error.schema)['properties'])}"
     words = {"type": "expected type", "enum": "expected one of", "minimum": "expected at least", "maximum": "expected at most"}
     if keyword in words:
-        shown = ", ".join(map(str, wanted)) if isinstance(wanted, list) else wanted
-        return f"{words[keyword]} {shown}"
+        return f"{words[keyword]} {', '.join(map(str, wanted)) if isinstance(wanted, list) else wanted}"
     return f"does not follow the schema: {keyword} {wanted if isinstance(wanted, str | int | float) else ''}".strip()

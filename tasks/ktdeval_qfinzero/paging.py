@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from ktdeval.api import JsonValue, dumps_canonical, loads_strict
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.errors import invalid
 
 MAX_LENGTH = 500
@@ -12,12 +12,12 @@ _INT64 = 2**63
 
 
 def write_cursor(*key: str | int) -> str:
-    """The cursor of a key: unpadded base64 (its URL alphabet) of the canonical JSON of its parts."""
+    """Cursor of a key: unpadded base64 (its URL alphabet) of the canonical JSON of its parts."""
     return base64.urlsafe_b64encode(dumps_canonical(list(key)).encode()).decode().rstrip("=")
 
 
 def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
-    """The key of a cursor.
+    """Key of a cursor.
 
     Args:
         text: what `write_cursor` gave.

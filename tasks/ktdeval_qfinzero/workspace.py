@@ -9,7 +9,7 @@ from ktdeval_qfinzero.view import View
 
 
 class Workspace:
-    """What the calls of one client act on.
+    """Clock and broker that the calls of one client act on.
 
     Args:
         dataset: the data of all services.
@@ -28,5 +28,5 @@ class Workspace:
 
     @property
     def view(self) -> View:
-        """The data as known at the present moment."""
+        """Data as known at the present moment."""
         return View(self.dataset, self.clock.as_of_ns)

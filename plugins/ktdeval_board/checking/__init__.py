@@ -1,1 +1,1 @@
-"""The check of a board: what is submitted is held against the rules, and nothing of it is believed or executed."""
+"""Check of a board: what is submitted is held against the rules, and nothing of it is believed or executed."""

@@ -1,4 +1,4 @@
-"""The check of a board: its files, what a pull request changes, its cards, and their records executed again."""
+"""Check of a board: its files, what a pull request changes, its cards, and their records executed again."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.api import CardError, DataError, MarketSnapshot, Plugins, UsageError, dumps_canonical, near_matches
-from ktdeval_board.checking.candidate import Candidate
-from ktdeval_board.checking.content import ContentOptions, check_content
+import msgspec
+
+from ktdeval.errors import CardError, DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.typed import Value, encode_canonical
+from ktdeval_board.checking.changes import changes_since
+from ktdeval_board.checking.content import ContentOptions, check_content, check_files
 from ktdeval_board.checking.findings import Finding
-from ktdeval_board.checking.history import check_changes
 from ktdeval_board.checking.opened import OpenedMarkets, missing_plugin
 from ktdeval_board.checking.records import Case, Evidence, check_records
 from ktdeval_board.checking.reruns import OwnRun, load_own_run, matching_run, rerun_baseline, with_rerun
-from ktdeval_board.checking.tree import check_tree
-from ktdeval_board.checking.verdicts import Verdict, is_whole, make_verdict, settle, write_findings, write_own
-from ktdeval_board.documents import load_own
-from ktdeval_board.entries import Tier
-from ktdeval_board.errata import load_errata
+from ktdeval_board.checking.rules import Stage, findings_of
+from ktdeval_board.checking.verdicts import is_whole, make_verdict, settle, write_findings, write_own
+from ktdeval_board.derived import Market, Verdict
+from ktdeval_board.documents import Tier
+from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.markets import make_market, market_path, windows_of
-from ktdeval_board.rules import RULES_FILE, Rules, SnapshotRule, load_rules
+from ktdeval_board.markets import make_market, windows_of
+from ktdeval_board.reading import read_own
+from ktdeval_board.rules import RULES_FILE, Rules, SnapshotRule, load_errata, load_rules
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What is to be checked, and how.
+    """Options of a check.
 
     Attributes:
         today: day of the check, YYYY-MM-DD.
@@ -51,26 +57,18 @@ class CheckOptions:
     plugins: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A card that was found in order.
+class Checked(Value, frozen=True, kw_only=False):
+    """A card that was found in order: where it lies, how far its figures are confirmed, and why not further."""
 
-    Attributes:
-        card_id: SHA-256 of its file.
-        where: its path relative to the board.
-        tier: how far its figures are confirmed.
-        notes: why not further, and what a reader should know.
-    """
-
-    card_id: str
-    where: str
+    card_id: str = msgspec.field(name="card")
+    where: str = msgspec.field(name="path")
     tier: Tier
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found.
+    """Report of a check.
 
     Attributes:
         findings: what is refused, in the order of paths; empty when all is in order.
@@ -96,12 +94,6 @@ def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tel
     cards in which nothing was found so far. Nothing of a submission is executed, and nothing is written but verdicts and what is
     derived from records.
 
-    Args:
-        folder: the board.
-        plugins: the loaded plugins.
-        options: what to check.
-        tell: told of the progress.
-
     Returns:
         Everything that is refused, and how far the cards in order are confirmed.
 
@@ -112,11 +104,11 @@ def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tel
         VerificationError: the records of `rerun` do not give its card.
         StoreError: a verdict can't be written.
     """
-    changes = [] if options.since is None else check_changes(folder, options.since)
-    if changes:  # which may be of the rules by which the rest would be judged
-        return CheckReport(tuple(sorted(set(changes))), (), 0, ("the content was not looked at, because of what is changed",))
+    changed = check_changes(folder, options.since) if options.since is not None else []
+    if changed:  # which may be of the rules by which the rest would be judged
+        return CheckReport(tuple(changed), (), 0, ("the content was not looked at, because of what is changed",))
     rules, errata = load_rules(folder), load_errata(folder)
-    findings = list(check_tree(folder, rules))
+    findings = check_files(folder, rules)
     found, candidates = check_content(folder, rules, errata, ContentOptions(options.today, options.every))
     findings += found
     run = _Run(BoardFolder(folder), OpenedMarkets(rules, plugins, options.data), plugins, options, tell)
@@ -125,6 +117,11 @@ def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tel
     run.check(sound, [*refused, *(candidate.card_id for candidate in candidates)])
     findings += [*run.findings, *run.write_markets()]
     return CheckReport(tuple(sorted(set(findings))), tuple(run.checked), run.skipped, tuple(dict.fromkeys(run.notes)))
+
+
+def check_changes(folder: Path, since: str) -> list[Finding]:
+    """Hold what a pull request changes against what a submission may change; errors as of `changes_since`."""
+    return sorted({finding for change in changes_since(folder, since) for finding in findings_of(Stage.CHANGES, change)})
 
 
 class _Run:
@@ -147,7 +144,7 @@ class _Run:
 
     @property
     def rules(self) -> Rules:
-        """The rules, with the markets where they are on this machine."""
+        """Rules, with the markets where they are on this machine."""
         return self._markets.rules
 
     def check(self, candidates: Sequence[Candidate], known: Sequence[str]) -> None:
@@ -156,9 +153,6 @@ class _Run:
         Args:
             candidates: the sound cards.
             known: ids of all cards, or paths that hold them: those that may be asked for by id.
-
-        Raises:
-            UsageError: a card that is asked for is not there, or the maintainers' run fits none.
         """
         options = self._options
         for card_id in options.only:
@@ -168,9 +162,7 @@ class _Run:
         own = [] if options.rerun is None else load_own_run(options.rerun, self.rules, self._plugins)
         used = 0
         for candidate in candidates:
-            case = Case(
-                self._folder, self.rules, candidate.division, candidate.files, candidate.card, candidate.records, options.plugins
-            )
+            case = _case(self._folder, self.rules, candidate, options.plugins)
             again = matching_run(case, own) if not options.only or candidate.card_id in options.only else None
             used += again is not None
             if again is None and not self._is_due(candidate):
@@ -182,7 +174,7 @@ class _Run:
             raise UsageError(f"--rerun {options.rerun}: no sound card on the board is of its division, model and agent")
 
     def _is_due(self, candidate: Candidate) -> bool:
-        """Whether a card's records are to be executed now."""
+        """Return whether a card's records are to be executed now."""
         options, verdict = self._options, _standing(candidate)
         if options.rerun is not None:
             return False
@@ -190,10 +182,10 @@ class _Run:
             return candidate.card_id in options.only
         if candidate.is_withdrawn:  # maintainers have said all that there is to say
             return False
-        if options.every or verdict is None or not is_whole(self._folder, candidate.card_id, verdict, str(candidate.card["kind"])):
+        if options.every or verdict is None or not is_whole(self._folder, candidate.card_id, verdict, candidate.is_trading):
             return True
         # What could not be executed then may be now: the market is here, or the task is installed.
-        return verdict["tier"] == "self-reported" and _has_evidence(candidate) and not isinstance(self._market(candidate), str)
+        return not verdict.is_executed and _has_evidence(candidate) and not isinstance(self._market(candidate), str)
 
     def _judge(self, candidate: Candidate, case: Case, again: OwnRun | None) -> None:
         evidence = self._evidence(candidate, case)
@@ -204,13 +196,13 @@ class _Run:
             evidence = with_rerun(evidence, case, again, self._options.rerun_by, self._options.today)
         new = make_verdict(candidate.card_id, candidate.division.id, evidence, self._options.today, self._plugins)
         verdict = settle(_standing(candidate), new)
-        notes = tuple(dict.fromkeys([*verdict["notes"], *evidence.notes]))
-        self.checked.append(Checked(candidate.card_id, candidate.where, verdict["tier"], notes))
+        notes = tuple(dict.fromkeys([*verdict.notes, *evidence.notes]))
+        self.checked.append(Checked(candidate.card_id, candidate.where, verdict.tier, notes))
         if self._options.record:
             write_findings(self._folder, verdict, evidence)
 
     def _evidence(self, candidate: Candidate, case: Case) -> Evidence:
-        """What the records show and, of a baseline, the board's own run of it: a name alone makes no baseline."""
+        """Return what the records show and, of a baseline, the board's own run of it: a name alone makes no baseline."""
         market = self._market(candidate)
         if isinstance(market, str):
             self.notes.append(market)
@@ -220,8 +212,8 @@ class _Run:
             return Evidence(notes=(missing,))
         if not _has_evidence(candidate):
             return Evidence(notes=("its records are not in the repository, so that nothing could be executed again",))
-        of_records = check_records(case) if candidate.records["stored"] == "repository" else None
-        if candidate.baseline is None or candidate.card["kind"] != "trading" or (of_records and of_records.findings):
+        of_records = check_records(case) if case.records.stored == "repository" else None
+        if candidate.baseline is None or not candidate.is_trading or (of_records and of_records.findings):
             return of_records or Evidence()
         return rerun_baseline(case, candidate.baseline, self._options.today, self._plugins)
 
@@ -231,7 +223,7 @@ class _Run:
     def write_markets(self) -> Iterator[Finding]:
         """Write the markets that are not there as the rules now have them; windows that a market does not cover are findings."""
         for rule in self.rules.snapshots:
-            path = market_path(self._folder.path, rule.name)
+            path = self._folder.market(rule.name)
             if not self._options.record or _is_current(path, self.rules, rule):
                 continue
             market = self._markets.open(rule)
@@ -239,32 +231,37 @@ class _Run:
                 self.notes.append(market)
                 continue
             try:
-                write_own(path, dumps_canonical(make_market(self.rules, rule, market)) + "\n")
+                write_own(path, encode_canonical(make_market(self.rules, rule, market)) + "\n")
             except DataError as error:
                 yield Finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
 
 
+def _case(folder: BoardFolder, rules: Rules, candidate: Candidate, plugins: tuple[str, ...]) -> Case:
+    records = candidate.records
+    assert records is not None  # a candidate of a check has a list of records
+    return Case(folder, rules, candidate.division, candidate.files, candidate.card, records, plugins)
+
+
 def _has_evidence(candidate: Candidate) -> bool:
-    """Whether there is anything to execute: records in the repository, or a baseline, which the board can run itself."""
-    return candidate.records["stored"] == "repository" or (candidate.baseline is not None and candidate.card["kind"] == "trading")
+    """Return whether there is anything to execute: records in the repository, or a baseline, which the board can run itself."""
+    is_here = candidate.records is not None and candidate.records.stored == "repository"
+    return is_here or (candidate.baseline is not None and candidate.is_trading)
 
 
 def _standing(candidate: Candidate) -> Verdict | None:
-    """The verdict on a card as one of its division; one that was given when the board had other divisions counts no more."""
+    """Return the verdict on a card as one of its division; one that was given when the board had other divisions counts no more."""
     verdict = candidate.verdict
-    return verdict if verdict is not None and verdict["division"] == candidate.division.id else None
+    return verdict if verdict is not None and verdict.division == candidate.division.id else None
 
 
 def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
-    """Whether the market that is there is of the rules' snapshot and windows."""
+    """Return whether the market that is there is of the rules' snapshot and windows."""
     if not path.is_file():
         return False
     try:
-        market = load_own(path)
-        windows = [(window["name"], window["first"], window["last"]) for window in market["windows"]]
-        named = (market["snapshot"]["name"], market["snapshot"]["id"])
-    except (CardError, KeyError, TypeError):
+        market = read_own(path, Market)
+    except CardError:
         return False
-    return named == (rule.name, rule.id) and windows == [
-        (window.name, window.first, window.last) for window in windows_of(rules, rule)
-    ]
+    found = [(window.name, window.first, window.last) for window in market.windows]
+    wanted = [(window.name, window.first, window.last) for window in windows_of(rules, rule)]
+    return (market.snapshot.name, market.snapshot.id, found) == (rule.name, rule.id, wanted)

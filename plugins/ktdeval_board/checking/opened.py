@@ -1,10 +1,14 @@
-"""The markets of a board, opened from where its rules or its maintainer say that they are; and what can be executed here."""
+"""Markets of a board, opened from where its rules or its maintainer say that they are; and what can be executed here."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
-from ktdeval.api import DataError, KtdevalError, MarketSnapshot, Plugins, content_hash, describe_any, open_snapshot
+from ktdeval.errors import DataError, KtdevalError
+from ktdeval.jsonio import content_hash
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import describe_any, open_snapshot
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 
@@ -35,11 +39,11 @@ class OpenedMarkets:
             wanted = ", ".join(f"{rule.name} ({rule.id[:12]})" for rule in rules.snapshots)
             raise DataError(f"--data {data} is snapshot {snapshot.id[:12]}, which is none of the board's: {wanted}")
         self._opened[known[0]] = snapshot
-        moved = (replace(rule, data=data, data_args={}) if rule.id == snapshot.id else rule for rule in rules.snapshots)
-        return replace(rules, snapshots=tuple(moved))
+        (rule,) = (rule for rule in rules.snapshots if rule.id == snapshot.id)
+        return rules.with_market(msgspec.structs.replace(rule, data=data, data_args={}))
 
     def open(self, rule: SnapshotRule) -> MarketSnapshot | str:
-        """The market of a rule, or why the board can't open it, in words."""
+        """Return the market of a rule, or why the board can't open it, in words."""
         if rule.name not in self._opened:
             self._opened[rule.name] = self._open(rule)
         return self._opened[rule.name]
@@ -59,7 +63,7 @@ class OpenedMarkets:
 
 
 def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | None:
-    """Why the episodes of a division can't be executed with what is installed here, in words; None where they can.
+    """Return why the episodes of a division can't be executed with what is installed here, in words; None where they can.
 
     Args:
         plugins: the loaded plugins.

@@ -5,26 +5,22 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.api import (
-    JsonValue,
-    KtdevalError,
-    Plugins,
-    RunFolder,
-    UsageError,
-    VerificationError,
-    dumps_canonical,
-    file_sha256,
-    load_card,
-    open_recorded_snapshot,
-    verify_card,
-)
+from ktdeval.cards import TradingCard, load_evaluation
+from ktdeval.errors import KtdevalError, UsageError, VerificationError
+from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
+from ktdeval.typed import to_plain
 from ktdeval_board.baselines import run_baseline
+from ktdeval_board.checking.findings import At
 from ktdeval_board.checking.records import Case, Evidence
+from ktdeval_board.checking.sandbox import CARD
 from ktdeval_board.decisions import make_decisions
-from ktdeval_board.entries import Card, division_of
+from ktdeval_board.derived import Figure, Rerun
+from ktdeval_board.entries import Card, division_of, figures_of
 from ktdeval_board.rules import Baseline, Rules
 from ktdeval_board.series import make_series
 
@@ -40,13 +36,7 @@ _TRANSPORT = ("timeout_s",)
 
 @dataclass(frozen=True)
 class OwnRun:
-    """A run of the maintainers.
-
-    Attributes:
-        card_id: SHA-256 of its card's file.
-        card: its card, which its records give.
-        division: id of the division that it belongs to.
-    """
+    """A run of the maintainers."""
 
     card_id: str
     card: Card
@@ -71,16 +61,18 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
             path = run_baseline(case.rules, case.division, baseline, Path(private) / "run", plugins)
         except KtdevalError as error:
             return Evidence(notes=(f"it could not be run again here: {error}",))
-        again = load_card(path)
+        again = load_evaluation(path)
+        assert isinstance(again, TradingCard)  # baselines trade
         difference = first_difference(_comparable(case.card), _comparable(again), "card")
         if difference is not None:
-            return Evidence((case.refuse_card(f"is not what the baseline gives when it is run again: {difference}"),))
+            problem = f"is not what the baseline gives when it is run again: {difference}"
+            return Evidence(case.refused(("ledger", At(CARD, problem))))
         run = RunFolder.load(path.parent.parent)
         snapshot = open_recorded_snapshot(run, plugins, {})
         return Evidence(
             tier="re-run",
-            episodes=len(again["episodes"]),
-            steps=int(again["coverage"]["steps"]),
+            episodes=len(again.episodes),
+            steps=again.coverage.steps,
             series=make_series(run, case.files.card_id, again, snapshot, plugins),
             decisions=make_decisions(run, case.files.card_id, again),
             # Two runs of a baseline are one card but for what depends on the machine, so it is named by the submitted one.
@@ -89,12 +81,7 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
 
 
 def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
-    """The maintainers' run of plans of this board: its cards, each verified against its records on the board's market.
-
-    Args:
-        path: the run folder.
-        rules: the board's rules.
-        plugins: the loaded plugins.
+    """Return the maintainers' run of plans of this board: its cards, each verified against its records on the board's market.
 
     Raises:
         UsageError: it has no card of a division of this board.
@@ -103,7 +90,7 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
     """
     found = []
     for card_path in sorted((path / "cards").glob("*.json")):
-        card = load_card(card_path)
+        card = load_evaluation(card_path)
         division = division_of(rules, card)
         if division is None:
             continue
@@ -120,15 +107,10 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
 
 
 def matching_run(case: Case, runs: Sequence[OwnRun]) -> OwnRun | None:
-    """The maintainers' run of the plan of a submitted card; None where there is none.
-
-    Raises:
-        UsageError: one is of its division, model and agent, but of another plan, or is the submitted run itself.
-    """
+    """Return the maintainers' run of the plan of a submitted card; None where there is none."""
     for own in runs:
-        if own.division != case.division.id or any(
-            own.card[part]["name"] != case.card[part]["name"] for part in ("model", "agent")
-        ):
+        names = [(card.model.name, card.agent.name) for card in (own.card, case.card)]
+        if own.division != case.division.id or names[0] != names[1]:
             continue
         if own.card_id == case.files.card_id:
             raise UsageError(f"--rerun: card {own.card_id[:12]} is the submitted one itself; give a run of your own")
@@ -144,22 +126,14 @@ def with_rerun(evidence: Evidence, case: Case, own: OwnRun, by: str, on: str) ->
     notes = list(evidence.notes)
     if not executed:
         notes.append("the maintainers ran the plan, but the submitted records could not be executed again")
-    if any(own.card[part] != case.card[part] for part in ("model", "sent_as")):
+    if (own.card.model, own.card.request_settings) != (case.card.model, case.card.request_settings):
         notes.append("the maintainers' run reached the model in another way (model parameters, or fields that its provider takes)")
-    return Evidence(
-        evidence.findings,
-        "re-run" if executed else evidence.tier,
-        tuple(notes),
-        evidence.episodes,
-        evidence.steps,
-        evidence.series,
-        evidence.decisions,
-        _rerun(by, on, own.card_id, case.card, own.card),
-    )
+    rerun = _rerun(by, on, own.card_id, case.card, own.card)
+    return replace(evidence, tier="re-run" if executed else evidence.tier, notes=tuple(notes), rerun=rerun)
 
 
 def first_difference(submitted: JsonValue, found: JsonValue, path: str) -> str | None:
-    """The first value, in the order of keys, in which two JSON values differ; None where they are equal.
+    """Return the first value, in the order of keys, in which two JSON values differ; None where they are equal.
 
     Numbers are equal when no reader could tell them apart: the last bits of a sum are another machine's affair.
 
@@ -187,30 +161,28 @@ def _is_close(left: JsonValue, right: JsonValue) -> bool:
 
 
 def _comparable(card: Card) -> dict[str, JsonValue]:
-    kept = {name: value for name, value in card.items() if name not in _OF_MACHINE}
-    return {**kept, "artefacts": sorted(card["artefacts"])}
+    kept = {name: value for name, value in card.plain.items() if name not in _OF_MACHINE}
+    return {**kept, "artefacts": sorted(card.artefacts)}
 
 
 def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
-    """What makes two cards of one division cards of two plans."""
-    if not own["rankable"]["value"]:
-        yield f"it is not complete: {'; '.join(own['rankable']['reasons'])}"
+    """Yield what makes two cards of one division cards of two plans."""
+    if not own.rankable.value:
+        yield f"it is not complete: {'; '.join(own.rankable.reasons)}"
     for name in ("agent", "mask_draw", "limit"):
-        if (difference := first_difference(submitted[name], own[name], name)) is not None:
+        if (difference := first_difference(to_plain(getattr(submitted, name)), to_plain(getattr(own, name)), name)) is not None:
             yield difference
     if (difference := first_difference(_call(submitted), _call(own), "call")) is not None:
         yield difference
 
 
 def _call(card: Card) -> dict[str, JsonValue]:
-    return {name: value for name, value in card["call"].items() if name not in _TRANSPORT}
+    return {name: value for name, value in card.call.items() if name not in _TRANSPORT}
 
 
-def _rerun(by: str, on: str, card_id: str, submitted: Card, found: Card) -> dict[str, JsonValue]:
-    """The block of a verdict on the board's own run: headline figures of both, side by side."""
-    part = "metrics" if submitted["kind"] == "trading" else "scores"
-    names = [name for name, entry in submitted[part].items() if entry["headline"]]
-    figures = {
-        name: {"submitted": submitted[part][name]["value"], "rerun": found[part].get(name, {}).get("value")} for name in names
-    }
-    return {"by": by, "on": on, "card": card_id, "figures": figures}
+def _rerun(by: str, on: str, card_id: str, submitted: Card, found: Card) -> Rerun:
+    """Set the headline figures of both runs side by side."""
+    one, other = figures_of(submitted), figures_of(found)
+    names = [name for name, entry in one.items() if entry.headline]
+    figures = {name: Figure(one[name].value, other[name].value if name in other else None) for name in names}
+    return Rerun(by=by, on=on, card=card_id, figures=figures)

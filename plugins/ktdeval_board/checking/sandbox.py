@@ -1,4 +1,4 @@
-"""The process in which a submission's records are read and executed again: `python -m ktdeval_board.checking.sandbox`.
+"""Process in which a submission's records are read and executed again: `python -m ktdeval_board.checking.sandbox`.
 
 Nothing of a submission is code, and no model is made from it. But what reads its archives and tables is large, so it is read in a
 process of its own, with little memory, little time, small files, no secrets in its environment, and the board out of its sight. The
@@ -10,24 +10,19 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval.api import (
-    JsonValue,
-    KtdevalError,
-    Plugins,
-    RunFolder,
-    dumps_canonical,
-    load_card,
-    load_plugins,
-    loads_strict,
-    open_recorded_snapshot,
-    verify_card,
-    write_atomic,
-)
-from ktdeval_board.checking.unpacked import lines_problem, table_problem
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from ktdeval.cards import TradingCard, load_card
+from ktdeval.errors import KtdevalError
+from ktdeval.jsonio import JsonValue, write_atomic
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
+from ktdeval.typed import Value, decode_json, encode_canonical
 from ktdeval_board.decisions import make_decisions
 from ktdeval_board.series import make_series
 
@@ -35,10 +30,13 @@ RESULT, SERIES, DECISIONS = "result.json", "series.json", "decisions.json"
 CARD = "card.json"
 """File name of the card in the run folder, whatever its task is called: no name from a submission becomes a path."""
 
+_BLOCK = 1 << 20
+_BYTES_OF_VALUE = 8
+"""What one value of a column takes at least once it is read, however well it was packed."""
 
-@dataclass(frozen=True)
-class Job:
-    """What is to be checked.
+
+class Job(Value, frozen=True, kw_only=True):
+    """Job of the process.
 
     Attributes:
         run: the records as a run folder; the submitted card lies in it as that run's.
@@ -49,9 +47,9 @@ class Job:
         plugins: further plugins to load.
         unpacked_bytes: largest size of a record unpacked.
         rows: most steps of an episode.
-        memory_bytes: address space that this process may take; 0 for no limit.
-        seconds: processor time that it may take; 0 for no limit.
-        file_bytes: largest file that it may write; 0 for no limit.
+        memory_bytes: address space that this process may take.
+        seconds: processor time that it may take.
+        file_bytes: largest file that it may write.
     """
 
     run: str
@@ -59,46 +57,56 @@ class Job:
     out: str
     data: str
     data_args: dict[str, Any]
-    plugins: list[str]
+    plugins: tuple[str, ...]
     unpacked_bytes: int
     rows: int
-    memory_bytes: int = 0
-    seconds: int = 0
-    file_bytes: int = 0
+    memory_bytes: int
+    seconds: int
+    file_bytes: int
 
-    def to_json(self) -> str:
-        """The job as text for stdin."""
-        return dumps_canonical(asdict(self))
+
+class Result(Value, frozen=True, kw_only=True):
+    """Result of the process.
+
+    Attributes:
+        size: path and problem of files that are not read.
+        findings: what verification says.
+        error: why it came to no end.
+        episodes, steps: what was executed again.
+    """
+
+    size: tuple[tuple[str, str], ...] = ()
+    findings: tuple[str, ...] = ()
+    error: str = ""
+    episodes: int = 0
+    steps: int = 0
 
 
 def main() -> int:
     """Do the job on stdin; 0 when there is a result, whatever it is."""
-    job = Job(**loads_strict(sys.stdin.read()))
+    job = decode_json(sys.stdin.read(), Job, "job")
     _set_limits(job)
-    found = _check(job)
-    write_atomic(Path(job.out) / RESULT, dumps_canonical(found))
+    write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))
     return 0
 
 
 def _set_limits(job: Job) -> None:
     """Limits of this process and what it starts; they can't be raised again."""
-    limits = (
-        (resource.RLIMIT_AS, job.memory_bytes),
-        (resource.RLIMIT_CPU, job.seconds),
-        (resource.RLIMIT_FSIZE, job.file_bytes),
-    )
-    for kind, value in limits:
-        if value:
-            resource.setrlimit(kind, (value, value))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limits = {
+        resource.RLIMIT_AS: job.memory_bytes,
+        resource.RLIMIT_CPU: job.seconds,
+        resource.RLIMIT_FSIZE: job.file_bytes,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, value in limits.items():
+        resource.setrlimit(kind, (value, value))
 
 
-def _check(job: Job) -> dict[str, JsonValue]:
-    """The result: `size` lists files that are not read, `findings` what verification says, or `error` why it came to no end."""
+def _check(job: Job) -> Result:
     run = Path(job.run)
-    sizes = list(_size_problems(run, job))
+    sizes = tuple(_size_problems(run, job))
     if sizes:
-        return {"size": sizes}
+        return Result(size=sizes)
     plugins = load_plugins(job.plugins)
     changes = {"data": job.data, "data_args": job.data_args}
     try:
@@ -106,13 +114,13 @@ def _check(job: Job) -> dict[str, JsonValue]:
         if not verified.findings:
             _derive(job, run, plugins, changes)
     except KtdevalError as error:
-        return {"error": _short(str(error), run)}
-    findings = [_short(finding, run) for finding in verified.findings]
-    return {"findings": findings, "episodes": verified.episodes, "steps": verified.steps, "traced": verified.traced_steps}
+        return Result(error=_short(str(error), run))
+    findings = tuple(_short(finding, run) for finding in verified.findings)
+    return Result(findings=findings, episodes=verified.episodes, steps=verified.steps)
 
 
-def _size_problems(run: Path, job: Job) -> Iterator[list[str]]:
-    """Path and problem of each file that would become too large."""
+def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
+    """Yield path and problem of each file that would become too large."""
     for path in sorted(run.glob("episodes/*/*")):
         problem = None
         if path.suffix == ".parquet":
@@ -120,23 +128,78 @@ def _size_problems(run: Path, job: Job) -> Iterator[list[str]]:
         elif path.suffix == ".zst":
             problem = lines_problem(path, job.unpacked_bytes)
         if problem is not None:
-            yield [str(path.relative_to(run)), problem]
+            yield str(path.relative_to(run)), problem
 
 
 def _derive(job: Job, run: Path, plugins: Plugins, changes: dict[str, JsonValue]) -> None:
     """Series and decisions of a trading card, once its records are known to be right."""
     card = load_card(run / "cards" / CARD)
-    if card["kind"] != "trading":
+    if not isinstance(card, TradingCard):
         return
     folder, out = RunFolder.load(run), Path(job.out)
     snapshot = open_recorded_snapshot(folder, plugins, changes)
-    write_atomic(out / SERIES, dumps_canonical(make_series(folder, job.card_id, card, snapshot, plugins)))
-    write_atomic(out / DECISIONS, dumps_canonical(make_decisions(folder, job.card_id, card)))
+    write_atomic(out / SERIES, encode_canonical(make_series(folder, job.card_id, card, snapshot, plugins)))
+    write_atomic(out / DECISIONS, encode_canonical(make_decisions(folder, job.card_id, card)))
 
 
 def _short(text: str, run: Path) -> str:
     """A message without the path of the private folder."""
     return text.replace(f"{run}/", "").replace(str(run), "records")
+
+
+# -- how large a packed record would become, told before anything takes it whole
+
+
+def lines_problem(path: Path, most_bytes: int) -> str | None:
+    """Return why compressed lines are not to be unpacked, or None.
+
+    The size in the frame's header is looked at first; then everything is unpacked once, a block at a time, for a header may lie.
+
+    Args:
+        path: a file of zstd frames.
+        most_bytes: the largest size unpacked.
+    """
+    try:
+        with path.open("rb") as stream:
+            stated = zstandard.frame_content_size(stream.read(_BLOCK))
+            if stated < 0:
+                return "its header does not state the size that it has unpacked"
+            if stated > most_bytes:
+                return f"would have {stated:,} bytes unpacked; at most {most_bytes:,} are taken"
+            stream.seek(0)
+            found = 0
+            with zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as reader:
+                while block := reader.read(_BLOCK):
+                    found += len(block)
+                    if found > stated:
+                        return f"has more bytes unpacked than the {stated:,} that its header states"
+    except zstandard.ZstdError as error:
+        return f"is no whole zstd file: {error}"
+    return None if found == stated else f"has {found:,} bytes unpacked, its header states {stated:,}"
+
+
+def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
+    """Return why a Parquet file is not to be read, or None; only its footer is looked at.
+
+    A footer may lie as well, so the reading itself needs a limit of memory besides.
+
+    Args:
+        path: the file.
+        most_bytes: the largest size unpacked, of all columns together.
+        most_rows: the largest number of rows.
+    """
+    try:
+        footer = pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        return f"is no Parquet file: {' '.join(str(error).split())}"
+    if footer.num_rows > most_rows:
+        return f"has {footer.num_rows:,} rows; the longest window has {most_rows:,} days"
+    chunks = [
+        footer.row_group(group).column(column) for group in range(footer.num_row_groups) for column in range(footer.num_columns)
+    ]
+    size = sum(max(chunk.total_uncompressed_size, 0) for chunk in chunks)
+    size = max(size, sum(max(chunk.num_values, 0) for chunk in chunks) * _BYTES_OF_VALUE)
+    return f"would have {size:,} bytes unpacked; at most {most_bytes:,} are taken" if size > most_bytes else None
 
 
 if __name__ == "__main__":

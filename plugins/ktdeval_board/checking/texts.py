@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
-from ktdeval.api import JsonValue
-from ktdeval_board.checking.findings import Finding
+from ktdeval.jsonio import JsonValue
 
 DEEPEST = 40
 """Levels of nesting; documents of the suite have about ten."""
 
 _LONGEST = 20_000
-_MOST_FINDINGS = 20
 _UNREADABLE = re.compile(
     "["
     "\x00-\x1f\x7f-\x9f"  # controls
@@ -29,90 +29,121 @@ _SCHEME = re.compile(r"([A-Za-z0-9+.-]{0,20})://")  # bounded: without an end, a
 _SPECIAL_KEYS = {"__proto__", "constructor", "prototype"}
 _FORMULA = ("=", "+", "-", "@")
 
-Place = tuple[str | int, ...]
+
+class Text(NamedTuple):
+    """A text of a document: where it stands, such as `metrics.sharpe.source`, and whether it is the name of a field."""
+
+    place: str
+    text: str
+    is_key: bool
+
+    @property
+    def words(self) -> str:
+        """How findings begin."""
+        return f"{self.place}: {'name of a field ' if self.is_key else ''}"
 
 
-def check_texts(value: JsonValue, where: str, schemes: Collection[str] = ("https",)) -> Iterator[Finding]:
-    """Hold every text and every field's name of a document against what may be shown; at most twenty findings.
+@dataclass(frozen=True)
+class Read:
+    """A document as it was read.
 
-    Args:
-        value: a JSON value.
+    Attributes:
         where: the file, relative to the board.
+        value: its JSON; None where it could not be read.
+        faults: why it could not be read, by the rule that it breaks.
         schemes: schemes that addresses may have. A card holds that of the server that a model ran on, which may be http.
+        is_table: whether its texts become cells of tables, which spreadsheets compute.
     """
-    return islice(_findings(value, where, schemes), _MOST_FINDINGS)
+
+    where: str
+    value: JsonValue
+    faults: tuple[tuple[str, str], ...] = ()
+    schemes: Sequence[str] = ("https",)
+    is_table: bool = False
+
+    @cached_property
+    def is_too_deep(self) -> bool:
+        """Whether it is nested deeper than `DEEPEST` levels; asked before anything else, as what recurses would fail."""
+        level, nodes = 0, [self.value]
+        while nodes:
+            level += 1
+            if level > DEEPEST:
+                return True
+            inner = (node.values() if isinstance(node, dict) else node for node in nodes if isinstance(node, dict | list))
+            nodes = [child for children in inner for child in children if isinstance(child, dict | list)]
+        return False
+
+    @cached_property
+    def texts(self) -> list[Text]:
+        """Every text and every field's name, without recursion; none of a document that is nested too deeply."""
+        return [] if self.is_too_deep else list(_texts(self.value))
+
+    @cached_property
+    def short(self) -> list[Text]:
+        """Texts that are short enough to be searched."""
+        return [each for each in self.texts if len(each.text) <= _LONGEST]
 
 
-def check_formulas(value: JsonValue, where: str) -> Iterator[Finding]:
-    """Texts that a spreadsheet would compute when somebody opens a table of the board in one; at most twenty findings."""
-    found = (
-        Finding(where, "formula", f"{_place(place)}: begins with {text[0]!r}, which a spreadsheet takes for a formula")
-        for place, text, _ in _texts(value)
-        if text.lstrip().startswith(_FORMULA)
+def depth(read: Read) -> Iterator[str]:
+    """Yield endless nesting."""
+    if read.is_too_deep:
+        yield f"is nested deeper than {DEEPEST} levels"
+
+
+def text(read: Read) -> Iterator[str]:
+    """Yield texts that are too long, or hold what can't be seen."""
+    for each in read.texts:
+        if len(each.text) > _LONGEST:
+            yield f"{each.words}has {len(each.text):,} characters; at most {_LONGEST:,} are taken"
+        elif unreadable := _UNREADABLE.search(each.text):
+            yield f"{each.words}holds the character U+{ord(unreadable[0]):04X}, which can't be seen or does something"
+        elif _PILE.search(each.text):
+            yield f"{each.words}piles up combining marks"
+
+
+def markup(read: Read) -> Iterator[str]:
+    """Yield markup and scripts."""
+    for each in read.short:
+        if found := _MARKUP.search(each.text) or _SCRIPT.search(each.text):
+            start = found.start()
+            yield f"{each.words}holds markup or a script at character {start + 1}: {each.text[start : start + 30]!r}"
+
+
+def key(read: Read) -> Iterator[str]:
+    """Yield fields with names that programs treat specially."""
+    yield from (
+        f"{each.place}: a field can't be called {each.text}" for each in read.texts if each.is_key and each.text in _SPECIAL_KEYS
     )
-    return islice(found, _MOST_FINDINGS)
 
 
-def is_too_deep(value: JsonValue) -> bool:
-    """Whether a document is nested deeper than `DEEPEST` levels. Asked before anything else, as what recurses would fail."""
-    level, nodes = 0, [value]
-    while nodes:
-        level += 1
-        if level > DEEPEST:
-            return True
-        inner = (node.values() if isinstance(node, dict) else node for node in nodes if isinstance(node, dict | list))
-        nodes = [child for children in inner for child in children if isinstance(child, dict | list)]
-    return False
+def url(read: Read) -> Iterator[str]:
+    """Yield addresses of other schemes."""
+    for each in read.short:
+        for scheme in _SCHEME.findall(each.text):
+            if scheme.lower() not in read.schemes:
+                yield f"{each.words}holds an address that begins with {scheme}://; {' or '.join(read.schemes)} is taken"
 
 
-def _findings(value: JsonValue, where: str, schemes: Collection[str]) -> Iterator[Finding]:
-    if is_too_deep(value):
-        yield Finding(where, "depth", f"is nested deeper than {DEEPEST} levels")
-        return
-    for place, text, is_key in _texts(value):
-        what = "name of a field" if is_key else ""
-        for rule, problem in _problems(text, schemes):
-            yield Finding(where, rule, f"{_place(place)}: {what and what + ' '}{problem}")
-        if is_key and text in _SPECIAL_KEYS:
-            yield Finding(where, "key", f"{_place(place)}: a field can't be called {text}")
+def formula(read: Read) -> Iterator[str]:
+    """Yield texts that a spreadsheet would compute when somebody opens a table of the board in one."""
+    for each in read.texts if read.is_table else ():
+        if not each.is_key and each.text.lstrip().startswith(_FORMULA):
+            yield f"{each.place}: begins with {each.text.lstrip()[0]!r}, which a spreadsheet takes for a formula"
 
 
-def _problems(text: str, schemes: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The rules that a text breaks, and how."""
-    if len(text) > _LONGEST:
-        yield "text", f"has {len(text):,} characters; at most {_LONGEST:,} are taken"
-        return
-    if unreadable := _UNREADABLE.search(text):
-        yield "text", f"holds the character U+{ord(unreadable[0]):04X}, which can't be seen or does something"
-    if _PILE.search(text):
-        yield "text", "piles up combining marks"
-    if found := _MARKUP.search(text) or _SCRIPT.search(text):
-        yield "markup", f"holds markup or a script at character {found.start() + 1}: {_excerpt(text, found.start())!r}"
-    for scheme in _SCHEME.findall(text):
-        if scheme.lower() not in schemes:
-            yield "url", f"holds an address that begins with {scheme}://; {' or '.join(schemes)} is taken"
-
-
-def _texts(value: JsonValue) -> Iterator[tuple[Place, str, bool]]:
-    """Each text with its place, and whether it is a field's name; without recursion."""
-    waiting: list[tuple[Place, JsonValue]] = [((), value)]
+def _texts(value: JsonValue) -> Iterator[Text]:
+    waiting: list[tuple[str, JsonValue]] = [("", value)]
     while waiting:
         place, node = waiting.pop()
         if isinstance(node, str):
-            yield place, node, False
+            yield Text(_place(place), node, False)
         elif isinstance(node, list):
-            waiting.extend(((*place, number), child) for number, child in reversed(list(enumerate(node))))
+            waiting.extend((f"{place}[{number}]", child) for number, child in reversed(list(enumerate(node))))
         elif isinstance(node, dict):
             for name in node:
-                yield (*place, name), name, True
-            waiting.extend(((*place, name), child) for name, child in reversed(node.items()))
+                yield Text(_place(f"{place}.{name[:60]}"), name, True)
+            waiting.extend((f"{place}.{name[:60]}", child) for name, child in reversed(node.items()))
 
 
-def _place(place: Place) -> str:
-    """Where a text stands, such as `metrics.sharpe.source` or `files[3].path`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part[:60]}" for part in place)
-    return "".join(parts).removeprefix(".")[:200] or "document"
-
-
-def _excerpt(text: str, start: int) -> str:
-    return text[start : start + 30]
+def _place(place: str) -> str:
+    return place.removeprefix(".")[:200] or "document"

@@ -1,1 +1,1 @@
-"""The commands of `ktdeval leaderboard`, one module each."""
+"""Commands of `ktdeval leaderboard`, one module each."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from ktdeval.api import ConfigError, Plugins, VerificationError, load_plugins
+from ktdeval.errors import ConfigError, VerificationError
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval_board.baselines import first_day, run_baseline
 from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.entries import Board, load_board
@@ -26,7 +28,7 @@ _STRATEGY = "baseline"
 
 @dataclass(frozen=True)
 class _Settings:
-    """What all baselines of one call share."""
+    """Settings that all baselines of one call share."""
 
     board: Path
     today: str
@@ -93,18 +95,14 @@ def _contact(rules: Rules, given: str) -> str:
 def _lacking(board: Board, divisions: list[Division], plugins: Plugins) -> Iterator[tuple[Division, Baseline]]:
     """Baselines without a card, by division; scoring tasks have none."""
     for division in divisions:
-        if hasattr(plugins.make_task(division.task), "exam"):
+        if hasattr(plugins.make_task(division.task), "samples"):
             continue
         there = {entry.model for entry in board.of_division(division)}
         yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in there)
 
 
 def _submit(board: Board, division: Division, baseline: Baseline, settings: _Settings, plugins: Plugins) -> str:
-    """Run and submit one baseline; the path of its card.
-
-    Raises:
-        VerificationError: the board does not take it.
-    """
+    """Run and submit one baseline; the path of its card."""
     rules = _with_data(board.rules, division, settings.changes)
     before = sum(entry.division == division and entry.model == baseline.model for entry in board.entries)
     with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
@@ -132,8 +130,7 @@ def _claims(division: Division, baseline: Baseline, contact: str, attempts: int)
 
 
 def _with_data(rules: Rules, division: Division, changes: Mapping[str, Any]) -> Rules:
-    """The rules with a division's market where it is on this machine."""
+    """Return the rules with a division's market where it is on this machine."""
     if not changes:
         return rules
-    moved = replace(rules.snapshot_of(division), data=changes["data"], data_args=changes["data_args"])
-    return replace(rules, snapshots=tuple(moved if each.name == moved.name else each for each in rules.snapshots))
+    return rules.with_market(msgspec.structs.replace(rules.snapshot_of(division), **changes))

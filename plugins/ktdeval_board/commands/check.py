@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ktdeval.api import JsonValue, UsageError, dumps_pretty, load_plugins
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.registry import load_plugins
+from ktdeval.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
+from ktdeval_board.options import as_day, warn
 
 
 @click.command()
@@ -34,34 +38,20 @@ def check(board: Path, is_dry: bool, as_json: bool, today: str | None, **choices
     Every file, submission and card is looked at; the records of cards without a verdict are executed again on the board's own
     market. Nothing of a submission is run. Exit code 0: nothing is refused; 1: something is; 2: it can't be checked.
     """
-    options = CheckOptions(today=_day(today), record=not is_dry, **choices)
+    options = CheckOptions(today=as_day(today, datetime.now(UTC)), record=not is_dry, **choices)
     if (options.rerun is None) != (not options.rerun_by):
         raise UsageError("--rerun and --by go together: the run, and the name that readers are told")
-    report = check_board(board, load_plugins(options.plugins, _warn), options, _tell)
+    report = check_board(board, load_plugins(options.plugins, warn), options, _tell)
     if as_json:
-        click.echo(dumps_pretty(_to_json(report)), nl=False)
+        click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
         _print(report)
     return 1 if report.findings else 0
 
 
-def _day(text: str | None) -> str:
-    """The day of the check.
-
-    Raises:
-        UsageError: it is no day.
-    """
-    if text is None:
-        return datetime.datetime.now(datetime.UTC).date().isoformat()
-    try:
-        return datetime.date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise UsageError(f"--on {text!r}: expected a day as YYYY-MM-DD") from error
-
-
 def _print(report: CheckReport) -> None:
     for note in report.notes:
-        _warn(note)
+        warn(note)
     for card in report.checked:
         click.echo(f"{card.tier:<13} {card.where}")
         for note in card.notes:
@@ -73,20 +63,5 @@ def _print(report: CheckReport) -> None:
     click.echo(", ".join(counts) + ("" if refused else ": nothing is refused"))
 
 
-def _to_json(report: CheckReport) -> JsonValue:
-    return {
-        "findings": [{"path": finding.path, "rule": finding.rule, "message": finding.message} for finding in report.findings],
-        "checked": [
-            {"card": card.card_id, "path": card.where, "tier": card.tier, "notes": list(card.notes)} for card in report.checked
-        ],
-        "skipped": report.skipped,
-        "notes": list(report.notes),
-    }
-
-
 def _tell(words: str) -> None:
     click.echo(f"        {words}", err=True)
-
-
-def _warn(message: str) -> None:
-    click.echo(f"ktdeval: warning: {message}", err=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import UsageError, dumps_pretty
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import dumps_pretty
 from ktdeval_board.exchange.board_data import BoardData, read_board
 from ktdeval_board.exchange.eval_results import write_eval_results
 from ktdeval_board.exchange.every_eval_ever import write_every_eval_ever

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import StoreError, dumps_pretty, write_atomic
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.typed import to_plain
 from ktdeval_board.exchange.lm_eval import file_name, import_results as read_lm_eval
 from ktdeval_board.layout import IMPORTED
 from ktdeval_board.rules import load_rules
@@ -33,8 +35,8 @@ def import_results(results: Path, board: Path, kind: str, model: str | None) -> 
         raise StoreError(f"{folder}: is a link; make it a folder")
     folder.mkdir(exist_ok=True)
     path = folder / file_name(document)
-    write_atomic(path, dumps_pretty(document))
-    count = len(document["results"])
-    click.echo(f"{path}: {count:,} {'result' if count == 1 else 'results'} of {document['model']['name']}")
-    for note in document["notes"]:
+    write_atomic(path, dumps_pretty(to_plain(document)))
+    count = len(document.results)
+    click.echo(f"{path}: {count:,} {'result' if count == 1 else 'results'} of {document.model.name}")
+    for note in document.notes:
         click.echo(f"note: {note}")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from ktdeval.api import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
 from ktdeval_board.options import PLUGIN, as_day, as_items, as_mapping, as_seeds, warn
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,13 +10,15 @@ from typing import Any
 
 import click
 
-from ktdeval.api import JsonValue, dumps_pretty, load_plugins
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.registry import load_plugins
+from ktdeval.typed import to_plain
 from ktdeval_board.claims import Claims
 from ktdeval_board.options import PLUGIN, as_day, as_mapping, warn
 from ktdeval_board.secrets import Redactor
 from ktdeval_board.submit import Outcome, Request, Stored, Submitted, submit_run
 
-_CLAIMS = {field.name for field in dataclasses.fields(Claims)}
+_CLAIMS = Claims.__struct_fields__
 
 
 @click.command()
@@ -83,7 +84,7 @@ def submit(  # noqa: PLR0913 - a command takes one parameter for each option
     redactor = Redactor(os.environ, str(Path.home()))
     outcome = submit_run(board, request, Claims(**{name: said[name] for name in _CLAIMS}), load_plugins(extra, warn), redactor)
     if as_json:
-        click.echo(dumps_pretty(_to_json(outcome, request)), nl=False)
+        click.echo(dumps_pretty({"dry_run": is_dry, **to_plain(outcome)}), nl=False)
     else:
         for note in outcome.notes:
             click.echo(f"note: {note}", err=True)
@@ -94,13 +95,13 @@ def submit(  # noqa: PLR0913 - a command takes one parameter for each option
     if not outcome.submitted:
         if not as_json:
             click.echo(
-                f"nothing was written: {len(outcome.missing)} thing{'' if len(outcome.missing) == 1 else 's'} to mend", err=True
+                f"nothing was written: {len(outcome.missing)} thing{'' if len(outcome.missing) == 1 else 's'} to fix", err=True
             )
         context.exit(1)
 
 
 def _told(outcome: Outcome, request: Request) -> Iterator[str]:
-    """What was written, and how it becomes a pull request."""
+    """Yield what was written, and how it becomes a pull request."""
     verb = "would write" if request.is_dry else "wrote"
     for submitted in outcome.submitted:
         size = f"{submitted.record_bytes / 1e6:.1f} MB of records"
@@ -118,23 +119,3 @@ def _git_words(cards: tuple[Submitted, ...]) -> Iterator[str]:
     yield f"  git add {folders}"
     yield f"  git commit -m 'Submit {', '.join(card.card_id[:12] for card in cards)}'"
     yield "  git push -u origin HEAD    # then open a pull request"
-
-
-def _to_json(outcome: Outcome, request: Request) -> JsonValue:
-    return {
-        "dry_run": request.is_dry,
-        "missing": list(outcome.missing),
-        "notes": list(outcome.notes),
-        "submitted": [
-            {
-                "card": card.card_id,
-                "division": card.division,
-                "model": card.model,
-                "paths": list(card.paths),
-                "episodes": card.episodes,
-                "record_bytes": card.record_bytes,
-                "redacted": [{"place": found.place, "kind": found.kind} for found in card.redacted],
-            }
-            for card in outcome.submitted
-        ],
-    }

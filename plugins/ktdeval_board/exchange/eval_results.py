@@ -12,13 +12,13 @@ from pathlib import Path
 
 import yaml
 
-from ktdeval.api import JsonValue, UsageError
-from ktdeval_board.entries import Entry
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import JsonValue
+from ktdeval_board.entries import Entry, settings_of
 from ktdeval_board.exchange.board_data import BoardData
 from ktdeval_board.exchange.output import Exported, write_text
 from ktdeval_board.exchange.standing import IS_BASELINE, definition
 from ktdeval_board.layout import path_segment
-from ktdeval_board.ranking.order import settings_of
 from ktdeval_board.rules import Division
 
 FOLDER = ".eval_results"
@@ -31,14 +31,6 @@ def write_eval_results(data: BoardData, folder: Path, dataset: str) -> Exported:
     """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card.
 
     Cards without a rank are left out: the form has no place for what a reader would have to know of them.
-
-    Args:
-        data: the board.
-        folder: an empty folder.
-        dataset: id of the benchmark dataset on the Hub, `OWNER/NAME`.
-
-    Raises:
-        UsageError: the id is of another form.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise UsageError(f"--dataset: {dataset!r} is no dataset of the Hub; expected OWNER/NAME")
@@ -61,7 +53,7 @@ def write_eval_results(data: BoardData, folder: Path, dataset: str) -> Exported:
 
 def repository_of(entry: Entry) -> str:
     """Folder for a model's files: its repository on the Hub where the submission names one, else its own name."""
-    page = _HUB_PAGE.fullmatch(str(entry.submission["model"].get("url", "")))
+    page = _HUB_PAGE.fullmatch(entry.submission.model.url)
     return page.group(1) if page else "/".join(path_segment(part) for part in entry.model.split("/", 1))
 
 
@@ -70,8 +62,8 @@ def _entry(data: BoardData, entry: Entry, division: Division, dataset: str) -> d
     rules = data.board.rules
     made: dict[str, JsonValue] = {
         "dataset": {"id": dataset, "task_id": division.id},
-        "value": figure["value"],
-        "date": entry.card["provenance"]["created_at"][:10],
+        "value": figure.value,
+        "date": entry.card.provenance.created_at[:10],
         "notes": _notes(data, entry, division),
     }
     if rules.url.startswith("https://"):
@@ -82,9 +74,9 @@ def _entry(data: BoardData, entry: Entry, division: Division, dataset: str) -> d
 def _notes(data: BoardData, entry: Entry, division: Division) -> str:
     card, figure = entry.card, data.standings[entry.card_id].figure
     settings = settings_of(card)
-    rests_on = f"median of {figure['n']} episodes" if card["kind"] == "trading" else f"n = {figure['n']}"
+    rests_on = f"median of {figure.n} episodes" if entry.is_trading else f"n = {figure.n}"
     parts = [
-        f"{division.rank_by} ({definition(card, division.rank_by)['unit']}), {rests_on}",
+        f"{division.rank_by} ({definition(card, division.rank_by).unit}), {rests_on}",
         f"agent {entry.agent}" + (f", {settings}" if settings else ""),
         f"{entry.tier} by the board",
         *(["synthetic market"] if data.board.rules.market == "synthetic" else []),

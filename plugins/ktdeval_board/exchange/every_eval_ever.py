@@ -11,16 +11,18 @@ import datetime as dt
 import hashlib
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from ktdeval.api import JsonValue, dumps_canonical, dumps_pretty
-from ktdeval_board.entries import Card, Entry
+from msgspec import UNSET
+
+from ktdeval.cards import MetricLine, ScoreLine
+from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty
+from ktdeval_board.entries import Card, Entry, figures_of, given, market_of, reasoning_settings
 from ktdeval_board.exchange.board_data import BoardData
 from ktdeval_board.exchange.output import Exported, write_text
 from ktdeval_board.exchange.standing import IS_BASELINE, NO_DIVISION
 from ktdeval_board.layout import path_segment
-from ktdeval_board.ranking.order import reasoning_of
 from ktdeval_board.rules import Division
 
 SCHEMA_VERSION = "0.3.0"
@@ -57,7 +59,7 @@ def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) 
 
 
 def record_path(board: str, entry: Entry) -> str:
-    """Where a card's record belongs in the datastore; the UUID (of version 4 in form) follows from the card's id."""
+    """Return where a card's record belongs in the datastore; the UUID (of version 4 in form) follows from the card's id."""
     developer, _, model = entry.model.rpartition("/")
     parts = (f"ktdeval-{board}", developer or "unknown", model)
     identifier = uuid.UUID(bytes=hashlib.sha256(entry.card_id.encode()).digest()[:16], version=4)
@@ -65,7 +67,7 @@ def record_path(board: str, entry: Entry) -> str:
 
 
 def make_record(data: BoardData, entry: Entry, division: Division, retrieved: str) -> dict[str, JsonValue]:
-    """The record of one card.
+    """Return the record of one card.
 
     Args:
         data: the board.
@@ -74,12 +76,12 @@ def make_record(data: BoardData, entry: Entry, division: Division, retrieved: st
         retrieved: when the record is made, Unix seconds as text.
     """
     card, name = entry.card, f"{data.board.rules.name}.{division.id}"
-    evaluated = _epoch(card["provenance"]["created_at"])
+    evaluated = _epoch(card.provenance.created_at)
     shared = {"evaluation_name": name, "source_data": _source_data(data, entry, division), "generation_config": _generation(card)}
     results = [
-        {**shared, "evaluation_result_id": f"{entry.card_id}/{metric}", **_score(metric, figure)}
-        for metric, figure in card["metrics" if card["kind"] == "trading" else "scores"].items()
-        if figure["value"] is not None
+        {**shared, "evaluation_result_id": f"{entry.card_id}/{metric}", **_score(metric, figure, figure.value)}
+        for metric, figure in figures_of(card).items()
+        if figure.value is not None
     ]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -88,7 +90,7 @@ def make_record(data: BoardData, entry: Entry, division: Division, retrieved: st
         "retrieved_timestamp": retrieved,
         **({} if evaluated is None else {"evaluation_timestamp": evaluated}),
         "source_metadata": _source_metadata(data, entry),
-        "eval_library": {"name": LIBRARY, "version": card["provenance"]["suite_version"]},
+        "eval_library": {"name": LIBRARY, "version": card.provenance.suite_version},
         "model_info": _model_info(entry),
         "evaluation_results": results,
     }
@@ -111,21 +113,17 @@ def _epoch(created_at: str) -> str | None:
 def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
     rules, standing = data.board.rules, data.standings[entry.card_id]
     executed = entry.tier in ("re-executed", "re-run")
-    undefined = {
-        name: figure["reason"]
-        for name, figure in entry.card["metrics" if entry.card["kind"] == "trading" else "scores"].items()
-        if figure["value"] is None
-    }
+    undefined = {name: figure.reason for name, figure in figures_of(entry.card).items() if figure.value is None}
     details = {
         "card": entry.card_id,
         "tier": entry.tier,
         "ranked": dumps_canonical(standing.ranked),
         "why_not_ranked": dumps_canonical(list(standing.why)),
-        "labels": dumps_canonical(entry.card["labels"]),
+        "labels": dumps_canonical(entry.card.labels),
         "errata": dumps_canonical([f"{erratum.date} {erratum.effect}: {erratum.what}" for erratum in entry.errata]),
-        "submitter": entry.submission["submitter"]["name"],
-        "submitted_on": entry.submission["submitted_on"],
-        "attempts": dumps_canonical(entry.submission["attempts"]["runs"]),
+        "submitter": entry.submission.submitter.name,
+        "submitted_on": entry.submission.submitted_on,
+        "attempts": dumps_canonical(entry.submission.attempts.runs),
         "undefined_metrics": dumps_canonical(undefined),
     }
     made: dict[str, JsonValue] = {
@@ -140,36 +138,36 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
 
 
 def _model_info(entry: Entry) -> dict[str, JsonValue]:
-    declared, card = entry.submission["model"], entry.card
-    is_open = declared.get("open_weights")
+    declared, card = entry.submission.model, entry.card
+    is_open = declared.open_weights
     availability = "unknown" if is_open is None else "open_weights" if is_open else "closed_weights"
-    here = card["sent_as"] is None  # a model of the machine that ran it
+    here = card.request_settings is None  # a model of the machine that ran it
     deployment = "self_deployed" if here else "externally_managed" if availability == "closed_weights" else "unknown"
     developer = entry.model.rpartition("/")[0]
     details = {
         "deployment_type": deployment,
         "model_availability": availability,
-        "model_args": dumps_canonical(card["model"]["args"]),
-        "cutoff_date": declared["cutoff_date"] or "unknown",
-        "cutoff_source": declared["cutoff_source"],
+        "model_args": dumps_canonical(card.model.args),
+        "cutoff_date": declared.cutoff_date or "unknown",
+        "cutoff_source": declared.cutoff_source,
     }
     made: dict[str, JsonValue] = {"name": entry.model, "id": entry.model, "additional_details": details}
     return made | ({"developer": developer} if developer else {})
 
 
 def _source_data(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
-    card, rules = entry.card, data.board.rules
+    market, rules = market_of(entry.card), data.board.rules
     details = {
-        "snapshot": card["snapshot"]["id"],
-        "synthetic": dumps_canonical(card["snapshot"]["synthetic"]),
+        "snapshot": market.id,
+        "synthetic": dumps_canonical(market.synthetic),
         "windows": dumps_canonical([[window.name, window.first, window.last] for window in division.windows]),
     }
     source = {"source_type": "url", "url": [rules.url]} if rules.url else {"source_type": "other"}
-    return {"dataset_name": card["snapshot"]["name"], **source, "additional_details": details}
+    return {"dataset_name": market.name, **source, "additional_details": details}
 
 
 def _generation(card: Card) -> dict[str, JsonValue]:
-    call, reasoning, tools = card["call"], reasoning_of(card), card["task"]["config"].get("tools")
+    call, reasoning, tools = card.call, reasoning_settings(card), card.task.config.get("tools")
     arguments: dict[str, JsonValue] = {}
     if isinstance(call.get("temperature"), int | float):
         arguments["temperature"] = call["temperature"]
@@ -180,57 +178,57 @@ def _generation(card: Card) -> dict[str, JsonValue]:
     if isinstance(tools, list) and tools:
         arguments["agentic_eval_config"] = {"available_tools": [{"name": str(tool)} for tool in tools]}
     details = {
-        "agent": card["agent"]["name"],
-        "agent_args": dumps_canonical(card["agent"]["args"]),
+        "agent": card.agent.name,
+        "agent_args": dumps_canonical(card.agent.args),
         "call": dumps_canonical(call),
-        "task": f"{card['task']['name']} {card['task']['version']}",
-        "task_hash": card["task"]["hash"],
-        "mask": card["task"]["mask"],
-        "mode": card["task"]["mode"],
-        "seeds": dumps_canonical(card["seeds"]),
+        "task": f"{card.task.name} {card.task.version}",
+        "task_hash": card.task.hash,
+        "mask": card.task.mask,
+        "mode": card.task.mode,
+        "seeds": dumps_canonical(card.seeds),
     }
     return {"generation_args": arguments, "additional_details": details}
 
 
-def _score(name: str, figure: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _score(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
     config: dict[str, JsonValue] = {
         "metric_id": f"{LIBRARY}.{name}",
         "metric_name": name,
-        "metric_unit": figure["unit"],
-        "evaluation_description": figure["formula"],
-        "lower_is_better": figure["better"] == "lower",
-        "additional_details": {"better": figure["better"], "source": figure["source"]},
+        "metric_unit": figure.unit,
+        "evaluation_description": figure.formula,
+        "lower_is_better": figure.better == "lower",
+        "additional_details": {"better": figure.better, "source": figure.source},
     }
-    lowest, highest = figure["range"]
-    if (lowest is None or lowest <= figure["value"]) and (highest is None or figure["value"] <= highest):
+    lowest, highest = figure.range
+    if (lowest is None or lowest <= value) and (highest is None or value <= highest):
         bounds = [end if bound is None else bound for bound, end in zip((lowest, highest), _UNBOUNDED, strict=True)]
         config |= {"score_type": "continuous", "min_score": bounds[0], "max_score": bounds[1]}
     details = dict(_details(figure))
     return {
         "metric_config": config,
-        "score_details": {"score": figure["value"], "uncertainty": _uncertainty(figure), "details": details},
+        "score_details": {"score": value, "uncertainty": _uncertainty(figure), "details": details},
     }
 
 
-def _details(figure: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
-    interval = figure.get("interval") or {}
-    if interval.get("low") is not None and "level" not in interval:  # the spread over episodes is no confidence interval
-        yield "interval", interval["kind"]
-        yield "low", dumps_canonical(interval["low"])
-        yield "high", dumps_canonical(interval["high"])
-    if figure.get("baseline") is not None:
-        yield "baseline", dumps_canonical(figure["baseline"])
-    yield "undefined", dumps_canonical(figure.get("undefined", {}))
+def _details(figure: MetricLine | ScoreLine) -> Iterator[tuple[str, str]]:
+    interval = given(figure.interval)
+    if interval is not None and interval.low is not None and interval.level is UNSET:
+        yield "interval", interval.kind
+        yield "low", dumps_canonical(interval.low)
+        yield "high", dumps_canonical(interval.high)
+    if isinstance(figure, ScoreLine) and figure.baseline is not None:
+        yield "baseline", dumps_canonical(figure.baseline)
+    yield "undefined", dumps_canonical(figure.undefined if isinstance(figure, MetricLine) else {})
 
 
-def _uncertainty(figure: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    interval = figure.get("interval") or {}
-    made: dict[str, JsonValue] = {"num_samples": figure["n"]}
-    if interval.get("low") is not None and "level" in interval:
+def _uncertainty(figure: MetricLine | ScoreLine) -> dict[str, JsonValue]:
+    interval = given(figure.interval)
+    made: dict[str, JsonValue] = {"num_samples": figure.n}
+    if interval is not None and interval.low is not None and interval.level is not UNSET:
         made["confidence_interval"] = {
-            "lower": interval["low"],
-            "upper": interval["high"],
-            "confidence_level": interval["level"],
-            "method": interval["kind"],
+            "lower": interval.low,
+            "upper": interval.high,
+            "confidence_level": interval.level,
+            "method": interval.kind,
         }
     return made

@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ktdeval.api import CardError, JsonValue
-from ktdeval_board.documents import load_own, read_document
-from ktdeval_board.entries import Board, Entry
-from ktdeval_board.exchange.board_data import BoardData, own_figures, read_board
+from ktdeval.cards import Definition, EpisodeMetric, MetricLine, ScoreLine, ScoringEpisode, TradingCard, TradingEpisode
+from ktdeval.jsonio import JsonValue
+from ktdeval.typed import Value, to_plain
+from ktdeval_board.derived import EpisodeSeries, Series
+from ktdeval_board.documents import Imported
+from ktdeval_board.entries import Entry, figures_of, given, market_of, settings_of
+from ktdeval_board.exchange.board_data import BoardData, read_board
 from ktdeval_board.exchange.columns import Column, Frame, columns_of
-from ktdeval_board.layout import IMPORTED
-from ktdeval_board.ranking.order import settings_of
+from ktdeval_board.reading import read_own, read_untrusted
 
+_USAGE = ("input_tokens", "output_tokens", "reasoning_tokens", "tool_calls")
 _NOT_THERE = "it has no such figure"
 _INT64 = 2**63 - 1
 
@@ -30,48 +33,37 @@ _Rows = dict[str, list[Any]]
 
 
 def load_frame(path: Path | str) -> pd.DataFrame:
-    """The cards of a board, one row each; `columns_of("cards", …)` says what its columns mean, `.attrs["metrics"]` the metrics.
+    """Return the cards of a board, one row each; `columns_of("cards", …)` tells the columns, `.attrs["metrics"]` the metrics.
 
     Raises:
         ConfigError: there is no board here, or its rules or errata are not valid.
-        CardError: a card, submission or verdict can't be read or is not valid.
+        CardError: a file of the board can't be read or is not valid.
     """
     return cards_frame(read_board(path))
 
 
 def load_episodes_frame(path: Path | str) -> pd.DataFrame:
-    """The finished episodes of all cards of a board, one row each.
-
-    Raises:
-        ConfigError, CardError: as `load_frame`.
-    """
+    """Return the finished episodes of all cards of a board, one row each; errors as of `load_frame`."""
     return episodes_frame(read_board(path))
 
 
 def load_daily_frame(path: Path | str) -> pd.DataFrame:
-    """The days of all episodes that the board has executed again, one row each.
-
-    Raises:
-        ConfigError, CardError: as `load_frame`; also where a series can't be read.
-    """
+    """Return the days of all episodes that the board has executed again, one row each; errors as of `load_frame`."""
     return daily_frame(read_board(path))
 
 
 def load_imported_frame(path: Path | str) -> pd.DataFrame:
-    """The results that were imported from other harnesses, one row each.
-
-    Raises:
-        ConfigError, CardError: as `load_frame`; also where an imported file is not valid.
-    """
+    """Return the results that were imported from other harnesses, one row each; errors as of `load_frame`."""
     return imported_frame(read_board(path))
 
 
 def cards_frame(data: BoardData) -> pd.DataFrame:
-    """The frame of `load_frame`."""
+    """Return the frame of `load_frame`."""
     columns = columns_of("cards", data.units("cards"))
     cells = _Cells(data.metrics_of("cards"))
     rows = [
-        _card_row(data, entry) | cells.of({**own_figures(entry), **data.standings[entry.card_id].extra}) for entry in data.entries
+        _card_row(data, entry) | cells.of({**figures_of(entry.card), **data.standings[entry.card_id].extra})
+        for entry in data.entries
     ]
     frame = _frame(columns, _by_column(columns, rows))
     frame.attrs["metrics"] = {data.metrics[name]: dict(_meaning(each)) for name, each in data.definitions.items()}
@@ -79,34 +71,34 @@ def cards_frame(data: BoardData) -> pd.DataFrame:
 
 
 def episodes_frame(data: BoardData) -> pd.DataFrame:
-    """The frame of `load_episodes_frame`."""
+    """Return the frame of `load_episodes_frame`."""
     columns = columns_of("episodes", data.units("episodes"))
     cells = _Cells(data.metrics_of("episodes"))
     rows = [
-        _episode_row(data, entry, episode) | cells.of(episode.get("metrics", {}))
+        _episode_row(data, entry, episode) | cells.of(episode.metrics if isinstance(episode, TradingEpisode) else {})
         for entry in data.entries
-        for episode in entry.card["episodes"]
+        for episode in entry.card.episodes
     ]
     return _frame(columns, _by_column(columns, rows))
 
 
 def daily_frame(data: BoardData) -> pd.DataFrame:
-    """The frame of `load_daily_frame`."""
+    """Return the frame of `load_daily_frame`."""
     columns = columns_of("daily")
     found: _Rows = {column.name: [] for column in columns}
     for entry in data.entries:
         path = data.board.folder.series(entry.card_id)
         if path.is_file():
             who = _who(data, entry)
-            for episode in load_own(path)["episodes"]:
-                _extend_days(found, who, episode, str(path))
+            for episode in read_own(path, Series).episodes:
+                _extend_days(found, who, episode)
     return _frame(columns, found)
 
 
 def metrics_frame(data: BoardData) -> pd.DataFrame:
-    """What the metrics of the cards are."""
+    """Return what the metrics of the cards are."""
     columns = columns_of("metrics")
-    counts = Counter(name for entry in data.entries for name in {*own_figures(entry), *data.standings[entry.card_id].extra})
+    counts = Counter(name for entry in data.entries for name in {*figures_of(entry.card), *data.standings[entry.card_id].extra})
     rows = [
         {"metric": data.metrics[name], "name": name, "cards": counts[name], **_meaning(definition)}
         for name, definition in data.definitions.items()
@@ -115,10 +107,10 @@ def metrics_frame(data: BoardData) -> pd.DataFrame:
 
 
 def imported_frame(data: BoardData) -> pd.DataFrame:
-    """The frame of `load_imported_frame`."""
+    """Return the frame of `load_imported_frame`."""
     columns = columns_of("imported")
     limit = data.board.rules.limits.bytes_of("card_mb")
-    rows = [row for path in imported_files(data.board) for row in _imported_rows(path, limit)]
+    rows = [row for path in data.board.folder.imported() for row in _imported_rows(path, limit)]
     return _frame(columns, _by_column(columns, rows))
 
 
@@ -132,18 +124,9 @@ MAKERS: Mapping[Frame, Callable[[BoardData], pd.DataFrame]] = {
 """How each frame is made."""
 
 
-def imported_files(board: Board) -> list[Path]:
-    """The files under `imported/`, in the order of their names."""
-    return sorted((board.folder.path / IMPORTED).glob("*.json"))
-
-
-def _meaning(figure: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    lowest, highest = figure["range"]
-    return {
-        **{part: figure[part] for part in ("unit", "better", "headline", "formula", "source")},
-        "lowest": lowest,
-        "highest": highest,
-    }
+def _meaning(figure: Definition) -> dict[str, JsonValue]:
+    lowest, highest = figure.range
+    return _fields(figure, ("unit", "better", "headline", "formula", "source")) | {"lowest": lowest, "highest": highest}
 
 
 def _who(data: BoardData, entry: Entry) -> dict[str, Any]:
@@ -153,7 +136,7 @@ def _who(data: BoardData, entry: Entry) -> dict[str, Any]:
         "model": entry.model,
         "agent": entry.agent,
         "settings": settings_of(entry.card) or None,
-        "baseline": entry.baseline.kind if entry.baseline else None,
+        "baseline": entry.baseline_kind,
         "tier": entry.tier,
         "ranked": data.standings[entry.card_id].ranked,
     }
@@ -161,66 +144,70 @@ def _who(data: BoardData, entry: Entry) -> dict[str, Any]:
 
 def _card_row(data: BoardData, entry: Entry) -> dict[str, Any]:
     card, submission, standing = entry.card, entry.submission, data.standings[entry.card_id]
-    task, coverage, provenance = card["task"], card["coverage"], card["provenance"]
+    task, market, provenance = card.task, market_of(card), card.provenance
     return {
         **_who(data, entry),
         "why": list(standing.why),
         "rank": standing.rank,
         "alpha_rank": standing.alpha_rank,
-        "labels": list(card["labels"]),
+        "labels": list(card.labels),
         "errata": [f"{erratum.date} {erratum.effect}: {erratum.what}" for erratum in entry.errata],
-        "kind": card["kind"],
-        "task": task["name"],
-        "task_version": task["version"],
-        "task_hash": task["hash"],
-        "mask": task["mask"],
-        "mode": task["mode"],
-        "snapshot": card["snapshot"]["id"],
-        "market": card["snapshot"]["name"],
-        "synthetic": card["snapshot"]["synthetic"],
-        "rules": card.get("rules"),
-        "windows": [window["name"] for window in card["windows"]],
-        "seeds": list(card["seeds"]),
-        "submitter": submission["submitter"]["name"],
-        "organisation": submission["submitter"].get("organisation"),
-        "submitted_on": submission["submitted_on"],
-        "cutoff_date": submission["model"]["cutoff_date"],
-        "open_weights": submission["model"].get("open_weights"),
-        "strategy": submission["agent"].get("strategy"),
-        "attempts": submission["attempts"]["runs"],
-        "created_on": provenance["created_at"][:10],
-        "suite_version": provenance["suite_version"],
-        **{name: coverage[name] for name in ("episodes_planned", "episodes_finished", "steps_planned", "steps_decided")},
-        **_usage(card["usage"]),
-        "total_cost_usd": card["cost"]["value"],
-        "total_cost_usd_reason": card["cost"].get("reason"),
+        "kind": card.kind,
+        "task": task.name,
+        "task_version": task.version,
+        "task_hash": task.hash,
+        "mask": task.mask,
+        "mode": task.mode,
+        "snapshot": market.id,
+        "market": market.name,
+        "synthetic": market.synthetic,
+        "rules": card.rules if isinstance(card, TradingCard) else None,
+        "windows": [window.name for window in card.windows],
+        "seeds": list(card.seeds),
+        "submitter": submission.submitter.name,
+        "organisation": submission.submitter.organisation or None,
+        "submitted_on": submission.submitted_on,
+        "cutoff_date": submission.model.cutoff_date,
+        "open_weights": submission.model.open_weights,
+        "strategy": submission.agent.strategy or None,
+        "attempts": submission.attempts.runs,
+        "created_on": provenance.created_at[:10],
+        "suite_version": provenance.suite_version,
+        **_fields(card.coverage, ("episodes_planned", "episodes_finished", "steps_planned", "steps_decided")),
+        **_fields(card.usage, _USAGE),
+        "total_cost_usd": card.cost.value,
+        "total_cost_usd_reason": given(card.cost.reason),
     }
 
 
-def _episode_row(data: BoardData, entry: Entry, episode: Mapping[str, JsonValue]) -> dict[str, Any]:
-    card, decisions = entry.card, episode["decisions"]
-    window: Mapping[str, JsonValue] = next((each for each in card["windows"] if each["name"] == episode["window"]), {})
-    nav, orders = episode.get("final_nav_fen"), episode.get("orders", {})
-    reference = card.get("reference", {}).get("benchmark_buy_and_hold", {}).get(episode["window"])
+def _episode_row(data: BoardData, entry: Entry, episode: TradingEpisode | ScoringEpisode) -> dict[str, Any]:
+    card, decisions = entry.card, episode.decisions
+    if isinstance(card, TradingCard) and isinstance(episode, TradingEpisode):
+        reference = card.reference.benchmark_buy_and_hold.get(episode.window)
+        own = {
+            "first_day": episode.first_day,
+            "last_day": episode.last_day,
+            "final_nav_cny": episode.final_nav_fen / 100,
+            "orders": episode.orders.submitted,
+            "orders_rejected": episode.orders.rejected,
+            "benchmark_return": None if reference is None else reference.metrics.total_return.value,
+        }
+    else:
+        own = next({"first_day": each.first, "last_day": each.last} for each in card.windows if each.name == episode.window)
     return {
         **_who(data, entry),
-        "episode": episode["id"],
-        "window": episode["window"],
-        "seed": episode["seed"],
-        "first_day": episode.get("first_day", window.get("first")),
-        "last_day": episode.get("last_day", window.get("last")),
-        "steps": episode["steps"],
-        "steps_decided": decisions["model"] + decisions["model_after_retry"],
-        "final_nav_cny": None if nav is None else nav / 100,
-        "orders": orders.get("submitted"),
-        "orders_rejected": orders.get("rejected"),
-        **_usage(episode["usage"]),
-        "benchmark_return": None if reference is None else reference["metrics"]["total_return"]["value"],
+        "episode": episode.id,
+        "window": episode.window,
+        "seed": episode.seed,
+        "steps": episode.steps,
+        "steps_decided": decisions.model + decisions.model_after_retry,
+        **_fields(episode.usage, _USAGE),
+        **own,
     }
 
 
-def _usage(usage: Mapping[str, JsonValue]) -> dict[str, Any]:
-    return {name: usage[name] for name in ("input_tokens", "output_tokens", "reasoning_tokens", "tool_calls")}
+def _fields(value: Value, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 class _Cells:
@@ -234,19 +221,19 @@ class _Cells:
         self._metrics = metrics
         self._none = {f"{column}_reason": _NOT_THERE for column in metrics.values()}
 
-    def of(self, figures: Mapping[str, JsonValue]) -> dict[str, Any]:
+    def of(self, figures: Mapping[str, EpisodeMetric | MetricLine | ScoreLine]) -> dict[str, Any]:
         """Cells of the figures of one card or episode; a metric that it does not have has that as its reason."""
         cells: dict[str, Any] = dict(self._none)
         for name, figure in figures.items():
             column = self._metrics.get(name)
             if column is not None:
-                interval = figure.get("interval") or {}
-                cells[column] = figure["value"]
-                cells[f"{column}_low"] = interval.get("low")
-                cells[f"{column}_high"] = interval.get("high")
-                cells[f"{column}_interval"] = interval.get("kind")
-                cells[f"{column}_n"] = figure["n"]
-                cells[f"{column}_reason"] = figure.get("reason")
+                interval = given(figure.interval)
+                cells[column] = figure.value
+                if interval is not None:
+                    cells[f"{column}_low"], cells[f"{column}_high"] = interval.low, interval.high
+                    cells[f"{column}_interval"] = interval.kind
+                cells[f"{column}_n"] = figure.n
+                cells[f"{column}_reason"] = given(figure.reason)
         return cells
 
 
@@ -254,23 +241,19 @@ _LEVELS = ("nav", "gross_nav", "benchmark")
 _PER_DAY = ("invested", "names", "turnover", "common", "style", "selection", "trading", "selection_daily")
 
 
-def _extend_days(found: _Rows, who: Mapping[str, Any], episode: Mapping[str, JsonValue], where: str) -> None:
+def _extend_days(found: _Rows, who: Mapping[str, Any], episode: EpisodeSeries) -> None:
     """Add an episode's days; levels have one figure more than there are days, for the close before the first."""
-    days = episode["days"]
-    cells: dict[str, Sequence[Any]] = {"day": days}
-    for name in _LEVELS:
-        levels = episode[name]
-        cells[name] = [None] * len(days) if levels is None else levels[1:]
-    for name in _PER_DAY:
-        cells[name] = [None] * len(days) if episode[name] is None else episode[name]
-    for name, levels in (("daily_return", "nav"), ("benchmark_daily_return", "benchmark")):
-        cells[name] = [None] * len(days) if episode[levels] is None else _returns(episode[levels])
-    if any(len(values) != len(days) for values in cells.values()):
-        raise CardError(f"{where}: its lists do not fit its days; run `ktdeval leaderboard check --all` to write it again")
-    single = {**who, "episode": episode["id"], "window": episode["window"], "seed": episode["seed"]}
-    single["attribution_reason"] = episode.get("attribution_reason")
+    n = len(episode.days)
+    none = [None] * n
+    cells: dict[str, Sequence[Any]] = {"day": episode.days}
+    cells |= {name: none if (levels := getattr(episode, name)) is None else levels[1:] for name in _LEVELS}
+    cells |= {name: none if (line := getattr(episode, name)) is None else line for name in _PER_DAY}
+    cells |= {"daily_return": _returns(episode.nav)}
+    cells |= {"benchmark_daily_return": none if episode.benchmark is None else _returns(episode.benchmark)}
+    single = {**who, "episode": episode.id, "window": episode.window, "seed": episode.seed}
+    single["attribution_reason"] = episode.attribution_reason
     for name, column in found.items():
-        column.extend(cells[name] if name in cells else itertools.repeat(single[name], len(days)))
+        column.extend(cells[name] if name in cells else itertools.repeat(single[name], n))
 
 
 def _returns(levels: Sequence[float]) -> list[float]:
@@ -282,18 +265,18 @@ def _returns(levels: Sequence[float]) -> list[float]:
 
 
 def _imported_rows(path: Path, max_bytes: int) -> Iterator[dict[str, Any]]:
-    document = read_document(path, "imported", max_bytes)
+    document = read_untrusted(path, Imported, max_bytes)
     shared = {
         "file": path.name,
-        "harness": document["harness"]["name"],
-        "harness_version": document["harness"]["version"],
-        "model": document["model"]["name"],
-        "limit": document["limit"],
-        "date": document["date"],
-        "source_sha256": document["source"]["sha256"],
+        "harness": document.harness.name,
+        "harness_version": document.harness.version,
+        "model": document.model.name,
+        "limit": document.limit,
+        "date": document.date,
+        "source_sha256": document.source.sha256,
     }
-    for result in document["results"]:
-        yield {**shared, **result, "value_reason": result.get("reason")}
+    for result in document.results:
+        yield {**shared, **to_plain(result), "value_reason": result.reason or None}
 
 
 def _by_column(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> _Rows:

@@ -16,13 +16,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from ktdeval.api import CardError, JsonValue, near_matches, sha256_hex
-from ktdeval_board.documents import check_document, read_text
+from ktdeval.errors import CardError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue, bounded_int, sha256_hex, unique_fields
+from ktdeval.typed import from_plain
+from ktdeval_board.documents import Imported
 from ktdeval_board.layout import path_segment
+from ktdeval_board.reading import read_text
 
-SCHEMA_VERSION = 1
 LONGEST_LINE = 300
 MOST_RESULTS = 20_000
 MOST_NOTES = 1_000
@@ -62,11 +64,7 @@ class _Source:
         return value if isinstance(value, Mapping) else {}
 
     def line(self, value: JsonValue, what: str) -> str:
-        """A text as one plain line.
-
-        Raises:
-            CardError: it is something else.
-        """
+        """A text as one plain line."""
         text = value.strip() if isinstance(value, str) else None
         if not text or len(text) > LONGEST_LINE or _UNSAFE.search(text):
             raise CardError(
@@ -90,7 +88,7 @@ class _Key:
     is_stderr: bool
 
 
-def import_results(path: Path, max_bytes: int, model: str | None = None) -> dict[str, JsonValue]:
+def import_results(path: Path, max_bytes: int, model: str | None = None) -> Imported:
     """Read a results file of lm-eval.
 
     Args:
@@ -99,7 +97,7 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> dict
         model: name of the model, where the file does not give it or not well.
 
     Returns:
-        A document that follows `imported-v1.json`.
+        The document.
 
     Raises:
         CardError: the file can't be read, is no results file, or holds a text that is no plain line.
@@ -113,7 +111,7 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> dict
         raise CardError(f"{path}: has {len(rows):,} figures; at most {MOST_RESULTS:,} are taken")
     config = source.part("config")
     document: dict[str, JsonValue] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "source": {"sha256": sha256_hex(text), "bytes": len(text.encode())},
         "harness": {
             "name": "lm-eval",
@@ -126,19 +124,18 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> dict
         "results": rows,
         "notes": source.notes,
     }
-    check_document(document, "imported", str(path))
-    return document
+    return from_plain(document, Imported, str(path), CardError)
 
 
-def file_name(document: Mapping[str, JsonValue]) -> str:
-    """Name of the document's file under `imported/`: the model and the first digits of the source's SHA-256."""
-    return f"{path_segment(document['model']['name'])}--{document['source']['sha256'][:12]}.json"
+def file_name(document: Imported) -> str:
+    """Return the name of the document's file under `imported/`: the model and the first digits of the source's SHA-256."""
+    return f"{path_segment(document.model.name)}--{document.source.sha256[:12]}.json"
 
 
 def _parse(text: str, where: str) -> Mapping[str, JsonValue]:
-    # Not documents.parse_json: lm-eval writes the bare tokens NaN and Infinity, which are no JSON and mean a missing figure here.
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_constant=float, parse_int=_bounded)
+        # The harness writes NaN and Infinity where a figure is missing.
+        content = json.loads(text, object_pairs_hook=unique_fields, parse_constant=float, parse_int=bounded_int)
     except RecursionError as error:
         raise CardError(f"{where}: is nested too deeply") from error
     except ValueError as error:
@@ -147,20 +144,6 @@ def _parse(text: str, where: str) -> Mapping[str, JsonValue]:
         near = near_matches("results", content) if isinstance(content, dict) else ""
         raise CardError(f"{where}: has no object `results`; expected results_*.json of `lm_eval --output_path`{near}")
     return content
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"field {next(name for name in names if names.count(name) > 1)[:80]!r} stands twice in one object")
-    return members
-
-
-def _bounded(token: str) -> int:
-    if len(token) > 19:
-        raise ValueError(f"an integer of {len(token)} digits is too large")
-    return int(token)
 
 
 def _rows(source: _Source) -> Iterator[dict[str, JsonValue]]:
@@ -236,7 +219,7 @@ def _count(value: JsonValue) -> int | None:
 
 
 def _samples(source: _Source, name: str, figures: Mapping[str, JsonValue], key: str) -> int | None:
-    """How many samples a figure is made of: those after a limit, not those that the task has."""
+    """Return how many samples a figure is made of: those after a limit, not those that the task has."""
     counts = figures.get("sample_count")
     candidates = [
         counts.get(key) if isinstance(counts, Mapping) else None,
@@ -276,7 +259,7 @@ def _matching(value: JsonValue, pattern: re.Pattern[str]) -> str | None:
 
 
 def _day(value: JsonValue) -> str | None:
-    """The day (UTC) of Unix seconds, or of a text that begins with one."""
+    """Return the day (UTC) of Unix seconds, or of a text that begins with one."""
     if isinstance(value, str) and _DAY.match(value):
         try:
             return dt.date.fromisoformat(value[:10]).isoformat()
@@ -295,7 +278,7 @@ def _backend(source: _Source) -> str | None:
 
 
 def _model_name(source: _Source, given: str | None) -> str:
-    """The model's name; of a path on the machine that ran it only the last part, for the rest tells of that machine."""
+    """Return the model's name; of a path on the machine that ran it only the last part, for the rest tells of that machine."""
     if given is not None:
         return source.line(given, "--model")
     stated = source.content.get("model_name")

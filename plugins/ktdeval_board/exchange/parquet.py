@@ -1,4 +1,4 @@
-"""The frames as Parquet or CSV files."""
+"""Frames as Parquet or CSV files."""
 
 from __future__ import annotations
 

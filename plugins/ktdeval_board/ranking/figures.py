@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import asdict
 
-from ktdeval.api import JsonValue
-from ktdeval_board.entries import Card, Entry
+from ktdeval.cards import EpisodeMetric, Line, PriceEntry, ScoreLine, ScoringCard, TradingCard, TradingEpisode, UsageCounts
+from ktdeval_board.entries import Card, Entry, given
+from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
 from ktdeval_board.ranking.describe import EXTRA, by_trust
-from ktdeval_board.ranking.series_facts import NO_SERIES, Cell, SeriesFacts, Vector
 
 QUARTILES = "interquartile"
 _NO_EPISODE = "no finished episode"
@@ -25,7 +26,6 @@ _DIGITS = 6
 _MILLION = 1e6
 
 Codes = npt.NDArray[np.int32]
-Episode = Mapping[str, JsonValue]
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Words:
     places: dict[str, int] = field(default_factory=dict)
 
     def code(self, text: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         if text not in self.places:
             self.places[text] = len(self.texts)
             self.texts.append(text)
@@ -92,7 +92,7 @@ class Samples:
     words: Words
 
     def over(self, windows: Collection[str]) -> Figures:
-        """The figures over some of the windows."""
+        """Return the figures over some of the windows."""
         chosen = [place for place, (window, _) in enumerate(self.cells) if window in windows]
         value = self.value[:, chosen]
         middle, low, high, n = medians(value)
@@ -133,6 +133,19 @@ class Samples:
         return found
 
 
+def stacked(parts: Sequence[Figures]) -> Figures:
+    """Return the figures of several groups of entries, one below the other."""
+    return Figures(
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+        [kind for part in parts for kind in part.kind],
+        np.concatenate([part.n for part in parts]),
+        np.concatenate([part.planned for part in parts]),
+        [reason for part in parts for reason in part.reasons],
+    )
+
+
 def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
     """Median, quartiles and count along the second axis, NaN left out.
 
@@ -171,7 +184,7 @@ def collect(
     benchmark: Mapping[str, Mapping[str, float]],
     facts: Callable[[str], SeriesFacts | None],
 ) -> list[Samples]:
-    """The figures of trading cards by episode: one `Samples` for each set of seeds, as baselines may have more of them.
+    """Return the figures of trading cards by episode: one `Samples` for each set of seeds, as baselines may have more of them.
 
     Args:
         entries: cards of one division.
@@ -181,7 +194,7 @@ def collect(
     """
     groups: dict[tuple[int, ...], list[Entry]] = {}
     for entry in entries:
-        groups.setdefault(tuple(entry.card["seeds"]), []).append(entry)
+        groups.setdefault(tuple(entry.card.seeds), []).append(entry)
     return [_Collector(members, columns, benchmark, facts).samples() for members in groups.values()]
 
 
@@ -197,130 +210,134 @@ class _Collector:
     ) -> None:
         self.entries, self.columns, self.benchmark, self.facts = entries, columns, benchmark, facts
         card = entries[0].card
-        self.cells: list[Cell] = [(window["name"], seed) for window in card["windows"] for seed in card["seeds"]]
+        self.cells: list[Cell] = [(window.name, seed) for window in card.windows for seed in card.seeds]
         self.words = Words()
         self.extras = [(place, name) for place, name in enumerate(columns) if name in EXTRA]
         self.metrics = [(place, name) for place, name in enumerate(columns) if name not in EXTRA]
 
     def samples(self) -> Samples:
-        """The arrays."""
+        """Return the arrays."""
         shape = (len(self.entries), len(self.cells), len(self.columns))
         value, low, high = (np.full(shape, math.nan) for _ in range(3))
         kind, reason = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         decided, planned = np.zeros(shape[:2]), np.zeros(shape[:2])
         for row, entry in enumerate(self.entries):
-            days = {window["name"]: window["days"] for window in entry.card["windows"]}
-            limit = entry.card["limit"]
+            days = {window.name: window.days for window in entry.card.windows}
+            limit = entry.card.limit
             planned[row] = [min(days[window], limit or days[window]) for window, _ in self.cells]
             facts = self.facts(entry.card_id)
-            episodes = {(episode["window"], episode["seed"]): episode for episode in entry.card["episodes"]}
+            episodes = {(episode.window, episode.seed): episode for episode in entry.trading.episodes}
             for cell_place, cell in enumerate(self.cells):
                 episode = episodes.get(cell)
                 if episode is None:
                     continue
-                counts = episode["decisions"]
-                decided[row, cell_place] = counts["model"] + counts["model_after_retry"]
-                for place, figure in self._figures(entry.card, cell, episode, facts):
+                counts = episode.decisions
+                decided[row, cell_place] = counts.model + counts.model_after_retry
+                for place, figure in self._figures(entry.trading, cell, episode, facts):
                     where = (row, cell_place, place)
-                    if figure["value"] is None:
-                        reason[where] = self.words.code(figure["reason"])
+                    if figure.value is None:
+                        reason[where] = self.words.code(given(figure.reason) or "")
                         continue
-                    value[where] = figure["value"]
-                    own = figure.get("interval")
-                    if own is not None and own["low"] is not None:
-                        low[where], high[where], kind[where] = own["low"], own["high"], self.words.code(own["kind"])
+                    value[where] = figure.value
+                    own = given(figure.interval)
+                    if own is not None and own.low is not None:
+                        low[where], high[where], kind[where] = own.low, own.high, self.words.code(own.kind)
         return Samples(self.entries, self.cells, self.columns, value, low, high, kind, reason, decided, planned, self.words)
 
-    def _figures(self, card: Card, cell: Cell, episode: Episode, facts: SeriesFacts | None) -> Iterator[tuple[int, Episode]]:
+    def _figures(
+        self, card: TradingCard, cell: Cell, episode: TradingEpisode, facts: SeriesFacts | None
+    ) -> Iterator[tuple[int, EpisodeMetric]]:
         """Place of the column and the figure, shaped as a metric on a card."""
-        metrics = episode["metrics"]
+        metrics = episode.metrics
         for place, name in self.metrics:
             yield place, metrics.get(name) or _none(f"{name} is not on the card")
         for place, name in self.extras:
             yield place, self._extra(name, card, cell, episode, facts)
 
-    def _extra(self, name: str, card: Card, cell: Cell, episode: Episode, facts: SeriesFacts | None) -> Episode:
+    def _extra(self, name: str, card: TradingCard, cell: Cell, episode: TradingEpisode, facts: SeriesFacts | None) -> EpisodeMetric:
         if name == "excess":
-            return _excess(episode["metrics"].get("total_return"), self.benchmark.get(cell[0], {}).get("total_return"))
+            return _excess(episode.metrics.get("total_return"), self.benchmark.get(cell[0], {}).get("total_return"))
         if name == "cost_usd":
-            return episode_cost(episode["usage"], card["cost"].get("price"))
+            return episode_cost(episode.usage, given(card.cost.price))
         if name == "tokens":
-            return {"value": float(episode["usage"]["input_tokens"] + episode["usage"]["output_tokens"])}
+            return _some(episode.usage.input_tokens + episode.usage.output_tokens)
         if name == "decided":
-            counts = episode["decisions"]
-            return (
-                {"value": (counts["model"] + counts["model_after_retry"]) / episode["steps"]}
-                if episode["steps"]
-                else _none("no steps")
-            )
+            counts = episode.decisions
+            return _some((counts.model + counts.model_after_retry) / episode.steps)
         known = None if facts is None else (facts.gross if name == "gross_return" else facts.beaten).get(cell)
         if known is None:
             return _none(NO_SERIES)
-        return _none(known) if isinstance(known, str) else {"value": known}
+        return _none(known) if isinstance(known, str) else _some(known)
 
 
-def _none(reason: str) -> Episode:
-    return {"value": None, "reason": reason}
+def _some(value: float, n: int = 1) -> EpisodeMetric:
+    return EpisodeMetric(value=value, n=n)
 
 
-def _excess(own: Episode | None, benchmark: float | None) -> Episode:
-    if own is None or own["value"] is None:
-        return _none("total_return is not on the card" if own is None else own["reason"])
-    return _none("the benchmark has no return over the window") if benchmark is None else {"value": own["value"] - benchmark}
+def _none(reason: str) -> EpisodeMetric:
+    return EpisodeMetric(value=None, n=0, reason=reason)
 
 
-def episode_cost(usage: Mapping[str, int], price: Mapping[str, JsonValue] | None) -> Episode:
+def _excess(own: EpisodeMetric | None, benchmark: float | None) -> EpisodeMetric:
+    if own is None:
+        return _none("total_return is not on the card")
+    if own.value is None:
+        return own
+    return _none("the benchmark has no return over the window") if benchmark is None else _some(own.value - benchmark)
+
+
+def episode_cost(usage: UsageCounts, price: PriceEntry | None) -> EpisodeMetric:
     """US dollars of an episode's tokens at a card's price per million, as the card's own `cost` counts them."""
     if price is None:
         return _none("no price of the model is known")
-    read, write = usage["cache_read_tokens"], usage["cache_write_tokens"]
-    rates = {name: price["input"] if price.get(name) is None else price[name] for name in ("cache_read", "cache_write")}
-    dollars = (usage["input_tokens"] - read - write) * price["input"] + read * rates["cache_read"] + write * rates["cache_write"]
-    return {"value": (dollars + usage["output_tokens"] * price["output"]) / _MILLION}
+    read, write = usage.cache_read_tokens, usage.cache_write_tokens
+    read_rate, write_rate = (price.input if rate is None else rate for rate in (price.cache_read, price.cache_write))
+    dollars = (usage.input_tokens - read - write) * price.input + read * read_rate + write * write_rate
+    return _some((dollars + usage.output_tokens * price.output) / _MILLION)
 
 
 def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
-    """The figures of cards of scoring tasks over all their answers: scores with their own intervals."""
-    found = [[_score(entry.card, name) for name in columns] for entry in entries]
+    """Return the figures of cards of scoring tasks over all their answers: scores with their own intervals."""
     shape = (len(entries), len(columns))
-
-    def array(name: str) -> Vector:
-        made = np.array([[math.nan if each[name] is None else each[name] for each in row] for row in found], dtype=np.float64)
-        return made.reshape(shape)
-
-    reasons = [{name: each["reason"] for name, each in zip(columns, row, strict=True) if each["value"] is None} for row in found]
-    kinds: list[list[str | None]] = [[each["kind"] for each in row] for row in found]
-    counts = array("n").astype(np.int64)
+    value, low, high = (np.full(shape, math.nan) for _ in range(3))
+    counts = np.zeros(shape, np.int64)
+    kinds: list[list[str | None]] = [[None] * len(columns) for _ in entries]
+    reasons: list[dict[str, str]] = [{} for _ in entries]
+    for row, entry in enumerate(entries):
+        for column, name in enumerate(columns):
+            figure = _score(entry.card, name)
+            counts[row, column] = figure.n
+            if figure.value is None:
+                reasons[row][name] = given(figure.reason) or ""
+            else:
+                value[row, column] = figure.value
+            own = given(figure.interval)
+            if own is not None and own.low is not None:
+                low[row, column], high[row, column], kinds[row][column] = own.low, own.high, own.kind
     planned = np.zeros(len(entries), dtype=np.int64)  # a score has no episodes to be missing from
-    return Figures(array("value"), array("low"), array("high"), kinds, counts, planned, reasons)
+    return Figures(value, low, high, kinds, counts, planned, reasons)
 
 
-def _score(card: Card, name: str) -> dict[str, JsonValue]:
-    coverage = card["coverage"]
-    if name in card["scores"]:
-        entry: Mapping[str, JsonValue] = card["scores"][name]
-    elif name == "decided":
-        planned = coverage["steps_planned"]
-        entry = {"value": coverage["steps_decided"] / planned, "n": planned} if planned else _none("no sample was planned")
-    elif name == "cost_usd":
-        entry = card["cost"].get("per_episode") or _none(str(card["cost"].get("reason")))
-    elif name == "tokens":
-        used = [episode["usage"]["input_tokens"] + episode["usage"]["output_tokens"] for episode in card["episodes"]]
-        entry = {"value": statistics.median(used), "n": len(used)} if used else _none(_NO_EPISODE)
-    else:
-        entry = _none(f"{name} is not on the card")
-    interval = entry.get("interval") or {"low": None, "high": None, "kind": None}
-    kind = None if interval["low"] is None else interval["kind"]
-    ends = {"low": interval["low"], "high": interval["high"], "kind": kind}
-    return {"value": entry["value"], "n": entry.get("n", 0), "reason": entry.get("reason", ""), **ends}
+def _score(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
+    if isinstance(card, ScoringCard) and name in card.scores:
+        return card.scores[name]
+    if name == "decided":
+        planned = card.coverage.steps_planned
+        return _some(card.coverage.steps_decided / planned, planned) if planned else _none("no sample was planned")
+    if name == "cost_usd":
+        return given(card.cost.per_episode) or _none(str(card.cost.reason))
+    if name == "tokens":
+        used = [episode.usage.input_tokens + episode.usage.output_tokens for episode in card.episodes]
+        return _some(statistics.median(used), len(used)) if used else _none(_NO_EPISODE)
+    return _none(f"{name} is not on the card")
 
 
 def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
     """Window -> metric -> value of buying and holding the benchmark, from the cards confirmed best."""
     found: dict[str, dict[str, float]] = {}
     for entry in by_trust(entries):
-        for window, policy in entry.card["reference"]["benchmark_buy_and_hold"].items():
-            values = {name: metric["value"] for name, metric in policy["metrics"].items() if metric["value"] is not None}
+        for window, policy in entry.trading.reference.benchmark_buy_and_hold.items():
+            values = {name: metric.value for name, metric in asdict(policy.metrics).items() if metric.value is not None}
             found.setdefault(window, values)
     return found
 
@@ -333,3 +350,11 @@ def six_digits(values: Vector) -> Vector:
     scale = 10.0 ** np.clip(np.abs(places), 0, 22)
     rounded = np.where(places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale)
     return np.where(np.abs(places) > 22, values, rounded) + 0.0
+
+
+def nullable(values: Vector) -> list[list[float | None]]:
+    """Return values to six significant digits, None for NaN."""
+    shown = six_digits(values).astype(object)
+    shown[np.isnan(values)] = None
+    rows: list[list[float | None]] = shown.tolist()
+    return rows

@@ -1,10 +1,10 @@
-"""What happened on a board, by day, and who was best when."""
+"""Events on a board, by day, and who was best when."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking.order import system_labels
 
@@ -16,10 +16,6 @@ _ORDER = ("submitted", "checked", "rerun", "erratum")
 
 def history(board: Board, rankings: Rankings) -> JsonValue:
     """Events of the board, and the best of each division over time.
-
-    Args:
-        board: the board.
-        rankings: the tables of its divisions.
 
     Returns:
         `events` in the order of their dates, errata of cards that are no longer there included; `best`: for each division the
@@ -51,15 +47,13 @@ def _event(date: str, kind: str, entry: Entry | None, card_id: str, text: str) -
 
 def _events(entry: Entry, label: str) -> Iterator[dict[str, JsonValue]]:
     submission, verdict = entry.submission, entry.verdict
-    yield _event(
-        submission["submitted_on"], "submitted", entry, entry.card_id, f"{label} was submitted by {submission['submitter']['name']}"
-    )
+    said = f"{label} was submitted by {submission.submitter.name}"
+    yield _event(submission.submitted_on, "submitted", entry, entry.card_id, said)
     if verdict is not None:
-        steps = f"; {verdict['steps']:,} steps were executed again" if verdict["steps"] else ""
-        yield _event(verdict["checked_on"], "checked", entry, entry.card_id, f"{label} was checked: {verdict['tier']}{steps}")
-        if verdict["rerun"] is not None:
-            rerun = verdict["rerun"]
-            yield _event(rerun["on"], "rerun", entry, entry.card_id, f"{label} was run again by {rerun['by']}")
+        steps = f"; {verdict.steps:,} steps were executed again" if verdict.steps else ""
+        yield _event(verdict.checked_on, "checked", entry, entry.card_id, f"{label} was checked: {verdict.tier}{steps}")
+        if verdict.rerun is not None:
+            yield _event(verdict.rerun.on, "rerun", entry, entry.card_id, f"{label} was run again by {verdict.rerun.by}")
     for erratum in entry.errata:
         by = f" ({erratum.by})" if erratum.by else ""
         yield _event(erratum.date, "erratum", entry, entry.card_id, f"{label}: {erratum.effect}: {erratum.what}{by}")

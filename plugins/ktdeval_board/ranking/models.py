@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ktdeval.api import MASK_FACTORS, JsonValue, content_hash, mask_contrasts, mean_with_interval, overlap_correlation
-from ktdeval_board.entries import Board, Card, Entry
+from ktdeval.cards import Line, TradingCard
+from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation
+from ktdeval.typed import to_plain
+from ktdeval_board.entries import Board, Card, Entry, given, settings_of
+from ktdeval_board.ranking.daily import Cell, Vector
 from ktdeval_board.ranking.describe import ALPHA
 from ktdeval_board.ranking.history import Rankings
-from ktdeval_board.ranking.order import settings_of, system_labels
-from ktdeval_board.ranking.series_facts import Cell, Vector
+from ktdeval_board.ranking.order import system_labels
 
 MASK_METRICS = ("total_return", ALPHA)
 """Metrics whose mask effects are shown."""
@@ -26,12 +29,7 @@ _Rows = Mapping[str, Mapping[str, JsonValue]]
 
 
 def model_pages(board: Board, rankings: Rankings) -> Iterator[tuple[str, JsonValue]]:
-    """Name of each model of the board, in order, with the data of its page.
-
-    Args:
-        board: the board.
-        rankings: the tables of its divisions.
-    """
+    """Name of each model of the board, in order, with the data of its page."""
     labels, rows, ranked = system_labels(board), _rows(rankings), _ranked(rankings)
     by_model: dict[str, list[Entry]] = defaultdict(list)
     for entry in board.entries:
@@ -40,15 +38,6 @@ def model_pages(board: Board, rankings: Rankings) -> Iterator[tuple[str, JsonVal
         entries = by_model[name]
         cards = [_card(entry, labels[entry.card_id], rows.get(entry.card_id), ranked) for entry in entries]
         yield name, {"name": name, "cards": cards, "mask_effects": mask_effects(entries)}
-
-
-def model_page(board: Board, name: str, rankings: Rankings) -> JsonValue:
-    """The data of one model's page; to make all of them, `model_pages` is quicker.
-
-    Raises:
-        KeyError: the board has no card of the model.
-    """
-    return dict(model_pages(board, rankings))[name]
 
 
 def _rows(rankings: Rankings) -> _Rows:
@@ -61,48 +50,49 @@ def _ranked(rankings: Rankings) -> dict[str, int]:
 
 
 def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked: Mapping[str, int]) -> dict[str, JsonValue]:
-    card, model = entry.card, entry.submission["model"]
+    card, submission = entry.card, entry.submission
     division = entry.division.id if entry.division else None
-    lines = (card.get("attribution") or {}).get("value") or {"lines": {}}
+    attribution = card.attribution.value if isinstance(card, TradingCard) else None
     return {
         "card": entry.card_id,
         "division": division,
-        "task": card["task"]["name"],
-        "mask": card["task"]["mask"],
-        "mode": card["task"]["mode"],
+        "task": card.task.name,
+        "mask": card.task.mask,
+        "mode": card.task.mode,
         "agent": entry.agent,
         "settings": settings_of(card),
         "label": label,
         "tier": entry.tier,
-        "baseline": entry.baseline.kind if entry.baseline else None,
+        "baseline": entry.baseline_kind,
         "withdrawn": entry.is_withdrawn,
-        "labels": list(card["labels"]),
-        "submitter": entry.submission["submitter"]["name"],
-        "submitted_on": entry.submission["submitted_on"],
-        "cutoff": model["cutoff_date"],
-        "cutoff_source": model["cutoff_source"],
+        "labels": list(card.labels),
+        "submitter": submission.submitter.name,
+        "submitted_on": submission.submitted_on,
+        "cutoff": submission.model.cutoff_date,
+        "cutoff_source": submission.model.cutoff_source,
         **{field: None if row is None else row[field] for field in _ROW_FIELDS},
         "of": ranked.get(division or "", 0),
-        "attribution": {name: _line(line) for name, line in lines["lines"].items()},
+        "attribution": {name: _line(line) for name, line in (attribution.lines if attribution else {}).items()},
         "exposures": mean_exposures(card),
-        "cost": {"value": _six(card["cost"]["value"]), "reason": card["cost"].get("reason")},
-        "decisions": dict(card["decisions"]),
-        "failures": dict(card["failures"]),
+        "cost": {"value": _six(card.cost.value), "reason": given(card.cost.reason)},
+        "decisions": to_plain(card.decisions),
+        "failures": card.failures,
     }
 
 
-def _line(line: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _line(line: Line) -> dict[str, JsonValue]:
     """A line of the attribution: the median over episodes of what it adds to the total return."""
-    interval = line.get("interval") or {}
-    return {"value": _six(line["value"]), "low": _six(interval.get("low")), "high": _six(interval.get("high")), "n": line["n"]}
+    interval = given(line.interval)
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    return {"value": _six(line.value), "low": _six(low), "high": _six(high), "n": line.n}
 
 
 def mean_exposures(card: Card) -> dict[str, float]:
     """Style factor -> median over episodes of the mean daily exposure, in standard deviations of the market's names."""
     found: dict[str, list[float]] = defaultdict(list)
-    for episode in card["episodes"]:
-        detail = (episode.get("metrics") or {}).get(ALPHA, {}).get("detail")
-        exposures = detail.get("mean_exposures") if isinstance(detail, Mapping) else None
+    for episode in card.episodes if isinstance(card, TradingCard) else ():
+        alpha = episode.metrics.get(ALPHA)
+        exposures = alpha.detail.get("mean_exposures") if alpha is not None and isinstance(alpha.detail, Mapping) else None
         for name, value in exposures.items() if isinstance(exposures, Mapping) else ():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 found[name].append(float(value))
@@ -123,40 +113,40 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     return sorted(rows, key=lambda row: (row["mode"], row["agent"], row["settings"], row["metric"], row["place"]))
 
 
-def _designs(entries: Sequence[Entry]) -> dict[str, dict[str, list[Card]]]:
+def _designs(entries: Sequence[Entry]) -> dict[str, dict[str, list[TradingCard]]]:
     """Cards by all that must be equal, then by mask. Of two cards with one mask neither can be chosen."""
-    designs: dict[str, dict[str, list[Card]]] = {}
+    designs: dict[str, dict[str, list[TradingCard]]] = {}
     for entry in entries:
         card = entry.card
-        usable = card["kind"] == "trading" and card["rankable"]["value"] and not entry.is_withdrawn and entry.verdict is not None
-        if usable and card["task"]["mask"] in MASK_FACTORS:
-            designs.setdefault(_shared(card), {}).setdefault(card["task"]["mask"], []).append(card)
+        usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
+        if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
+            designs.setdefault(_shared(card), {}).setdefault(card.task.mask, []).append(card)
     return designs
 
 
-def _shared(card: Card) -> str:
+def _shared(card: TradingCard) -> str:
     """Hash of all that cards of different masks must have in common."""
-    config = {name: value for name, value in card["task"]["config"].items() if name not in _MASK_FIELDS}
+    config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "rules", "windows", "seeds", "mask_draw", "limit")
     return content_hash(
-        [config, card["task"]["mode"], card["task"]["version"], card["snapshot"]["id"], *(card[name] for name in fields)]
+        [config, card.task.mode, card.task.version, card.snapshot.id, *(to_plain(getattr(card, name)) for name in fields)]
     )
 
 
-def _effects(cards: Mapping[str, Card], metric: str) -> Iterator[JsonValue]:
+def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValue]:
     """One row for each effect that the masks can tell."""
     if not {"bright", "blinded"} <= set(cards):
         return
     values, windows, left_out = _paired(cards, metric)
     first = cards["blinded"]
-    covered = {episode["window"]: (episode["first_day"], episode["last_day"]) for episode in first["episodes"]}
+    covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}
     correlation = overlap_correlation([covered[window] for window in windows])
     for place, (effect, contrast) in enumerate(mask_contrasts(values).items()):
         mean = mean_with_interval(contrast, correlation)
         detail = mean.detail or {}
         yield {
-            "mode": first["task"]["mode"],
-            "agent": first["agent"]["name"],
+            "mode": first.task.mode,
+            "agent": first.agent.name,
             "settings": settings_of(first),
             "metric": metric,
             "effect": effect,
@@ -170,7 +160,7 @@ def _effects(cards: Mapping[str, Card], metric: str) -> Iterator[JsonValue]:
         }
 
 
-def _paired(cards: Mapping[str, Card], metric: str) -> tuple[dict[str, Vector], list[str], int]:
+def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
     """Mask -> mean over seeds by window; the windows; how many (window, seed) were left out because a figure is undefined."""
     found = {mask: _by_cell(card, metric) for mask, card in cards.items()}
     cells = list(found["blinded"])
@@ -183,9 +173,9 @@ def _paired(cards: Mapping[str, Card], metric: str) -> tuple[dict[str, Vector], 
     return means, windows, len(cells) - len(whole)
 
 
-def _by_cell(card: Card, metric: str) -> dict[Cell, float | None]:
-    none = {"value": None}
-    return {(episode["window"], episode["seed"]): episode["metrics"].get(metric, none)["value"] for episode in card["episodes"]}
+def _by_cell(card: TradingCard, metric: str) -> dict[Cell, float | None]:
+    found = {(episode.window, episode.seed): episode.metrics.get(metric) for episode in card.episodes}
+    return {cell: None if figure is None else figure.value for cell, figure in found.items()}
 
 
 def _six(value: float | None) -> float | None:

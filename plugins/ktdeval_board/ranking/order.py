@@ -1,4 +1,4 @@
-"""Who is ranked, who is not and why, in which order rows stand, and what systems are called."""
+"""Eligibility for a rank, ranks, and the labels of systems."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import JsonValue
-from ktdeval_board.entries import Board, Card, Entry
-from ktdeval_board.identity import reasoning_settings
-from ktdeval_board.ranking.series_facts import Vector
+from ktdeval_board.entries import Board, Entry, market_of, settings_of
+from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.rules import Division, Rules
 
 
 def why_unranked(entry: Entry, rules: Rules, division: Division) -> list[str]:
-    """Why a card has no rank in any scope; empty where it may have one. It is listed all the same."""
+    """Return why a card has no rank in any scope; empty where it may have one. It is listed all the same."""
     return list(dict.fromkeys(_reasons(entry, rules, division)))
 
 
@@ -24,14 +22,14 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
     card = entry.card
     if entry.tier == "unchecked":
         yield "not checked yet: the board has no verdict on it"
-    if not card["rankable"]["value"]:
-        yield from card["rankable"]["reasons"] or ["the card says that it may not be ranked"]
-    if "placebo" in card["labels"]:
+    if not card.rankable.value:
+        yield from card.rankable.reasons or ["the card says that it may not be ranked"]
+    if "placebo" in card.labels:
         yield "the market is a placebo, on which there is nothing to select"
-    if card["snapshot"]["synthetic"] != (rules.market == "synthetic"):
-        of = "synthetic" if card["snapshot"]["synthetic"] else "real"
+    if market_of(card).synthetic != (rules.market == "synthetic"):
+        of = "synthetic" if market_of(card).synthetic else "real"
         yield f"the market is {of}, and this board is of {rules.market} markets"
-    if division.certificate == "required" and "mask not certified" in card["labels"]:
+    if division.certificate == "required" and "mask not certified" in card.labels:
         yield "the division asks for a certificate of the mask"
     for erratum in entry.errata:
         if erratum.effect != "note":
@@ -39,7 +37,7 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
 
 
 def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> str | None:
-    """Why a figure can't be ranked in a scope; None where it can.
+    """Return why a figure can't be ranked in a scope; None where it can.
 
     A median over some of the windows is not comparable with one over all of them: who could leave out a window by having no figure
     there would choose which windows count.
@@ -61,16 +59,6 @@ def competition_ranks(values: Vector, better: str, eligible: npt.NDArray[np.bool
     ordered = np.sort(keys[eligible])
     ranks = np.searchsorted(ordered, keys, side="left") + 1
     return [int(rank) if takes_part else None for rank, takes_part in zip(ranks, eligible, strict=True)]
-
-
-def settings_of(card: Card) -> str:
-    """The reasoning settings of a card's calls, such as `reasoning effort high`; empty where there are none."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in reasoning_of(card).items())
-
-
-def reasoning_of(card: Card) -> dict[str, JsonValue]:
-    """The reasoning settings by name, those that are not set left out: what the board's identity of a system has of them."""
-    return reasoning_settings(card)
 
 
 def system_labels(board: Board) -> dict[str, str]:

@@ -1,66 +1,227 @@
-"""What a browser needs to test any two cards of a division on windows, as `ktdeval compare` tests them."""
+"""Head-to-head tests of a division's cards over its windows, as `ktdeval compare` makes them: pages only look them up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 
-from ktdeval.api import JsonValue, RankNull, blocks_of, correlated_null, effective_count, overlap_correlation
-from ktdeval_board.entries import Board
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import (
+    RankNull,
+    blocks_of,
+    correlated_null,
+    effective_count,
+    hodges_lehmann,
+    overlap_correlation,
+    rank_null,
+    sign_flip,
+    signed_rank,
+)
+from ktdeval_board.entries import Board, Entry
+from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import by_trust, division_kind
+from ktdeval_board.ranking.figures import medians, nullable
 from ktdeval_board.rules import Division, WindowRule
 
 NULL_DRAWS = 100_000
 """Samples of the signed-rank distribution where windows share days, as `ktdeval compare` takes them: p is known to 0.0005."""
+MOST_PAIRED = 40
+"""Cards of a division that are tested against each other: baselines and the best. Time and size grow with the square."""
+FIELDS = (
+    "n", "nonzero", "p", "smallest", "effect", "method", "reason", "value", "low", "high", "confidence", "shift_reason", "flip_p",
+    "blocks",
+)  # fmt: skip
+"""Figures of one test, in order: of the signed ranks, of the Hodges-Lehmann shift, of the sign flips."""
+
+Row = list[JsonValue]
+"""Values of `FIELDS`."""
+
+_PLACE = {name: place for place, name in enumerate(FIELDS)}
 _SEED = 0
+_MOST_BLOCKS = 12
 _DIGITS = 6
+_NOT_HERE = "windows share days, and some of them do not differ or have no figure: `ktdeval compare` works it out"
 
 
-def pairing(board: Board, division: Division, scope: str) -> JsonValue:
-    """Windows of a scope, how much they have in common, and the null distribution of the signed-rank statistic.
+@dataclass(frozen=True)
+class Windows:
+    """Windows that cards are paired on.
 
-    `null` is there where windows share days: the two-sided p-value for each value of the sum of positive ranks. It is that of all
-    windows of the scope, so it holds for two cards none of whose differences is zero and all of whose figures are defined. Where
-    windows do not overlap the distribution is exact and needs no table; of one window there is nothing to test. A scoring task has
-    scores of all answers together and none by window: no windows are given, and nothing is paired.
-
-    Args:
-        board: the board.
-        division: one of its divisions.
-        scope: `all` or the name of a window.
-
-    Returns:
-        `windows`, `correlation`, `overlap`, `null`, `blocks` (windows that change signs together) and `effective_windows`.
+    Attributes:
+        windows: in the order of the division; none for a scoring task, whose scores are of all answers together.
+        correlation: [n, n] of figures over windows, by the days that they share.
     """
-    windows = [window for window in division.windows if scope in ("all", window.name)]
-    if division_kind(board, division) == "scoring":
-        windows = []
-    correlation = overlap_correlation(_covered(board, division, windows))
-    overlap = bool(windows) and float(correlation.sum()) != len(windows)
-    null = correlated_null(correlation, NULL_DRAWS, _SEED) if overlap else None
-    return {
-        "windows": [{"name": window.name, "first": window.first, "last": window.last} for window in windows],
-        "correlation": [[round(float(value), _DIGITS) for value in row] for row in correlation],
-        "overlap": overlap,
-        "null": None if null is None else _table(null, len(windows)),
-        "blocks": blocks_of(correlation).tolist() if windows else [],
-        "effective_windows": round(effective_count(correlation), _DIGITS),
-    }
+
+    windows: Sequence[WindowRule]
+    correlation: Vector
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the windows."""
+        return [window.name for window in self.windows]
+
+    @cached_property
+    def null(self) -> RankNull | None:
+        """Distribution of the signed-rank statistic over all windows where they share days; None where it is exact."""
+        return correlated_null(self.correlation, NULL_DRAWS, _SEED) if self.shared(range(len(self.windows))) else None
+
+    @cached_property
+    def blocks(self) -> npt.NDArray[np.int64]:
+        """[n] labels from 0 of windows that change signs together."""
+        labels: npt.NDArray[np.int64] = np.unique(blocks_of(self.correlation), return_inverse=True)[1].reshape(-1)
+        return labels if len(self.windows) else np.zeros(0, np.int64)
+
+    def shared(self, places: Sequence[int]) -> bool:
+        """Return whether some of these windows share days."""
+        return bool(np.any(np.triu(self.correlation[np.ix_(places, places)], 1)))
 
 
-def _covered(board: Board, division: Division, windows: Sequence[WindowRule]) -> list[tuple[str, str]]:
-    """First and last trading day of each window as episodes covered it; the rule's days where no card has it."""
+def windows_of(board: Board, division: Division) -> Windows:
+    """Return the windows of a division, with the days that episodes covered; the rule's days where no card has them."""
+    windows = () if division_kind(board, division) == "scoring" else division.windows
     covered = {
-        episode["window"]: (episode["first_day"], episode["last_day"])
+        episode.window: (episode.first_day, episode.last_day)
         for entry in reversed(by_trust(board.of_division(division)))
-        if entry.card["kind"] == "trading" and entry.card["limit"] is None
-        for episode in entry.card["episodes"]
+        if entry.is_trading and entry.card.limit is None
+        for episode in entry.trading.episodes
     }
-    return [covered.get(window.name, (window.first, window.last)) for window in windows]
+    return Windows(windows, overlap_correlation([covered.get(each.name, (each.first, each.last)) for each in windows]))
 
 
-def _table(null: RankNull, windows: int) -> JsonValue:
+def paired_cards(rows: Sequence[Mapping[str, JsonValue]]) -> list[str]:
+    """Return the ids of the cards that are tested, in the order of a table's rows: baselines first in choice, then the best."""
+    cards = [row for row in rows if row["card"] is not None]
+    chosen = {row["card"] for row in sorted(cards, key=lambda row: row["baseline"] is None)[:MOST_PAIRED]}
+    return [row["card"] for row in cards if row["card"] in chosen]
+
+
+def pairs_index(windows: Windows, cards: Sequence[str]) -> dict[str, JsonValue]:
+    """Return what pages need of a division before any pair: windows, how much they are worth, and which cards are tested."""
+    shared = windows.shared(range(len(windows.windows)))
     return {
-        "n": windows,
-        "statistic": [float(value) for value in null.support],
-        "p": [round(null.two_sided(float(value)), _DIGITS) for value in null.support],
+        "windows": [{"name": window.name, "first": window.first, "last": window.last} for window in windows.windows],
+        "overlap": shared,
+        "effective_windows": round(effective_count(windows.correlation), _DIGITS),
+        "cards": list(cards) if windows.windows else [],
+        "fields": list(FIELDS),
     }
+
+
+def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str, dict[str, Row]]]:
+    """Return the tests of cards against each other: card to other card to metric to the values of `FIELDS`, first less second."""
+    found: dict[str, dict[str, dict[str, Row]]] = {entry.card_id: {} for entry in entries}
+    metrics = sorted({name for entry in entries for name in entry.trading.metrics})
+    first, second = np.triu_indices(len(entries), 1)
+    for metric in metrics:
+        figures = _figures(entries, metric, windows.names)
+        rows = _tests(medians(figures[first] - figures[second])[0], windows)
+        for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
+            here, there = entries[one], entries[other]
+            if metric in here.trading.metrics and metric in there.trading.metrics:
+                found[here.card_id].setdefault(there.card_id, {})[metric] = row
+                found[there.card_id].setdefault(here.card_id, {})[metric] = _turned(row)
+    return found
+
+
+def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
+    """[cards, seeds, windows] figures of a metric; NaN where undefined."""
+    seeds = sorted({seed for entry in entries for seed in entry.card.seeds})
+    place = {(window, seed): (row, column) for row, seed in enumerate(seeds) for column, window in enumerate(windows)}
+    values = np.full((len(entries), len(seeds), len(windows)), np.nan)
+    for number, entry in enumerate(entries):
+        for episode in entry.trading.episodes:
+            figure, at = episode.metrics.get(metric), place.get((episode.window, episode.seed))
+            if figure is not None and figure.value is not None and at is not None:
+                values[(number, *at)] = figure.value
+    return values
+
+
+def _turned(row: Row) -> Row:
+    """Return the test of second less first."""
+    turned = row.copy()
+    for name, other in (("effect", "effect"), ("value", "value"), ("low", "high"), ("high", "low")):
+        turned[_PLACE[name]] = _minus(row[_PLACE[other]])
+    return turned
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else 0.0 - value
+
+
+def _tests(differences: Vector, windows: Windows) -> list[Row]:
+    """Test [pairs, windows] differences, NaN where undefined: plain rows together, ten times as quick, others one by one."""
+    sizes = np.sort(np.abs(differences), axis=1)
+    plain = np.isfinite(differences).all(axis=1) & (sizes[:, :1] > 0).all(axis=1) & (np.diff(sizes, axis=1) > 0).all(axis=1)
+    plain &= 0 < windows.blocks.max(initial=-1) + 1 <= _MOST_BLOCKS
+    together = iter(_plain_tests(differences[plain], windows) if plain.any() else ())
+    known: dict[bytes, Row] = {}  # figures that never differ come again and again
+    rows = []
+    for row, is_plain in zip(differences, plain.tolist(), strict=True):
+        if is_plain:
+            rows.append(next(together))
+        else:
+            key = (row + 0.0).tobytes()
+            if key not in known:
+                known[key] = _test(row, windows)
+            rows.append(known[key])
+    return rows
+
+
+def _plain_tests(differences: Vector, windows: Windows) -> list[Row]:
+    """Test rows in which every window has a figure and no two sizes are equal or zero, with the library's distributions."""
+    n = differences.shape[1]
+    null = windows.null or rank_null(np.arange(1.0, n + 1.0))
+    p = np.array([null.two_sided(float(statistic)) for statistic in null.support])
+    order = np.argsort(np.abs(differences), axis=1)
+    positive = (np.take_along_axis(differences, order, axis=1) > 0) @ np.arange(1, n + 1)
+    top = n * (n + 1) // 2
+    one, other = np.triu_indices(n)
+    walsh = np.sort((differences[:, one] + differences[:, other]) / 2.0, axis=1)
+    example = hodges_lehmann(differences[0], null=null)
+    cut = int(np.searchsorted(null.at_or_below, 0.025 + 1e-12, side="right")) - 1
+    ends = (walsh[:, cut], walsh[:, -1 - cut]) if cut >= 0 else (np.full(len(walsh), np.nan),) * 2
+    sums = np.stack([differences[:, windows.blocks == block].sum(axis=1) for block in range(windows.blocks.max() + 1)], axis=1)
+    signs = np.array(list(product((1.0, -1.0), repeat=sums.shape[1])))
+    reach = np.abs(sums.sum(axis=1)) - 1e-12 * np.abs(sums).sum(axis=1)
+    flips = (np.abs(sums @ signs.T) >= reach[:, None]).mean(axis=1)
+    effect = (2.0 * positive - top) / top
+    columns = np.column_stack((p[positive], effect, np.median(walsh, axis=1), *ends, flips))
+    rows = nullable(columns)
+    smallest, confidence = _row(float(p[-1]), example.confidence)
+    blocks = sums.shape[1]
+    return [
+        [n, n, p_value, smallest, biserial, null.kind, None, value, low, high, confidence, example.reason, flip, blocks]
+        for p_value, biserial, value, low, high, flip in rows
+    ]
+
+
+def _test(differences: Vector, windows: Windows) -> Row:
+    """Test one row as it is."""
+    places = np.flatnonzero(np.isfinite(differences)).tolist()
+    values = differences[places]
+    moving = [place for place in places if differences[place] != 0]
+    shared, shared_moving = windows.shared(places), windows.shared(moving)
+    # The simulated distribution is that of all windows; one for each choice of them would take too long.
+    has_p, has_interval = not shared_moving or len(moving) == len(differences), not shared or len(places) == len(differences)
+    ranks = signed_rank(values, null=windows.null if has_p and shared_moving else None)
+    shift = hodges_lehmann(values, null=windows.null if has_interval and shared else None)
+    flips = sign_flip(values, blocks_of(windows.correlation[np.ix_(places, places)]) if shared else None)
+    tested = (ranks.p, ranks.smallest_p) if has_p else (None, None)
+    ends = (shift.low, shift.high, shift.confidence, shift.reason) if has_interval else (None, None, None, _NOT_HERE)
+    reason = ranks.reason if has_p else _NOT_HERE
+    return _row(
+        ranks.n, ranks.n_nonzero, *tested, ranks.rank_biserial, ranks.method, reason, shift.value, *ends, flips.p, flips.blocks
+    )
+
+
+def _row(*values: JsonValue) -> Row:
+    """Return values as JSON takes them, floats to six significant digits."""
+    return [
+        (None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") + 0.0) if isinstance(value, float) else value
+        for value in values
+    ]

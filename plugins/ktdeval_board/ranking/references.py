@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ktdeval.api import JsonValue
-from ktdeval_board.entries import Entry
+from ktdeval.cards import ScoringCard
+from ktdeval.jsonio import JsonValue
+from ktdeval_board.entries import Entry, market_of
+from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import EXTRA, by_trust
-from ktdeval_board.ranking.figures import QUARTILES, Samples, medians, six_digits
-from ktdeval_board.ranking.series_facts import Vector
+from ktdeval_board.ranking.figures import QUARTILES, Samples, medians, nullable
 
 RANDOM_RANGE = (0.05, 0.95)
 """Quantiles that the row of random traders shows in the place of an interval."""
@@ -30,7 +31,7 @@ def reference_rows(
     entries: Sequence[Entry],
     samples: Sequence[Samples],
 ) -> list[Row]:
-    """The rows of a scope that are not of a card.
+    """Return the rows of a scope that are not of a card.
 
     Args:
         columns: names.
@@ -45,7 +46,7 @@ def reference_rows(
 
 
 def _benchmark(columns: Sequence[str], windows: Sequence[str], benchmark: Mapping[str, Mapping[str, float]], source: Entry) -> Row:
-    """The index bought before the first day and held: median over windows, as an agent's is over its episodes."""
+    """Return the index bought before the first day and held: median over windows, as an agent's is over its episodes."""
     values = np.full((1, len(windows), len(columns)), np.nan)
     for place, window in enumerate(windows):
         known = benchmark.get(window, {})
@@ -60,7 +61,7 @@ def _benchmark(columns: Sequence[str], windows: Sequence[str], benchmark: Mappin
         for metric, value in zip(columns, middle[0].tolist(), strict=True)
         if math.isnan(value)
     }
-    name = source.card["snapshot"]["benchmark_name"]
+    name = market_of(source.card).benchmark_name
     row = _row("benchmark", f"{name} bought and held", f"benchmark ({name})", source)
     return row | _figures(middle[0], low[0], high[0], n[0].tolist(), QUARTILES) | {"reasons": reasons}
 
@@ -94,13 +95,13 @@ def _random(columns: Sequence[str], windows: Sequence[str], samples: Sequence[Sa
 
 
 def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
-    """What chance alone gives in a scoring task: median of what the cards say of their samples."""
+    """Yield what chance alone gives in a scoring task: median of what the cards say of their samples."""
     values = np.full((1, len(entries), len(columns)), np.nan)
     for place, entry in enumerate(entries):
         for column, name in enumerate(columns):
-            given = entry.card["scores"].get(name, {}).get("baseline")
-            if given is not None:
-                values[0, place, column] = given
+            score = entry.card.scores.get(name) if isinstance(entry.card, ScoringCard) else None
+            if score is not None and score.baseline is not None:
+                values[0, place, column] = score.baseline
     middle, low, high, n = medians(values)
     if not n.any():
         return
@@ -110,7 +111,7 @@ def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
 
 
 def _row(baseline: str, model: str, label: str, source: Entry) -> Row:
-    """What such a row says in every scope; it is confirmed as far as the card that it rests on."""
+    """Return what such a row says in every scope; it is confirmed as far as the card that it rests on."""
     return {
         "card": None,
         "model": model,
@@ -135,7 +136,7 @@ def _row(baseline: str, model: str, label: str, source: Entry) -> Row:
 
 
 def _figures(middle: Vector, low: Vector, high: Vector, n: Sequence[int], kind: str) -> Row:
-    ends = [[None if np.isnan(value) else value for value in six_digits(part).tolist()] for part in (middle, low, high)]
+    ends = nullable(np.stack((middle, low, high)))
     return {
         "values": ends[0],
         "low": ends[1],

@@ -1,4 +1,8 @@
-"""Ranks and tie groups of one table, from the daily series of the best."""
+"""Ranks and tie groups of one table, from the daily series of the best.
+
+Groups go by mean daily returns and ranks by the median over episodes, so a group need not be a run of ranks: it says that daily
+returns do not tell its members from the best of them.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.api import JsonValue, Ties, tie_groups
+from ktdeval.jsonio import JsonValue
+from ktdeval.stats import Ties, tie_groups
 from ktdeval_board.entries import Entry
+from ktdeval_board.ranking.daily import Cell, Daily, SeriesFacts, mean_by_day, same_days
 from ktdeval_board.ranking.describe import ALPHA
-from ktdeval_board.ranking.series_facts import Cell, Daily, SeriesFacts
-from ktdeval_board.ranking.ties import MOST_TESTED, episodes_in, mean_by_day, same_days
 from ktdeval_board.rules import Division
 
 Ranks = Sequence[int | None]
 
+MOST_TESTED = 40
+"""Entrants that take part, the best by rank: time and memory grow with the square of their number."""
+
 
 @dataclass(frozen=True)
 class Standing:
-    """Who stands where in one table.
+    """Ranks and tie groups of one table.
 
     Attributes:
         ranks, alpha_ranks: of each entry; None where it has none.
@@ -68,7 +75,7 @@ def _untested(reason: str) -> dict[str, JsonValue]:
 
 
 class TieTest:
-    """The tie test of one table.
+    """Tie test of one table.
 
     Args:
         entries: cards.
@@ -101,19 +108,15 @@ class TieTest:
         why = f"the best {MOST_TESTED} were tested" if len(chosen) == MOST_TESTED else "no daily series of theirs"
         notes = [f"{what}: {left} ranked without a tie group: {why}"] if left else []
         cards = [card_id for card_id, _ in chosen]
-        return _named(cards, found), _shown(cards, found), notes
+        return dict(zip(cards, found.group or (), strict=False)), _shown(cards, found), notes
 
     def _days(self, card_id: str, attribute: str) -> list[Daily] | None:
-        """The days of a card, None where one is missing or not defined."""
+        """Return the days of a card, None where one is missing or not defined."""
         facts = self.facts.get(card_id)
-        days = None if facts is None else episodes_in(facts.daily, self.cells)
-        if days is None or not all(np.isfinite(getattr(each, attribute)).all() for each in days):
+        if facts is None or not all(cell in facts.daily for cell in self.cells):
             return None
-        return days
-
-
-def _named(cards: Sequence[str], found: Ties) -> dict[str, int]:
-    return {} if found.group is None else dict(zip(cards, found.group, strict=True))
+        days = [facts.daily[cell] for cell in self.cells]
+        return days if all(np.isfinite(getattr(each, attribute)).all() for each in days) else None
 
 
 def _shown(cards: Sequence[str], found: Ties) -> dict[str, JsonValue]:

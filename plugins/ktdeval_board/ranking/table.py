@@ -1,28 +1,30 @@
-"""The tables of a division: every card with its figures, ranks and tie groups, beside benchmark, baselines and random traders."""
+"""Tables of a division: every card with its figures, ranks and tie groups, beside benchmark, baselines and random traders."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.api import CardError, ConfigError, JsonValue, near_matches
-from ktdeval_board.entries import Board, Entry
+from ktdeval.errors import CardError, ConfigError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
+from ktdeval_board.entries import Board, Entry, settings_of
+from ktdeval_board.ranking.daily import LoadSeries, SeriesFacts, facts_of
 from ktdeval_board.ranking.describe import ALPHA, direction, division_columns, division_kind, division_scopes
-from ktdeval_board.ranking.figures import Figures, Samples, benchmark_of, collect, score_figures, six_digits
-from ktdeval_board.ranking.order import competition_ranks, settings_of, system_labels, undefined_reason, why_unranked
+from ktdeval_board.ranking.figures import Figures, Samples, benchmark_of, collect, nullable, score_figures, stacked
+from ktdeval_board.ranking.order import competition_ranks, system_labels, undefined_reason, why_unranked
 from ktdeval_board.ranking.references import reference_rows
-from ktdeval_board.ranking.series_facts import LoadSeries, SeriesFacts, Vector, read_series
-from ktdeval_board.ranking.standing import Standing, TieTest, stand
+from ktdeval_board.ranking.standing import Ranks, Standing, TieTest, stand
 from ktdeval_board.rules import Division
 
 Row = dict[str, JsonValue]
 
 
 def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, JsonValue]:
-    """The tables of a division.
+    """Return the tables of a division.
 
     Args:
         board: the board.
@@ -31,21 +33,35 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
 
     Returns:
         Scope (`all`, and each window of a trading task) -> table: columns, rows in the order in which they stand, ties, notes.
-
-    Raises:
-        ConfigError: the board ranks by something that its cards don't have, or of which neither direction is better.
-        CardError: a series document is not in the form that the board's check writes.
     """
     work = _Work(board, division)
     if not work.entries:
         return {scope: _empty(work, scope) for scope in division_scopes(board, division)}
     work.check_rank_by()
-    facts = {entry.card_id: _facts(load_series(entry.card_id), entry.card_id) for entry in work.entries}
-    if work.kind == "scoring":
-        return {"all": _table(work, "all", score_figures(work.entries, work.columns), [], facts)}
-    samples = collect(work.entries, work.columns, work.benchmark, facts.get)
-    work.entries = [entry for group in samples for entry in group.entries]
-    return {scope: _table(work, scope, _over(samples, work.windows_of(scope)), samples, facts) for scope in work.scopes}
+    facts = work.collect(load_series)
+    return {scope: _table(work, scope, facts) for scope in work.scopes}
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Cards of a division over all windows, without their tie groups."""
+
+    entries: Sequence[Entry]
+    columns: Sequence[str]
+    figures: Figures
+    why: Sequence[Sequence[str]]
+    ranks: Ranks
+    alpha_ranks: Ranks
+
+
+def ranked_cards(board: Board, division: Division, load_series: LoadSeries) -> Ranked:
+    """Rank the cards of a division that has some over all windows; arguments and errors as of `rank_division`."""
+    work = _Work(board, division)
+    work.columns += [name for name in (division.rank_by, ALPHA) if name not in work.columns]
+    work.collect(load_series)
+    figures = work.figures("all")
+    why = [_why(work, figures, row) for row in range(len(work.entries))]
+    return Ranked(work.entries, work.columns, figures, why, *_ranks(work, figures, why))
 
 
 def missing_baselines(board: Board, division: Division) -> list[str]:
@@ -58,11 +74,7 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
 
 
 def require_baselines(board: Board) -> None:
-    """Refuse to publish a board that does not show its baselines.
-
-    Raises:
-        CardError: names the division, the baselines and the command that adds them.
-    """
+    """Refuse to publish a board that does not show its baselines."""
     for division in board.rules.divisions:
         if missing := missing_baselines(board, division):
             raise CardError(f"{board.folder.path}: division {division.id}: {_missing_note(missing, division)}")
@@ -75,23 +87,17 @@ def _missing_note(missing: Sequence[str], division: Division) -> str:
     )
 
 
-def _facts(document: JsonValue | None, card_id: str) -> SeriesFacts | None:
-    return None if document is None else read_series(document, card_id)
-
-
 @dataclass
 class _Work:
-    """What all tables of a division share."""
+    """Things that all tables of a division share."""
 
     board: Board
     division: Division
-    entries: list[Entry] = field(init=False)
-    columns: list[str] = field(init=False)
-    kind: str = field(init=False)
+    samples: Sequence[Samples] = ()
 
     def __post_init__(self) -> None:
         self.entries = self.board.of_division(self.division)
-        self.columns = division_columns(self.board, self.division)
+        self.columns: list[str] = division_columns(self.board, self.division)
         self.kind = division_kind(self.board, self.division)
         self.scopes = division_scopes(self.board, self.division)
         self.better = direction(self.board, self.division, self.division.rank_by)
@@ -105,6 +111,25 @@ class _Work:
         """Names of the windows of a scope."""
         return self.division.window_names() if scope == "all" else [scope]
 
+    def collect(self, load_series: LoadSeries) -> Mapping[str, SeriesFacts | None]:
+        """Collect the figures by episode; return what is known of the cards' daily series."""
+        facts: dict[str, SeriesFacts | None] = {}
+        for entry in self.entries:
+            series = load_series(entry.card_id)
+            if series is not None and series.card != entry.card_id:
+                raise CardError(f"series of card {entry.card_id}: of another card; run `ktdeval leaderboard check --all`")
+            facts[entry.card_id] = None if series is None else facts_of(series)
+        if self.kind == "trading":
+            self.samples = collect(self.entries, self.columns, self.benchmark, facts.get)
+            self.entries = [entry for group in self.samples for entry in group.entries]
+        return facts
+
+    def figures(self, scope: str) -> Figures:
+        """Return the figures over a scope."""
+        if self.kind == "scoring":
+            return score_figures(self.entries, self.columns)
+        return stacked([group.over(self.windows_of(scope)) for group in self.samples])
+
     def check_rank_by(self) -> None:
         """Whether a rank can go by what the rules say."""
         name = self.division.rank_by
@@ -116,47 +141,31 @@ class _Work:
 
 
 def _fixed(entry: Entry, label: str) -> Row:
-    """What a row says in every scope."""
+    """Return what a row says in every scope."""
     card, submission = entry.card, entry.submission
     return {
         "card": entry.card_id,
         "model": entry.model,
         "agent": entry.agent,
         "label": label,
-        "strategy": submission["agent"].get("strategy", ""),
-        "baseline": entry.baseline.kind if entry.baseline else None,
+        "strategy": submission.agent.strategy,
+        "baseline": entry.baseline_kind,
         "tier": entry.tier,
-        "labels": list(card["labels"]),
-        "attempts": submission["attempts"]["runs"],
-        "cutoff": submission["model"]["cutoff_date"],
-        "submitter": submission["submitter"]["name"],
-        "submitted_on": submission["submitted_on"],
+        "labels": list(card.labels),
+        "attempts": submission.attempts.runs,
+        "cutoff": submission.model.cutoff_date,
+        "submitter": submission.submitter.name,
+        "submitted_on": submission.submitted_on,
         "settings": settings_of(card),
     }
 
 
-def _over(samples: Sequence[Samples], windows: Sequence[str]) -> Figures:
-    """Figures of all groups over some windows, one below the other."""
-    parts = [group.over(windows) for group in samples]
-    return Figures(
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.low for part in parts]),
-        np.concatenate([part.high for part in parts]),
-        [kind for part in parts for kind in part.kind],
-        np.concatenate([part.n for part in parts]),
-        np.concatenate([part.planned for part in parts]),
-        [reason for part in parts for reason in part.reasons],
-    )
-
-
-def _table(
-    work: _Work, scope: str, figures: Figures, samples: Sequence[Samples], facts: Mapping[str, SeriesFacts | None]
-) -> JsonValue:
-    """One table."""
+def _table(work: _Work, scope: str, facts: Mapping[str, SeriesFacts | None]) -> JsonValue:
+    figures = work.figures(scope)
     why = [_why(work, figures, row) for row in range(len(work.entries))]
     standing = _stand(work, scope, figures, why, facts)
     rows = _rows(work, figures, why, standing)
-    rows += reference_rows(work.columns, work.windows_of(scope), work.benchmark, work.entries, samples)
+    rows += reference_rows(work.columns, work.windows_of(scope), work.benchmark, work.entries, work.samples)
     place = work.columns.index(work.division.rank_by)
     sign = -1.0 if work.better == "higher" else 1.0
     exact = dict(zip((entry.card_id for entry in work.entries), figures.value[:, place].tolist(), strict=True))
@@ -187,13 +196,13 @@ def _frame(work: _Work, scope: str) -> Row:
 
 
 def _empty(work: _Work, scope: str) -> JsonValue:
-    """The table of a division without cards."""
+    """Return the table of a division without cards."""
     none = {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": "nobody was submitted"}
     return {**_frame(work, scope), "rows": [], "notes": [], "ties": {"return": none, "alpha": dict(none)}}
 
 
 def _why(work: _Work, figures: Figures, row: int) -> list[str]:
-    """Why an entry has no rank in this scope."""
+    """Return why an entry has no rank in this scope."""
     name = work.division.rank_by
     place = work.columns.index(name)
     n = int(figures.planned[row]) if name == "decided" else int(figures.n[row, place])  # counts steps, not episodes
@@ -202,25 +211,28 @@ def _why(work: _Work, figures: Figures, row: int) -> list[str]:
     return why if found is None else [*why, found]
 
 
-def _stand(
-    work: _Work, scope: str, figures: Figures, why: Sequence[Sequence[str]], facts: Mapping[str, SeriesFacts | None]
-) -> Standing:
-    """Ranks and tie groups."""
+def _ranks(work: _Work, figures: Figures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
+    """Return the ranks of entrants by the division's figure and by selection alpha."""
     ranked = np.array([not reasons and entry.baseline is None for reasons, entry in zip(why, work.entries, strict=True)])
     place = work.columns.index(work.division.rank_by)
     ranks = competition_ranks(figures.value[:, place], work.better, ranked)
-    alpha_ranks: list[int | None] = [None] * len(work.entries)
-    if work.kind == "trading" and ALPHA in work.columns:
-        alpha = work.columns.index(ALPHA)
-        has_alpha = ranked & (figures.n[:, alpha] >= figures.planned)
-        alpha_ranks = competition_ranks(figures.value[:, alpha], "higher", has_alpha)
+    if work.kind == "scoring" or ALPHA not in work.columns:
+        return ranks, [None] * len(work.entries)
+    alpha = work.columns.index(ALPHA)
+    return ranks, competition_ranks(figures.value[:, alpha], "higher", ranked & (figures.n[:, alpha] >= figures.planned))
+
+
+def _stand(
+    work: _Work, scope: str, figures: Figures, why: Sequence[Sequence[str]], facts: Mapping[str, SeriesFacts | None]
+) -> Standing:
+    """Return ranks and tie groups."""
     cells = [(window, seed) for window in work.windows_of(scope) for seed in work.division.seeds]
     test = TieTest(work.entries, cells, facts, work.board.rules.tie_level)
-    return stand(work.division, work.kind, (ranks, alpha_ranks), test)
+    return stand(work.division, work.kind, _ranks(work, figures, why), test)
 
 
 def _rows(work: _Work, figures: Figures, why: Sequence[list[str]], standing: Standing) -> list[Row]:
-    value, low, high = (_nullable(part) for part in (figures.value, figures.low, figures.high))
+    value, low, high = (nullable(part) for part in (figures.value, figures.low, figures.high))
     n = figures.n.tolist()
     return [
         {
@@ -240,14 +252,6 @@ def _rows(work: _Work, figures: Figures, why: Sequence[list[str]], standing: Sta
         }
         for row, entry in enumerate(work.entries)
     ]
-
-
-def _nullable(values: Vector) -> list[list[float | None]]:
-    """Six digits, None for NaN."""
-    shown = six_digits(values).astype(object)
-    shown[np.isnan(values)] = None
-    rows: list[list[float | None]] = shown.tolist()
-    return rows
 
 
 def _notes(work: _Work, why: Sequence[Sequence[str]]) -> Iterator[str]:

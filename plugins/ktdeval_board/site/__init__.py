@@ -1,1 +1,1 @@
-"""The static site of a board: its data files, its pages, and what they are written with."""
+"""Static site of a board: its data files, its pages, and what they are written with."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ktdeval.api import CardError, JsonValue, dumps_canonical, sha256_hex
-from ktdeval_board.documents import load_own, parse_own, read_bytes, read_document
+from ktdeval.errors import CardError
+from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
+from ktdeval.typed import to_plain
+from ktdeval_board.derived import Market, Series
+from ktdeval_board.documents import Imported
 from ktdeval_board.entries import Board, Entry, load_board
-from ktdeval_board.layout import IMPORTED
-from ktdeval_board.markets import market_path
+from ktdeval_board.placement import replacing
 from ktdeval_board.ranking.history import history
 from ktdeval_board.ranking.models import model_pages
-from ktdeval_board.ranking.pairing import pairing
+from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import rank_division, require_baselines
+from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import Division
 from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, check_addresses, ranks_of, scope_key, standings_of
-from ktdeval_board.site.files import SiteWriter, replacing
+from ktdeval_board.site.files import MARKER, SiteWriter
 from ktdeval_board.site.frame import render_pages
 from ktdeval_board.site.pool import run_jobs, usable_workers, without_collection
 
@@ -31,16 +34,7 @@ _CHUNK = 20
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build wrote.
-
-    Attributes:
-        out: the site's folder.
-        cards: pages of cards.
-        divisions: tables.
-        files: how many files.
-        size: bytes of them.
-        notes: what the board's maintainers should know, one line each.
-    """
+    """Report of a build."""
 
     out: Path
     cards: int
@@ -68,7 +62,7 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
         StoreError: the site can't be written.
     """
     tell = progress or _be_quiet
-    with replacing(out) as folder, without_collection():
+    with replacing(out, MARKER) as folder, without_collection():
         tell("reading the board")
         board = load_board(board_path)
         check_addresses(board.rules)
@@ -88,7 +82,7 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
 
 
 def _be_quiet(_: str) -> None:
-    """Nobody asked."""
+    """Ignore the progress."""
 
 
 def _write_parts(board: Board, site: SiteWriter, workers: int) -> Tables:
@@ -108,47 +102,21 @@ def _chunks(items: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
         yield items[start : start + _CHUNK]
 
 
-class _Series:
-    """Daily series of a board's cards, each read once: what the ranking asks for goes to the site on the way."""
-
-    def __init__(self, board: Board, site: SiteWriter) -> None:
-        self._board, self._site = board, site
-        self._done: set[str] = set()
-
-    def load(self, card_id: str) -> JsonValue | None:
-        """A card's series, written to the site; None where the board has none.
-
-        Raises:
-            CardError: it can't be read, or is another card's.
-        """
-        self._done.add(card_id)
-        return _copy_document(self._board.folder.series(card_id), f"series/{card_id}", card_id, self._site)
-
-    def write_rest(self, entries: Iterable[Entry]) -> None:
-        """Write those that nobody asked for."""
-        for entry in entries:
-            if entry.card_id not in self._done:
-                self.load(entry.card_id)
-
-
-def _copy_document(path: Path, name: str, card_id: str, site: SiteWriter) -> JsonValue | None:
-    """Put what the board's check derived from a card on the site; gives it. None where there is no such file.
-
-    It is parsed although the board wrote it: a file that is no strict JSON, such as one with marks of a merge in it, would be
-    another script than the page expects.
-    """
+def _series(board: Board, site: SiteWriter, card_id: str) -> Series | None:
+    """Read a card's series, which goes to the site on the way; None where the board has none."""
+    path = board.folder.series(card_id)
     if not path.is_file():
         return None
     data = path.read_bytes()
-    value = parse_own(data, path)
-    if not isinstance(value, Mapping) or value.get("card") != card_id:
+    series = decode_own(data, Series, path)
+    if series.card != card_id:
         raise _of_another_card(path)
-    site.put_json(name, data)
-    return value
+    site.put_json(f"series/{card_id}", data)
+    return series
 
 
 def _copy_unread(path: Path, name: str, card_id: str, site: SiteWriter) -> None:
-    """The same for a document that the build itself needs nothing of, and that is too large to be parsed for nothing.
+    """Put a document on the site that the build itself needs nothing of, and that is too large to be parsed for nothing.
 
     Packed, it can't be a script whatever is in it. That it begins with its card and ends as an object does is looked at.
     """
@@ -165,24 +133,32 @@ def _of_another_card(path: Path) -> CardError:
 
 
 def _write_division(board: Board, site: SiteWriter, division: Division) -> Mapping[str, JsonValue]:
-    """Tables and pairings of a division, and the series of its cards; gives the tables."""
-    series = _Series(board, site)
-    tables: Mapping[str, JsonValue] = rank_division(board, division, series.load)
+    """Write the tables of a division and the series of its cards; return the tables."""
+    tables: Mapping[str, JsonValue] = rank_division(board, division, lambda card_id: _series(board, site, card_id))
     for scope, table in tables.items():
         key = scope_key(scope)
         site.put(f"division/{division.id}/{key}", {**table, "scope": key}, is_plain=True)
-        site.put(f"pairs/{division.id}/{key}", pairing(board, division, scope))
-    series.write_rest(board.of_division(division))
     return tables
 
 
 def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> Mapping[str, JsonValue]:
-    """Raw cards as they were submitted and decisions; series of cards that stand in no table."""
+    """Write raw cards as they were submitted and decisions; series of cards that stand in no table."""
     for entry in entries:
         site.write(f"cards/{entry.card_id}.json", _card_bytes(board, entry))
         _copy_unread(board.folder.decisions(entry.card_id), f"decisions/{entry.card_id}", entry.card_id, site)
-    _Series(board, site).write_rest(entry for entry in entries if entry.division is None or entry.is_withdrawn)
+        if entry.division is None or entry.is_withdrawn:
+            _series(board, site, entry.card_id)
     return {}
+
+
+def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
+    """Write head-to-head tests, a file for each card that is tested against the others of its division."""
+    windows = windows_of(board, division)
+    index = pairs_index(windows, paired_cards(tables[division.id]["all"]["rows"]))
+    site.put(f"pairs/{division.id}/all", index)
+    known = {entry.card_id: entry for entry in board.of_division(division)}
+    for card_id, tests in pair_tests([known[card_id] for card_id in index["cards"]], windows).items():
+        site.put(f"pairs/{division.id}/{card_id}", {"card": card_id, "tests": tests})
 
 
 def _card_bytes(board: Board, entry: Entry) -> bytes:
@@ -196,7 +172,10 @@ def _card_bytes(board: Board, entry: Entry) -> bytes:
 def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -> None:
     """The pages of cards and models, which say ranks."""
     ranks, standings = ranks_of(tables), standings_of(board, tables)
-    jobs: list[Callable[[], None]] = [partial(_write_models, board, site, tables)]
+    jobs: list[Callable[[], None]] = [
+        partial(_write_models, board, site, tables),
+        *(partial(_write_pairs, board, site, each, tables) for each in board.rules.divisions),
+    ]
     jobs += [partial(_write_cards, board, site, chunk, ranks, standings) for chunk in _chunks(board.entries)]
     for _ in run_jobs(jobs, workers):
         pass
@@ -223,22 +202,18 @@ def _write_cards(
 
 def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
     """What is there once: the board itself, the list of its cards, its markets, its history and what was imported."""
-    markets: dict[str, JsonValue] = {}
+    markets: dict[str, Market] = {}
     for snapshot in board.rules.snapshots:
-        path = market_path(board.folder.path, snapshot.name)
+        path = board.folder.market(snapshot.name)
         if path.is_file():
-            markets[snapshot.name] = load_own(path)
-            site.put(f"market/{snapshot.name}", markets[snapshot.name])
+            markets[snapshot.name] = read_own(path, Market)
+            site.put(f"market/{snapshot.name}", to_plain(markets[snapshot.name]))
     site.put("board", board_data(board, tables, markets), is_plain=True)
     site.put("cards-index", cards_index(board), is_plain=True)
     site.put("history", history(board, tables), is_plain=True)
-    site.put("imported", {"results": _imported(board)}, is_plain=True)
-
-
-def _imported(board: Board) -> list[JsonValue]:
-    """Results of other harnesses, by the names of their files."""
-    limit = board.rules.limits.bytes_of("card_mb")
-    return [read_document(path, "imported", limit) for path in sorted((board.folder.path / IMPORTED).glob("*.json"))]
+    most = board.rules.limits.bytes_of("card_mb")
+    imported = [to_plain(read_untrusted(path, Imported, most)) for path in board.folder.imported()]
+    site.put("imported", {"results": imported}, is_plain=True)
 
 
 def _notes(board: Board) -> Iterator[str]:
@@ -247,7 +222,7 @@ def _notes(board: Board) -> Iterator[str]:
         yield f"{unchecked:,} of {len(board.entries):,} cards have no verdict and are not ranked; run `ktdeval leaderboard check`"
     strays = [entry for entry in board.entries if entry.division is None and not entry.is_withdrawn]
     for entry in strays[:5]:
-        yield f"{entry.files.card.relative_to(board.folder.path)}: belongs to no division; `ktdeval leaderboard check` says why"
+        yield f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval leaderboard check` says why"
     if len(strays) > 5:
         yield f"{len(strays) - 5:,} more cards belong to no division"
     for division in board.rules.divisions:

@@ -1,11 +1,14 @@
-"""The values of the site's data files, made of a board and of its ranked tables. Nothing here reads or writes files."""
+"""Values of the site's data files, made of a board and of its ranked tables. Nothing here reads or writes files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ktdeval.api import ConfigError, JsonValue
-from ktdeval_board.entries import Board, Card, Entry, mismatches
+from ktdeval.errors import ConfigError
+from ktdeval.jsonio import JsonValue
+from ktdeval.typed import to_plain
+from ktdeval_board.derived import Market
+from ktdeval_board.entries import Board, Entry, market_of, mismatches
 from ktdeval_board.layout import path_segment
 from ktdeval_board.ranking.describe import (
     by_trust,
@@ -28,17 +31,14 @@ Tables = Mapping[str, Mapping[str, Table]]
 """Division id -> scope -> table."""
 
 _RULES = ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
-_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate", "summary")
+_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate")
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
+_ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
 
 
 def check_addresses(rules: Rules) -> None:
-    """Refuse names of markets and windows that can't be told apart in the addresses of data files.
-
-    Raises:
-        ConfigError: names them.
-    """
+    """Refuse names of markets and windows that can't be told apart in the addresses of data files."""
     for snapshot in rules.snapshots:
         if path_segment(snapshot.name) != snapshot.name:
             raise ConfigError(
@@ -59,26 +59,17 @@ def _check_distinct(where: str, names: Iterable[str]) -> None:
 
 
 def scope_key(scope: str) -> str:
-    """How a scope (`all`, or a window) is called in addresses."""
+    """Return how a scope (`all`, or a window) is called in addresses."""
     return path_segment(scope)
 
 
-def board_data(board: Board, tables: Tables, markets: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The value of `board`: everything that pages need before any row.
-
-    Args:
-        board: the board.
-        tables: at least the scope `all` of each division.
-        markets: snapshot name -> its market document, where there is one.
-    """
+def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> dict[str, JsonValue]:
+    """Return the value of `board`: everything that pages need before any row."""
     rules = board.rules
     shown = [entry for entry in board.entries if not entry.is_withdrawn]
     return {
         "site_version": SITE_VERSION,
-        **{
-            name: getattr(rules, name)
-            for name in ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
-        },
+        **{name: getattr(rules, name) for name in _RULES},
         "suite_version": _suite_version(board),
         "snapshots": [_snapshot(board, snapshot, markets.get(snapshot.name)) for snapshot in rules.snapshots],
         "divisions": [
@@ -86,30 +77,26 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, JsonValue]) -
         ],
         "metrics": describe_metrics(board),
         "models": models_data(board),
-        "errata": [
-            {"card": each.card, "date": each.date, "effect": each.effect, "what": each.what, "by": each.by} for each in board.errata
-        ],
+        "errata": to_plain(board.errata),
         "counts": {
             "cards": len(shown),
             "models": len({entry.model for entry in shown}),
-            "submitters": len({entry.submission["submitter"]["name"] for entry in shown}),
+            "submitters": len({entry.submission.submitter.name for entry in shown}),
         },
     }
 
 
 def _suite_version(board: Board) -> str | None:
-    """The version that made the latest check; None where nothing was checked."""
+    """Return the version that made the latest check; None where nothing was checked."""
     verdicts = [entry.verdict for entry in board.entries if entry.verdict is not None]
-    latest = max(verdicts, key=lambda verdict: (verdict["checked_on"], verdict["card"]), default=None)
-    return None if latest is None else str(latest["suite_version"])
+    latest = max(verdicts, key=lambda verdict: (verdict.checked_on, verdict.card), default=None)
+    return None if latest is None else latest.suite_version
 
 
-def _snapshot(board: Board, rule: SnapshotRule, market: JsonValue) -> dict[str, JsonValue]:
-    """Facts of a market: the board's own, else those of the card that is confirmed best; null where there is neither."""
-    facts: Mapping[str, JsonValue] = {} if market is None else market["snapshot"]
-    cards = by_trust(entry for entry in board.entries if entry.card["snapshot"]["id"] == rule.id)
-    if not facts and cards:
-        facts = cards[0].card["snapshot"]
+def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[str, JsonValue]:
+    """Return facts of a market: the board's own, else those of the card that is confirmed best; null where there is neither."""
+    cards = by_trust(entry for entry in board.entries if market_of(entry.card).id == rule.id)
+    facts = market.snapshot if market is not None else market_of(cards[0].card) if cards else None
     return {
         "name": rule.name,
         "id": rule.id,
@@ -117,22 +104,19 @@ def _snapshot(board: Board, rule: SnapshotRule, market: JsonValue) -> dict[str, 
         "data": rule.data,
         "data_args": rule.data_args,
         "has_market": market is not None,
-        **{name: facts.get(name) for name in _SNAPSHOT_FACTS},
+        **{name: getattr(facts, name, None) for name in _SNAPSHOT_FACTS},
     }
 
 
-def _division(board: Board, division: Division, table: Table, market: JsonValue) -> dict[str, JsonValue]:
+def _division(board: Board, division: Division, table: Table, market: Market | None) -> dict[str, JsonValue]:
     entries = board.of_division(division)
-    task: Card = by_trust(entries)[0].card["task"] if entries else {}
+    task = by_trust(entries)[0].card.task if entries else None
     columns = division_columns(board, division)
     rows = table["rows"]
     return {
-        **{
-            name: getattr(division, name)
-            for name in ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate")
-        },
-        "mask": task.get("mask"),
-        "mode": task.get("mode"),
+        **{name: getattr(division, name) for name in _DIVISION_RULES},
+        "mask": task and task.mask,
+        "mode": task and task.mode,
         "kind": division_kind(board, division),
         "windows": _windows(division, entries, market),
         "seeds": list(division.seeds),
@@ -143,15 +127,15 @@ def _division(board: Board, division: Division, table: Table, market: JsonValue)
         "columns": columns,
         "default_columns": default_columns(columns, division.rank_by),
         "notes": list(table["notes"]),
-        "task_config": task.get("config"),
+        "task_config": task and task.config,
     }
 
 
-def _windows(division: Division, entries: Iterable[Entry], market: JsonValue) -> list[JsonValue]:
-    """The windows with their trading days, as cards say, or the market's document; null where neither does."""
-    days = {} if market is None else {(each["first"], each["last"]): each["days"] for each in market["windows"]}
+def _windows(division: Division, entries: Iterable[Entry], market: Market | None) -> list[JsonValue]:
+    """Return the windows with their trading days, as cards say, or the market's document; null where neither does."""
+    days = {} if market is None else {(each.first, each.last): each.days for each in market.windows}
     for entry in by_trust(entries)[:1]:
-        days |= {(each["first"], each["last"]): each["days"] for each in entry.card["windows"]}
+        days |= {(each.first, each.last): each.days for each in entry.card.windows}
     return [
         {"name": each.name, "first": each.first, "last": each.last, "days": days.get((each.first, each.last))}
         for each in division.windows
@@ -167,7 +151,7 @@ def models_data(board: Board) -> list[JsonValue]:
 
 
 def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue]:
-    latest = max(entries, key=lambda entry: (entry.submission["submitted_on"], entry.card_id)).submission
+    latest = max(entries, key=lambda entry: (entry.submission.submitted_on, entry.card_id)).submission
     order = [division.id for division in board.rules.divisions]
     own = {entry.division.id for entry in entries if entry.division is not None}
     return {
@@ -175,14 +159,14 @@ def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue
         "agents": sorted({entry.agent for entry in entries}),
         "divisions": [division for division in order if division in own],
         "cards": [entry.card_id for entry in entries],
-        "cutoff_date": latest["model"]["cutoff_date"],
-        "submitter": latest["submitter"]["name"],
-        "open_weights": latest["model"].get("open_weights"),
+        "cutoff_date": latest.model.cutoff_date,
+        "submitter": latest.submitter.name,
+        "open_weights": latest.model.open_weights,
     }
 
 
 def cards_index(board: Board) -> dict[str, JsonValue]:
-    """The value of `cards-index`: one short row for each card that was not withdrawn, so that any page can name it."""
+    """Return the value of `cards-index`: one short row for each card that was not withdrawn, so that any page can name it."""
     labels = system_labels(board)
     rows = [
         [
@@ -191,8 +175,8 @@ def cards_index(board: Board) -> dict[str, JsonValue]:
             entry.agent,
             None if entry.division is None else entry.division.id,
             entry.tier,
-            None if entry.baseline is None else entry.baseline.kind,
-            entry.submission["submitted_on"],
+            entry.baseline_kind,
+            entry.submission.submitted_on,
             labels[entry.card_id],
         ]
         for entry in board.entries
@@ -228,11 +212,11 @@ def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str
 
 
 def _absence(rules: Rules, entry: Entry) -> list[str]:
-    """Why a card stands in no table."""
+    """Return why a card stands in no table."""
     withdrawn = [f"withdrawn on {each.date}: {each.what}" for each in entry.errata if each.effect == "withdrawn"]
     if withdrawn or entry.division is not None:
         return withdrawn
-    same_task = [division for division in rules.divisions if division.task == entry.card["task"]["name"]]
+    same_task = [division for division in rules.divisions if division.task == entry.card.task.name]
     return [
         "belongs to no division of the board",
         *(reason for each in same_task[:1] for reason in mismatches(rules, each, entry.card)),
@@ -240,20 +224,13 @@ def _absence(rules: Rules, entry: Entry) -> list[str]:
 
 
 def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The value of `card/<id>`, but for the card itself.
-
-    Args:
-        board: the board.
-        entry: the card.
-        standing: whether it is ranked, and why not.
-        ranks: its ranks by scope.
-    """
+    """Return the value of `card/<id>`, but for the card itself."""
     return {
         "id": entry.card_id,
-        "path": entry.files.card.relative_to(board.folder.path).as_posix(),
-        "submission": entry.submission,
-        "verdict": entry.verdict,
-        "errata": [{"date": each.date, "effect": each.effect, "what": each.what, "by": each.by} for each in entry.errata],
+        "path": board.folder.relative(entry.files.card),
+        "submission": to_plain(entry.submission),
+        "verdict": to_plain(entry.verdict),
+        "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,
         "ranked": standing[0],
         "why": standing[1],

@@ -1,21 +1,19 @@
-"""The files of a site: written into a folder beside it, which takes its place when all of them are there."""
+"""Files of a site: written into a folder beside it, which takes its place when all of them are there."""
 
 from __future__ import annotations
 
 import base64
 import importlib.resources
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from html import escape
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from ktdeval.api import JsonValue, StoreError, UsageError, dumps_canonical, loads_strict
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_board.rules import Rules
 from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY
+from ktdeval_board.templates import render
 
 MARKER = ".ktdeval-site"
 """File that marks a folder as a built site, which a build may replace."""
@@ -37,25 +35,9 @@ RESPONSE_HEADERS = {
 }
 """Headers that a server should send with each file of a site; the pages say most of it themselves."""
 
-_NOT_FOUND = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none'">
-<title>Not found · {title}</title>
-</head>
-<body>
-<h1>There is no such page</h1>
-<p>{title} has no page at this address.{home}</p>
-</body>
-</html>
-"""
-
 
 def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool = False) -> bytes:
-    """The content of `data/<name>.js`: a call that hands a JSON value to the page, for pages of a file can't fetch one.
+    """Return the content of `data/<name>.js`: a call that hands a JSON value to the page, for pages of a file can't fetch one.
 
     Long values come packed (zlib, in base64), so that they are small on hosts that pack nothing, too. What is packed can't be
     anything but a value: the page unpacks it and reads it as JSON.
@@ -75,11 +57,7 @@ def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool =
 
 
 def read_data_file(content: bytes) -> JsonValue:
-    """The value that the content of a data file hands over.
-
-    Raises:
-        ValueError: it is no content of a data file.
-    """
+    """Return the value that the content of a data file hands over."""
     head, _, rest = content.partition(b"\n")
     if not rest.endswith(b"\n);\n") or not head.startswith((b"ktdevalReceive(", b"ktdevalReceivePacked(")):
         raise ValueError("is no data file of a site")
@@ -97,11 +75,7 @@ class SiteWriter:
         self.folder = folder
 
     def write(self, name: str, content: str | bytes) -> None:
-        """A file, by its path under the site.
-
-        Raises:
-            StoreError: the disk is full or the folder read-only.
-        """
+        """A file, by its path under the site."""
         path = self.folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,8 +103,7 @@ class SiteWriter:
         """Scripts, styles and what hosts look for."""
         for name, content in _assets(importlib.resources.files("ktdeval_board.site").joinpath("assets"), "assets"):
             self.write(name, content)
-        home = f' Begin at <a href="{escape(rules.url)}">{escape(rules.url)}</a>.' if rules.url else ""
-        self.write("404.html", _NOT_FOUND.format(title=escape(rules.title), home=home))
+        self.write("404.html", render("site/404.html", rules=rules))
         self.write("robots.txt", "User-agent: *\nAllow: /\n")
         self.write(".nojekyll", "")
         lines = (f"  {name}: {value}\n" for name, value in RESPONSE_HEADERS.items())
@@ -150,53 +123,3 @@ def _assets(folder: Traversable, where: str) -> Iterator[tuple[str, str]]:
             yield from _assets(item, name)
         elif not item.name.startswith(".") and not item.name.endswith((".py", ".pyc")):
             yield name, item.read_text(encoding="utf-8")
-
-
-@contextmanager
-def replacing(out: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `out` when the block ends well, and is gone when it does not.
-
-    Raises:
-        UsageError: `out` is there and is neither empty nor a site that was built.
-        StoreError: it can't be written.
-    """
-    _check_replaceable(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        fresh.chmod(_FOLDER_MODE)  # temporary folders are private; a site is for others to read
-    except OSError as error:
-        raise StoreError(f"{out}: can't write: {error.strerror or error}; choose another --out") from error
-    try:
-        yield fresh
-        _swap(fresh, out)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _check_replaceable(out: Path) -> None:
-    if not out.exists() and not out.is_symlink():
-        return
-    if out.is_symlink() or not out.is_dir():
-        raise UsageError(f"{out}: is no folder; choose another --out")
-    if any(out.iterdir()) and not (out / MARKER).is_file():
-        raise UsageError(f"{out}: holds something that is no built site ({MARKER} is missing); choose another --out")
-
-
-def _swap(fresh: Path, out: Path) -> None:
-    """Put the new folder in the place of the old, which is gone only after that."""
-    old = fresh.with_name(f"{fresh.name}.old")
-    try:
-        if out.exists():
-            out.rename(old)
-        try:
-            fresh.rename(out)
-        except OSError:
-            if old.exists():
-                old.rename(out)
-            raise
-    except OSError as error:
-        raise StoreError(f"{out}: can't put the site in its place: {error.strerror or error}; choose another --out") from error
-    finally:
-        if out.exists():
-            shutil.rmtree(old, ignore_errors=True)

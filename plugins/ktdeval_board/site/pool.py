@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ktdeval.api import StoreError
+from ktdeval.errors import StoreError
 
 Result = TypeVar("Result")
 
@@ -24,22 +24,18 @@ _jobs: Sequence[Callable[[], Any]] = ()
 
 
 def usable_workers() -> int:
-    """How many processes a build uses: as many as there are processors; one where processes can't inherit memory safely."""
+    """Return how many processes a build uses: as many as there are processors; one where processes can't inherit memory safely."""
     if sys.platform != "linux":  # elsewhere libraries may not be used after a fork
         return 1
     return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
 def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Result]:
-    """The results of jobs, in their order.
+    """Yield the results of jobs, in their order.
 
     Args:
         jobs: each writes files of its own and returns something small that can be pickled.
         workers: processes; with one, the jobs run in this process.
-
-    Raises:
-        KtdevalError: what a job raised.
-        StoreError: a process was killed.
     """
     if workers < 2 or len(jobs) < 2:
         for job in jobs:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from types import ModuleType
 from typing import Any
 
-from ktdeval.api import JsonValue, ModelError, ModelRequest, ProviderError, Reply, loads_strict
+from ktdeval.calls import Refusal, one_line
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.anthropic_wire import decode, encode, has_sampling, how_forced
-from ktdeval_models.remote.base import RemoteAdapter
-from ktdeval_models.remote.errors import ContentFiltered, Refusal, error_of, one_line, refusal_of
-from ktdeval_models.remote.http import ask_json, bad_response
+from ktdeval_models.remote.base import RemoteAdapter, plain_headers
 from ktdeval_models.remote.params import AnthropicParams
 
 # `error.details.error_code` of errors that come as 429 or 400 and pass neither by waiting nor by asking for something else
@@ -26,56 +27,37 @@ _NO_MONEY_CODES = frozenset(
     )
 )
 _FILTERED = "blocked by content filtering policy"
-"""In the message of the 400 that stands in the place of a reply that the provider's filter took back."""
+"""In the message of the 400 that stands instead of a reply that the provider's filter took back."""
 
 
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
     Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the temperature, which it no longer takes.
-    Thoughts are sent back in one case only, that in which the API insists: with a thinking budget, the signed thoughts before calls
-    (`ktdeval_models.remote.carried`). In the adaptive mode it does not ask for them, and newer models refuse them where the tools
-    on offer have changed since, as they do between research and submission.
+    Thoughts are sent back in one case only, that in which the API insists: with a thinking budget, the signed thoughts before
+    calls, which are the first call's opaque field. In the adaptive mode it does not ask for them, and newer models refuse them
+    where the tools on offer have changed since, as they do between research and submission.
     """
 
     package = "anthropic"
     extra = "anthropic"
     params: AnthropicParams
 
-    def __init__(self, name: str, params: AnthropicParams) -> None:
-        super().__init__("anthropic", name, params, "https://api.anthropic.com", ("ANTHROPIC_API_KEY",))
+    def __init__(self, name: str, params: AnthropicParams | None = None) -> None:
+        super().__init__("anthropic", name, params or AnthropicParams(), "https://api.anthropic.com", ("ANTHROPIC_API_KEY",))
         self.endpoint = self.endpoint.removesuffix("/v1")  # the SDK's paths begin with it
         self.caller = dataclasses.replace(self.caller, endpoint=self.endpoint)
 
-    def make_client(self, sdk: ModuleType, key: str | None, transport: Any) -> Any:
-        """The SDK's client, without retries of its own; what it would take from the environment is given."""
-        return sdk.Anthropic(
-            api_key=key,
-            base_url=self.endpoint,
-            http_client=transport,
-            max_retries=0,
-            default_headers={"anthropic-version": self.params.api_version},
-        )
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """As the SDK has them; what it would take from the environment is given."""
+        version = {"anthropic-version": self.params.api_version}
+        transport = sdk.DefaultHttpxClient(trust_env=False)
+        with sdk.Anthropic(api_key=key, base_url=self.endpoint, http_client=transport, default_headers=version) as client:
+            return plain_headers(client)
 
-    def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls.
-
-        Raises:
-            ModelError: this attempt failed.
-            ProviderError: every attempt would: key, model name, address, quota or a parameter is refused.
-        """
-        self.connect()
-        assert self.sdk is not None
-        body = self._body(request)
-        client, cast_to, options = self.client, self._response_class, {"timeout": request.params.timeout_s}
-        send = self._guarded(lambda: client.post("/v1/messages", cast_to=cast_to, body=body, options=options), body)
-        try:
-            answer = ask_json(self.sdk, send, self.caller, _names(body))
-            return decode(answer, self.caller, carries=body.get("thinking", {}).get("type") == "enabled")
-        except ContentFiltered:
-            return Reply(finish_reason="content_filter")
-        except RecursionError:
-            raise bad_response(self.caller, "the reply is nested too deeply") from None
+    def path(self) -> str:
+        """Return the path of Messages."""
+        return "/v1/messages"
 
     def settings(self) -> JsonValue:
         """Parameters that can change a reply, how tools are forced, and which options of the run the API does not have."""
@@ -87,7 +69,8 @@ class AnthropicModel(RemoteAdapter):
             "not_sent": ["seed"] if has_sampling(self.params) else ["seed", "temperature"],
         }
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call."""
         body = {name: value for name, value in encode(request, self.caller, self.params).items() if name not in self.params.omit}
         output = {name: value for name, value in body.get("output_config", {}).items() if name not in self.params.omit}
         if "output_config" in body and not output:
@@ -96,25 +79,19 @@ class AnthropicModel(RemoteAdapter):
             body["output_config"] = output
         return {**body, **self.params.extra_body}
 
-    def _guarded(self, post: Callable[[], Any], body: Mapping[str, Any]) -> Callable[[], Any]:
-        """`post`, with this API's refusals read closer than those of others."""
-        sdk = self.sdk
-        assert sdk is not None
+    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+        """Return the reply in an answer; with a thinking budget its calls carry the thoughts."""
+        return decode(answer, self.caller, carries=body.get("thinking", {}).get("type") == "enabled")
 
-        def send() -> Any:
-            try:
-                return post()
-            except sdk.APIStatusError as error:
-                failure = self._failure(error.response, body)
-            raise failure  # outside of the handler: no traceback leads to the SDK's own message, which is not filtered
+    def sent(self, body: Mapping[str, Any]) -> Collection[str]:
+        """Return the request fields that a refusal may blame and `omit` may name; the API insists on `max_tokens`."""
+        return {*body, *body.get("output_config", {})} - {"max_tokens"}
 
-        return send
-
-    def _failure(self, response: Any, body: Mapping[str, Any]) -> ModelError | ProviderError:
-        refusal = refusal_of(response.status_code, response.content, response.headers)
+    def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:
+        """Return the error for a refusal; some of this API's look like others and are not."""
         if _FILTERED in refusal.message:
             refusal = dataclasses.replace(refusal, codes=("content_filter",))
-        elif _detail_code(response.content) in _NO_MONEY_CODES:
+        elif _detail_code(content) in _NO_MONEY_CODES:
             refusal = dataclasses.replace(refusal, codes=("billing_error",))
         if (
             refusal.status == 400
@@ -122,7 +99,7 @@ class AnthropicModel(RemoteAdapter):
             and body.get("tool_choice", {}).get("type") in ("any", "tool")
         ):
             return self._unforced(refusal)
-        return error_of(refusal, self.caller, _names(body))
+        return super().refusal_error(refusal, content, body)
 
     def _unforced(self, refusal: Refusal) -> ProviderError:
         said = one_line(refusal.message, self.caller.secrets)
@@ -130,24 +107,6 @@ class AnthropicModel(RemoteAdapter):
             f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {said}); "
             "have it asked for the tool instead with --model-args forced_tool=auto"
         )
-
-
-def make_anthropic(name: str, params: AnthropicParams | None = None) -> AnthropicModel:
-    """A model of Anthropic's.
-
-    Args:
-        name: the model's name at the provider, such as `claude-opus-4-6`.
-        params: its parameters; None takes the defaults.
-
-    Raises:
-        ConfigError: the base URL is no usable address.
-    """
-    return AnthropicModel(name, params or AnthropicParams())
-
-
-def _names(body: Mapping[str, Any]) -> set[str]:
-    """Request fields that a refusal may blame and `omit` may name; the API insists on `max_tokens`."""
-    return {*body, *body.get("output_config", {})} - {"max_tokens"}
 
 
 def _plain(value: Any) -> JsonValue:

@@ -1,4 +1,4 @@
-"""The Messages API of Anthropic: a neutral request to the body of a call, and what came back to a neutral reply.
+"""Messages API of Anthropic: a neutral request to the body of a call, and what came back to a neutral reply.
 
 Sources: the API's reference (https://platform.claude.com/docs/en/api/messages), its pages on thinking and tool use, and the types
 of the `anthropic` package.
@@ -9,22 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ktdeval.api import (
-    CallParams,
-    FinishReason,
-    Message,
-    ModelRequest,
-    ProviderError,
-    Reply,
-    ToolCall,
-    Usage,
-    loads_strict,
-)
-from ktdeval_models.remote.carried import pack, unpack
-from ktdeval_models.remote.errors import Caller
-from ktdeval_models.remote.http import bad_response
+from ktdeval.calls import Caller, bad_response
+from ktdeval.errors import ProviderError
+from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
+from ktdeval.jsonio import dumps_canonical, loads_strict
 from ktdeval_models.remote.params import AnthropicParams
 from ktdeval_models.remote.wire import count, sent_arguments, whole_usage
 
@@ -53,18 +44,18 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def encode(request: ModelRequest, caller: Caller, params: AnthropicParams) -> Body:
-    """The body of a call.
+    """Return the body of a call.
 
     Raises:
         ProviderError: an option of the run that this API does not know; says which.
     """
     thinking = _thinking(request.params, caller, params)
-    turns = list(_turns(request.messages))
+    turns = list(_turns(request.messages, caller.provider))
     if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
-        # The signature of the thoughts before the last calls was not kept (its id was withheld, or they came as text). With them
-        # missing the API refuses a budget inside a round of tool use, so this one call goes without.
+        # The thoughts before the last calls were not kept (they came as text, or the agent wrote the calls). With them missing the
+        # API refuses a budget inside a round of tool use, so this one call goes without.
         thinking = {"type": "disabled"}
-        turns = list(_turns(request.messages, with_thoughts=False))
+        turns = list(_turns(request.messages, None))
     body: Body = {"model": caller.model, "max_tokens": request.params.max_output_tokens, "messages": turns}
     system = [text for message in request.messages if message.role == "system" and (text := _said(message))]
     if system:
@@ -86,7 +77,7 @@ def has_sampling(params: AnthropicParams) -> bool:
 
 
 def how_forced(model: str, thinking: Mapping[str, Any] | None, params: AnthropicParams) -> str:
-    """How a tool is forced: `named`, `any` or `auto`.
+    """Return how a tool is forced: `named`, `any` or `auto`.
 
     With thinking switched on it is `auto`: with a budget the API refuses anything else, and in the adaptive mode a forced call
     comes without the thoughts that were asked for. The agent's own words then are what makes the model call the tool.
@@ -98,12 +89,12 @@ def how_forced(model: str, thinking: Mapping[str, Any] | None, params: Anthropic
 
 
 def decode(body: Mapping[str, Any], caller: Caller, *, carries: bool) -> Reply:
-    """The reply in a message.
+    """Return the reply in a message.
 
     Args:
         body: what came back.
         caller: whom errors are about.
-        carries: whether the calls' ids are to carry the thoughts' signatures, for the next call of the round.
+        carries: whether the calls are to carry the signed thoughts, for the next call of the round.
 
     Raises:
         ModelError: `bad_response`: it is no message, or ended for a reason that is not known.
@@ -124,7 +115,7 @@ def decode(body: Mapping[str, Any], caller: Caller, *, carries: bool) -> Reply:
         else:
             raise bad_response(caller, "the reply holds a block that was not asked for")
     if calls and carries and _is_opaque(thoughts):
-        calls[0] = ToolCall(pack(calls[0].id, thoughts), calls[0].name, calls[0].arguments)
+        calls[0] = replace(calls[0], opaque=Opaque(caller.provider, dumps_canonical(thoughts)))
     finish = _FINISH[reason]
     served_by = body.get("model")
     return Reply(
@@ -203,11 +194,14 @@ def _output(request: ModelRequest, caller: Caller) -> Body:
     return output
 
 
-def _turns(messages: Sequence[Message], *, with_thoughts: bool = True) -> Iterator[Body]:
-    """Turns of alternating roles: results of calls come first in the user turn that follows the calls."""
+def _turns(messages: Sequence[Message], provider: str | None) -> Iterator[Body]:
+    """Turns of alternating roles: results of calls come first in the user turn that follows the calls.
+
+    Signed thoughts come with the calls that carry them for `provider`; with None, without them.
+    """
     role, blocks = "", list[Block]()
     for message in messages:
-        more = _blocks_of(message, with_thoughts)
+        more = _blocks_of(message, provider)
         if not more:
             continue
         next_role = "assistant" if message.role == "assistant" else "user"
@@ -220,9 +214,9 @@ def _turns(messages: Sequence[Message], *, with_thoughts: bool = True) -> Iterat
         yield {"role": role, "content": blocks}
 
 
-def _blocks_of(message: Message, with_thoughts: bool) -> list[Block]:
+def _blocks_of(message: Message, provider: str | None) -> list[Block]:
     if message.role == "assistant":
-        return list(_assistant_blocks(message, with_thoughts))
+        return list(_assistant_blocks(message, provider))
     return [] if message.role == "system" else list(_user_blocks(message))
 
 
@@ -233,21 +227,20 @@ def _said(message: Message) -> str:
 
 def _user_blocks(message: Message) -> Iterator[Block]:
     if message.tool_call_id is not None:
-        yield {"type": "tool_result", "tool_use_id": _fit(unpack(message.tool_call_id)[0]), "content": message.content}
+        yield {"type": "tool_result", "tool_use_id": _fit(message.tool_call_id), "content": message.content}
     elif _said(message):
         yield {"type": "text", "text": message.content}
 
 
-def _assistant_blocks(message: Message, with_thoughts: bool) -> Iterator[Block]:
-    ids = [unpack(call.id) for call in message.tool_calls]
-    if with_thoughts:
-        for _, carried in ids:
-            yield from carried if isinstance(carried, list) else ()
+def _assistant_blocks(message: Message, provider: str | None) -> Iterator[Block]:
+    for call in message.tool_calls:
+        if provider is not None and (thoughts := call.opaque_of(provider)) is not None:
+            yield from loads_strict(thoughts)
     if _said(message):
         yield {"type": "text", "text": message.content}
-    for call, (call_id, _) in zip(message.tool_calls, ids, strict=True):
+    for call in message.tool_calls:
         arguments = loads_strict(sent_arguments(call.arguments))  # the API wants an object, whatever the model wrote
-        yield {"type": "tool_use", "id": _fit(call_id), "name": _fit(call.name), "input": arguments}
+        yield {"type": "tool_use", "id": _fit(call.id), "name": _fit(call.name), "input": arguments}
 
 
 def _lacks_thought(turns: Sequence[Body]) -> bool:

@@ -1,28 +1,31 @@
-"""What every adapter has in common: its names, its key, its client, made once and only when it is needed."""
+"""Base of all adapters: names, key, client, and the course of one attempt."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ktdeval.api import JsonValue, ProviderError, ToolProtocol
-from ktdeval_models.remote.errors import Caller
-from ktdeval_models.remote.http import ask_json, check_base_url
+from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, error_of, json_reply, refusal_of
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness import ModelRequest, Reply, ToolProtocol
 from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.params import RemoteParams
-from ktdeval_models.remote.transport import http_client, response_class
+from ktdeval_models.remote.transport import Transport, check_base_url
 
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
-"""The dated price table of these models."""
+"""Dated price table of these models."""
 
 
 class RemoteAdapter:
-    """A `ktdeval.api.RemoteModel` on an SDK, less the wire format: a subclass has `make_client`, `reply` and `settings`.
+    """A `ktdeval.api.RemoteModel` less the wire format: a subclass has `headers`, `path`, `encode`, `decode` and `settings`.
+
+    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which look at every field of the
+    whole conversation again on each call, are left out: that is half of a call's CPU time.
 
     Args:
         provider: the provider's name, as in `--model`.
@@ -32,17 +35,16 @@ class RemoteAdapter:
         variables: environment variables that may hold the key, when the user names none.
 
     Attributes:
-        sdk: the SDK's module; None before `connect`.
-        client: the SDK's client; None before `connect`.
+        client: sends requests; None before `connect`.
     """
 
     package = ""
     """Module of the SDK."""
     extra = ""
-    """The extra of ktdeval that installs it."""
+    """Extra of ktdeval that installs it."""
     needs_key: bool = True
     meanings: Mapping[str, int] = {}
-    """Error codes of this server: see `ktdeval_models.remote.errors.Caller`."""
+    """Error codes of this server: see `ktdeval.calls.Caller`."""
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
 
@@ -53,9 +55,7 @@ class RemoteAdapter:
         self.endpoint = check_base_url(params.base_url or default_url)
         self.variables = (params.api_key_env,) if params.api_key_env else variables
         self.caller = Caller(provider, name, self.endpoint, self.variables)
-        self.sdk: ModuleType | None = None
-        self.client: Any = None
-        self._response_class: Any = None
+        self.client: Transport | None = None
         self._secrets: tuple[str, ...] = ()
         self._connecting = threading.Lock()
 
@@ -77,39 +77,65 @@ class RemoteAdapter:
                 raise missing_key(self.provider, self.variables)
             self._secrets = (key,) if key else ()
             self.caller = replace(self.caller, secrets=self._secrets, meanings=self.meanings)
-            transport = http_client(sdk, self.endpoint)
-            self.sdk = sdk
-            self._response_class = response_class(sdk)
-            self.client = self.make_client(sdk, key, transport)
+            self.client = Transport(self.endpoint, self.headers(sdk, key))
 
-    def make_client(self, sdk: ModuleType, key: str | None, transport: Any) -> Any:
-        """The SDK's client, without retries of its own, and with nothing taken from the environment.
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """Return the headers of a request, with nothing taken from the environment that is not this provider's.
 
         Args:
             sdk: the SDK's module.
             key: the API key; None where there is none and none is needed.
-            transport: for the SDK's `http_client`.
         """
         raise NotImplementedError
 
-    def post(self, path: str, body: Mapping[str, JsonValue], timeout_s: float) -> dict[str, JsonValue]:
-        """Send one request and read the JSON object that comes back, all of it within `timeout_s`.
+    def path(self) -> str:
+        """Return the method's path below the endpoint, such as `/chat/completions`."""
+        raise NotImplementedError
 
-        This is the SDKs' way to call an endpoint as it is. Their typed methods look at every field of the whole conversation
-        again on each call, and drop nothing and add nothing: half of a call's CPU time.
-
-        Args:
-            path: below the base URL, such as `/chat/completions`.
-            body: the request.
-            timeout_s: longest time from connecting to the last byte, in seconds.
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call.
 
         Raises:
-            ModelError, ProviderError: as `ask_json`.
+            ProviderError: an option of the run that this provider does not take; says which.
+        """
+        raise NotImplementedError
+
+    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:
+        """Return the reply in an answer to `body`.
+
+        Raises:
+            ModelError: `bad_response`: the answer is not of the API's shape.
+        """
+        raise NotImplementedError
+
+    def sent(self, body: Mapping[str, Any]) -> Collection[str]:
+        """Return the request fields that a refusal may blame and `omit` may name."""
+        return body
+
+    def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:  # noqa: ARG002
+        """Return the error for a refusal; a subclass reads its provider's `content` closer."""
+        return error_of(refusal, self.caller, self.sent(body))
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Make one attempt. Thread-safe, without state between calls.
+
+        Raises:
+            ModelError: this attempt failed.
+            ProviderError: every attempt would: key, model name, address, quota or a parameter is refused.
         """
         self.connect()
-        assert self.sdk is not None
-        client, cast_to, options = self.client, self._response_class, {"timeout": timeout_s}
-        return ask_json(self.sdk, lambda: client.post(path, cast_to=cast_to, body=body, options=options), self.caller, body)
+        assert self.client is not None
+        body = self.encode(request)
+        answer = self.client.post(f"{self.endpoint}{self.path()}", body, request.params.timeout_s, self.caller)
+        try:
+            if not 200 <= answer.status < 300:
+                refusal = refusal_of(answer.status, answer.content, answer.headers)
+                raise self.refusal_error(refusal, answer.content, body)
+            return self.decode(json_reply(answer.content, self.caller, self.sent(body)), request, body)
+        except ContentFiltered:
+            return Reply(finish_reason="content_filter")
+        except RecursionError:
+            raise bad_response(self.caller, "the reply is nested too deeply") from None
 
     def secrets(self) -> tuple[str, ...]:
         """Texts that no message may show: the key; empty before `connect`."""
@@ -123,3 +149,8 @@ class RemoteAdapter:
             raise ProviderError(
                 f"{self.provider}: the package {self.package!r} is not installed; get it with `{install}`"
             ) from None
+
+
+def plain_headers(client: Any) -> dict[str, str]:
+    """Return the headers that an SDK's client sends with each request, its key among them."""
+    return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}  # others are left out

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
-from collections.abc import Iterator, Mapping
-from importlib import import_module
+from collections.abc import Collection, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from ktdeval.api import JsonValue, ModelError, ModelRequest, ProviderError, Reply, UsageError, loads_strict
+from ktdeval.calls import Refusal, one_line
+from ktdeval.errors import ModelError, ProviderError, UsageError
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.base import RemoteAdapter
-from ktdeval_models.remote.errors import ContentFiltered, Refusal, error_of, one_line, refusal_of
 from ktdeval_models.remote.google_wire import decode, encode
-from ktdeval_models.remote.http import ask_json, bad_response
 from ktdeval_models.remote.params import GoogleParams
-from ktdeval_models.remote.transport import BodyError
 
 _MODEL = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._:@-]*(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")  # it becomes part of an address
 _VERSION = re.compile(r"/v1(alpha|beta)?\Z")
@@ -27,69 +25,39 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class _StatusError(Exception):
-    """The server answered with another status than 200; raised by a hook, before the SDK would make an error of its own of it."""
-
-    def __init__(self, response: Any) -> None:
-        super().__init__(f"HTTP {response.status_code}")
-        self.response = response
-
-
-class _ConnectionError(Exception):
-    """The HTTP library's error is the cause."""
-
-
-class _TimeoutError(_ConnectionError):
-    """Likewise, of a call that took too long."""
-
-
 class GoogleModel(RemoteAdapter):
     """A Gemini model over the Gemini API (or a server that speaks it).
 
-    The SDK's method takes the request's fields as they go over the wire, and gives the body of the response as it came, so that all
-    timeouts, refusals and replies are read here, as with the other providers. Its own retries, its automatic function calling and
-    its automatic continuation (further, paid requests) are off. Signatures of thoughts, which Gemini 3 wants back with the calls
-    they came with, are carried in the calls' ids (`ktdeval_models.remote.carried`).
+    Signatures of thoughts, which Gemini 3 wants back with the calls they came with, are the calls' opaque field.
     """
 
     package = "google.genai"
     extra = "google"
     params: GoogleParams
 
-    def __init__(self, name: str, params: GoogleParams) -> None:
+    def __init__(self, name: str, params: GoogleParams | None = None) -> None:
         if not _MODEL.fullmatch(name):
             raise UsageError(f"google: {one_line(name)!r} is no name of a model; give one such as google/gemini-3-pro")
         url = "https://generativelanguage.googleapis.com"
-        super().__init__("google", name, params, url, ("GEMINI_API_KEY", "GOOGLE_API_KEY"))
+        super().__init__("google", name, params or GoogleParams(), url, ("GEMINI_API_KEY", "GOOGLE_API_KEY"))
         self.endpoint = _VERSION.sub("", self.endpoint)  # the SDK's paths begin with one
         self.caller = dataclasses.replace(self.caller, endpoint=self.endpoint)
-        self._http: ModuleType | None = None
 
-    def make_client(self, sdk: ModuleType, key: str | None, transport: Any) -> Any:
-        """The SDK's client for the Gemini API, whatever the environment says of others."""
-        genai: Any = sdk.genai
-        transport.event_hooks = {"response": [_check_status]}
-        logging.getLogger("google_genai").addHandler(logging.NullHandler())  # else its notices about keys go to our stderr
-        options = genai.types.HttpOptions(base_url=self.endpoint, api_version=self.params.api_version, httpx_client=transport)
-        return genai.Client(vertexai=False, api_key=key, http_options=options)
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """As the SDK has them."""
+        agent = f"google-genai-sdk/{sdk.__version__}"
+        return {
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": agent,
+            "x-goog-api-client": agent,
+            "x-goog-api-key": key or "",
+        }
 
-    def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls.
-
-        Raises:
-            ModelError: this attempt failed.
-            ProviderError: every attempt would: key, model name, address, quota or a parameter is refused.
-        """
-        self.connect()
-        assert self.sdk is not None
-        body = self._body(request)
-        try:
-            answer = ask_json(self.sdk, lambda: self._generate(body, request.params.timeout_s), self.caller, _names(body))
-            return decode(answer, request, self.caller)
-        except ContentFiltered:
-            return Reply(finish_reason="content_filter")
-        except RecursionError:
-            raise bad_response(self.caller, "the reply is nested too deeply") from None
+    def path(self) -> str:
+        """Return the path of `generateContent`."""
+        name = self.name if self.name.startswith(("models/", "tunedModels/")) else f"models/{self.name}"
+        return f"/{self.params.api_version}/{name}:generateContent"
 
     def settings(self) -> JsonValue:
         """Parameters that can change a reply."""
@@ -101,18 +69,8 @@ class GoogleModel(RemoteAdapter):
             "extra_body": dict(self.params.extra_body),
         }
 
-    def _import_sdk(self) -> ModuleType:
-        """The SDK in the form in which the other SDKs come: with a client class of its HTTP library and errors of three kinds."""
-        genai = super()._import_sdk()
-        self._http = import_module("httpx2")  # what the SDK is built on
-        sdk: Any = ModuleType(self.package)
-        sdk.genai = genai
-        sdk.DefaultHttpxClient = self._http.Client
-        sdk.APIStatusError, sdk.APIConnectionError, sdk.APITimeoutError = _StatusError, _ConnectionError, _TimeoutError
-        adapted: ModuleType = sdk
-        return adapted
-
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call."""
         body = _without(encode(request, self.caller, self.params), self.params.omit)
         body["generationConfig"] = _without(body.get("generationConfig", {}), self.params.omit)
         for name, value in self.params.extra_body.items():
@@ -120,78 +78,30 @@ class GoogleModel(RemoteAdapter):
             body[name] = {**body[name], **value} if merges else value
         return body
 
-    def _generate(self, body: Mapping[str, Any], timeout_s: float) -> Any:
-        """One call; an object whose `content` is the body of the response."""
-        http = self._http
-        assert http is not None
-        config = {
-            "http_options": {"timeout": max(1, round(timeout_s * 1000)), "extra_body": body},
-            "should_return_http_response": True,
-            "automatic_function_calling": {"disable": True},
-            "automatic_continuation": False,
-        }
-        try:
-            # The request's own contents take the place of these, as all lists there do; the SDK would look through them one by one.
-            response = self.client.models.generate_content(model=self.name, contents="-", config=config)
-        except _StatusError as error:
-            failure = self._failure(error.response, body)
-        except http.TimeoutException as error:
-            raise _TimeoutError from error
-        except http.DecodingError as error:
-            raise BodyError("the reply can't be decompressed") from error
-        except http.RequestError as error:
-            raise _ConnectionError from error
-        else:
-            return _Content((response.sdk_http_response.body or "").encode())
-        raise failure
+    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+        """Return the reply in an answer."""
+        return decode(answer, request, self.caller)
 
-    def _failure(self, response: Any, body: Mapping[str, Any]) -> ModelError | ProviderError:
-        refusal = _detailed(refusal_of(response.status_code, response.content, response.headers), response.content)
+    def sent(self, body: Mapping[str, Any]) -> Collection[str]:
+        """Return the request fields that a refusal may blame, in both spellings."""
+        names = {*body, *body.get("generationConfig", {})} - {"generationConfig"}
+        return names | {_snake(name) for name in names}
+
+    def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:
+        """Return the error for a refusal, with the details of this API."""
+        refusal = _detailed(refusal, content)
         if "failed_precondition" in refusal.codes:
             said = one_line(refusal.message, self.caller.secrets)
             return ProviderError(
                 f"google/{self.name}: access is refused (HTTP {refusal.status}: {said}); check the region and the billing of the "
                 f"project that the key in {self.caller.key} belongs to"
             )
-        return error_of(refusal, self.caller, _names(body))
-
-
-def make_google(name: str, params: GoogleParams | None = None) -> GoogleModel:
-    """A model of Google's.
-
-    Args:
-        name: the model's name at the provider, such as `gemini-3-pro`.
-        params: its parameters; None takes the defaults.
-
-    Raises:
-        UsageError: that can't be a model's name.
-        ConfigError: the base URL is no usable address.
-    """
-    return GoogleModel(name, params or GoogleParams())
-
-
-@dataclasses.dataclass(frozen=True)
-class _Content:
-    """The body of a response."""
-
-    content: bytes
-
-
-def _check_status(response: Any) -> None:
-    if response.status_code != 200:
-        response.read()
-        raise _StatusError(response)
+        return super().refusal_error(refusal, content, body)
 
 
 def _without(fields: Mapping[str, Any], omitted: tuple[str, ...]) -> dict[str, Any]:
     """Fields less those to leave out; `max_output_tokens` means `maxOutputTokens`, as in the API's own messages."""
     return {name: value for name, value in fields.items() if name not in omitted and _snake(name) not in omitted}
-
-
-def _names(body: Mapping[str, Any]) -> set[str]:
-    """Request fields that a refusal may blame, in both spellings."""
-    names = {*body, *body.get("generationConfig", {})} - {"generationConfig"}
-    return names | {_snake(name) for name in names}
 
 
 def _snake(name: str) -> str:

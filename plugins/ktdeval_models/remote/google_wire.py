@@ -1,4 +1,4 @@
-"""The `generateContent` method of the Gemini API: a neutral request to its body, and what came back to a neutral reply.
+"""`generateContent` method of the Gemini API: a neutral request to its body, and what came back to a neutral reply.
 
 Sources: the API's reference (https://ai.google.dev/api/generate-content), its pages on function calling, thinking and thought
 signatures, and the types of the `google-genai` package.
@@ -11,21 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ktdeval.api import (
-    CallParams,
-    FinishReason,
-    JsonValue,
-    Message,
-    ModelRequest,
-    ProviderError,
-    Reply,
-    ToolCall,
-    Usage,
-    loads_strict,
-)
-from ktdeval_models.remote.carried import pack, unpack
-from ktdeval_models.remote.errors import Caller
-from ktdeval_models.remote.http import bad_response
+from ktdeval.calls import Caller, bad_response
+from ktdeval.errors import ProviderError
+from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
+from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.params import GoogleParams
 from ktdeval_models.remote.wire import count, sent_arguments, whole_usage
 
@@ -57,9 +46,6 @@ _SEED_BITS = 0x7FFFFFFF  # the API's seed is a signed integer of 32 bits
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_.:-]")
 
-_NO_SIGNATURE = "skip_thought_signature_validator"
-"""What the page on thought signatures gives to send where a call's signature is lost; Gemini 3 refuses a call without any."""
-
 # Of JSON Schema, what the API's fields `parametersJsonSchema` and `responseJsonSchema` are documented to read.
 _SCHEMA_WORDS = frozenset(
     (
@@ -72,12 +58,15 @@ _ALTERNATIVES = ("anyOf", "oneOf")
 
 
 def encode(request: ModelRequest, caller: Caller, params: GoogleParams) -> Body:
-    """The body of a call.
+    """Return the body of a call.
 
     Raises:
         ProviderError: options of the run that this API does not take together; says which.
     """
-    body: Body = {"contents": list(_contents(request.messages)), "generationConfig": _generation(request, caller, params)}
+    body: Body = {
+        "contents": list(_contents(request.messages, caller.provider)),
+        "generationConfig": _generation(request, caller, params),
+    }
     if system := [{"text": message.content} for message in request.messages if message.role == "system" and message.content]:
         body["systemInstruction"] = {"parts": system}
     if request.tools:
@@ -93,7 +82,7 @@ def encode(request: ModelRequest, caller: Caller, params: GoogleParams) -> Body:
 
 
 def decode(body: Mapping[str, Any], request: ModelRequest, caller: Caller) -> Reply:
-    """The reply in a response.
+    """Return the reply in a response.
 
     Args:
         body: what came back.
@@ -171,8 +160,8 @@ def _thinking(call: CallParams, caller: Caller, params: GoogleParams) -> Body:
     return config
 
 
-def _contents(messages: Sequence[Message]) -> Iterator[Body]:
-    """The turns: the results of one turn's calls come together, in one turn of their own."""
+def _contents(messages: Sequence[Message], provider: str) -> Iterator[Body]:
+    """Return the turns: the results of one turn's calls come together, in one turn of their own."""
     names: dict[str, str] = {}
     results: list[Part] = []
     for message in messages:
@@ -184,7 +173,7 @@ def _contents(messages: Sequence[Message]) -> Iterator[Body]:
             results = []
         if message.role == "user" and message.content:
             yield {"role": "user", "parts": [{"text": message.content}]}
-        elif message.role == "assistant" and (parts := list(_model_parts(message))):
+        elif message.role == "assistant" and (parts := list(_model_parts(message, provider))):
             names |= {call.id: call.name for call in message.tool_calls}
             yield {"role": "model", "parts": parts}
     if results:
@@ -195,19 +184,17 @@ def _result(message: Message, names: Mapping[str, str]) -> Part:
     """A tool's answer. The API wants an object; under `output` its text reaches the model as it is."""
     call_id = message.tool_call_id or ""
     name = _fit(names.get(call_id, "unknown"))
-    return {"functionResponse": {"id": unpack(call_id)[0], "name": name, "response": {"output": message.content}}}
+    return {"functionResponse": {"id": call_id, "name": name, "response": {"output": message.content}}}
 
 
-def _model_parts(message: Message) -> Iterator[Part]:
+def _model_parts(message: Message, provider: str) -> Iterator[Part]:
     if message.content:
         yield {"text": message.content}
-    for place, call in enumerate(message.tool_calls):
-        call_id, signature = unpack(call.id)
-        if signature is None and place == 0 and call_id.endswith("_withheld"):
-            signature = _NO_SIGNATURE  # parallel calls have one on the first; it went with the id that was withheld
+    for call in message.tool_calls:
         arguments = loads_strict(sent_arguments(call.arguments))  # the API wants an object, whatever the model wrote
-        part: Part = {"functionCall": {"id": call_id, "name": _fit(call.name), "args": arguments}}
-        yield {**part, "thoughtSignature": signature} if isinstance(signature, str) else part
+        part: Part = {"functionCall": {"id": call.id, "name": _fit(call.name), "args": arguments}}
+        signature = call.opaque_of(provider)
+        yield part if signature is None else {**part, "thoughtSignature": signature}
 
 
 def _fit(name: str) -> str:
@@ -249,7 +236,7 @@ def _readable(value: Any) -> Any:
 
 
 def _candidate(body: Mapping[str, Any], caller: Caller) -> Mapping[str, Any] | None:
-    """The one candidate; None where the prompt was blocked."""
+    """Return the one candidate; None where the prompt was blocked."""
     candidates = body.get("candidates")
     if not candidates:
         feedback = body.get("promptFeedback")
@@ -279,9 +266,8 @@ def _call(part: Mapping[str, Any], number: str, caller: Caller) -> ToolCall:
     name, arguments, call_id = call.get("name"), call.get("args", {}), call.get("id") or number
     if not (isinstance(name, str) and isinstance(arguments, dict) and isinstance(call_id, str)):
         raise bad_response(caller, "a function call of the reply lacks its name or arguments")
-    if isinstance(signature, str):
-        call_id = pack(call_id, signature)
-    return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False))
+    opaque = Opaque(caller.provider, signature) if isinstance(signature, str) else None
+    return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False), opaque)
 
 
 def _usage(usage: Any) -> Usage:

@@ -1,18 +1,18 @@
-"""Where API keys come from: the environment, or the system's keyring. Never from options, files or model parameters."""
+"""API keys, from the environment, or the system's keyring. Never from options, files or model parameters."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from ktdeval.api import ProviderError
+from ktdeval.errors import ProviderError
 
 KEYRING_SERVICE = "ktdeval"
 """Service name under which a key is stored in the system's keyring; the user name is the variable's name."""
 
 
 def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
-    """The first key that is set: environment variables in the order given, then the keyring, when `keyring` is installed.
+    """Return the first key that is set: environment variables in the order given, then the keyring, when `keyring` is installed.
 
     Space around a key (a final newline, say) is dropped; an empty variable counts as not set.
 
@@ -34,7 +34,7 @@ def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) ->
 
 
 def missing_key(provider: str, variables: Sequence[str]) -> ProviderError:
-    """What to raise when a provider's key is not set."""
+    """Return the error to raise when a provider's key is not set."""
     names = " or ".join(variables)
     store = f"keyring set {KEYRING_SERVICE} {variables[0]}"
     return ProviderError(f"{provider}: no API key; set the environment variable {names}, or store it with `{store}`")

@@ -9,24 +9,12 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ktdeval.api import (
-    CallParams,
-    ConfigError,
-    FinishReason,
-    JsonValue,
-    Message,
-    ModelError,
-    ModelRequest,
-    Reply,
-    ToolCall,
-    ToolSpec,
-    Usage,
-    dumps_canonical,
-    near_matches,
-)
-from ktdeval_models.remote.base import RemoteAdapter
-from ktdeval_models.remote.errors import ContentFiltered
-from ktdeval_models.remote.http import bad_response
+from ktdeval.calls import bad_response
+from ktdeval.errors import ConfigError, ModelError
+from ktdeval.fields import near_matches
+from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval_models.remote.base import RemoteAdapter, plain_headers
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
 from ktdeval_models.remote.presets import Preset
 from ktdeval_models.remote.wire import (
@@ -93,12 +81,16 @@ class ChatModel(RemoteAdapter):
         fields = {"temperature", "seed", "tool_choice", "response_format", "reasoning_effort", "service_tier", preset.budget_field}
         check_fields(params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body})
 
-    def make_client(self, sdk: ModuleType, key: str | None, transport: Any) -> Any:
-        """The SDK's client; with other servers than OpenAI, without what the environment says for OpenAI."""
-        return openai_client(sdk, key, self.endpoint, transport, is_openai=self.provider == "openai")
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """As OpenAI's SDK has them; with other servers than OpenAI, without what the environment says for OpenAI."""
+        return openai_headers(sdk, key, is_openai=self.provider == "openai")
+
+    def path(self) -> str:
+        """Return the path of Chat Completions."""
+        return "/chat/completions"
 
     def settings(self) -> JsonValue:
-        """How a request is written beyond what the request itself says."""
+        """Return how a request is written beyond what the request itself says."""
         return {
             "api": "chat",
             **{name: getattr(self.preset, name) for name in _TOLD_OF_A_PRESET},
@@ -110,22 +102,10 @@ class ChatModel(RemoteAdapter):
             "extra_body": self._extra_body,
         }
 
-    def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls.
-
-        Raises:
-            ModelError: this attempt failed.
-            ProviderError: every attempt would.
-        """
-        try:
-            answer = self.post("/chat/completions", self._body(request), request.params.timeout_s)
-        except ContentFiltered:
-            return Reply(finish_reason="content_filter")
-        return self._read(answer, request)
-
     # --- writing
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call."""
         params = request.params
         thinking = self._thinks(params)
         body: dict[str, Any] = {
@@ -192,7 +172,8 @@ class ChatModel(RemoteAdapter):
 
     # --- reading
 
-    def _read(self, answer: Mapping[str, Any], request: ModelRequest) -> Reply:
+    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+        """Return the reply in an answer."""
         choices = part(answer, "choices", list, self.caller)
         choice = choices[0] if choices and isinstance(choices[0], dict) else {}
         message = part(choice, "message", dict, self.caller)
@@ -259,14 +240,12 @@ class ChatModel(RemoteAdapter):
         return whole_usage(count(usage, "total_tokens"), found)
 
 
-def openai_client(sdk: ModuleType, key: str | None, endpoint: str, transport: Any, is_openai: bool) -> Any:
-    """The SDK's client, without retries of its own.
+def openai_headers(sdk: ModuleType, key: str | None, is_openai: bool) -> Mapping[str, str]:
+    """Return the headers of OpenAI's SDK.
 
     Args:
         sdk: the SDK's module.
         key: the API key; None where there is none and none is needed.
-        endpoint: base URL.
-        transport: for its `http_client`.
         is_openai: whether the organisation, project and headers that the environment names for OpenAI are sent.
     """
     headers = {}
@@ -276,10 +255,10 @@ def openai_client(sdk: ModuleType, key: str | None, endpoint: str, transport: An
         headers = {name: sdk.Omit() for name in names if name.lower() != "authorization"}
     key = key or "none"  # the SDK wants one; servers without keys do not look
     headers["Authorization"] = f"Bearer {key}"
-    client = sdk.OpenAI(api_key=key, base_url=endpoint, max_retries=0, http_client=transport, default_headers=headers)
-    if not is_openai:
-        client.organization = client.project = None
-    return client
+    with sdk.OpenAI(api_key=key, default_headers=headers, http_client=sdk.DefaultHttpxClient(trust_env=False)) as client:
+        if not is_openai:
+            client.organization = client.project = None
+        return plain_headers(client)
 
 
 def check_fields(params: RemoteParams, optional: Collection[str | None]) -> None:
@@ -311,7 +290,7 @@ def check_fields(params: RemoteParams, optional: Collection[str | None]) -> None
 
 
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -> Sequence[Message]:
-    """The conversation with the schema in its first message, the only place where every server takes a system message.
+    """Return the conversation with the schema in its first message, the only place where every server takes a system message.
 
     A prompt that describes the JSON object to reply with, as the harness's own does for written tool calls, stays as it is.
     """
@@ -334,7 +313,7 @@ def _written_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    """The reasoning channel under the names that servers give it."""
+    """Return the reasoning channel under the names that servers give it."""
     for name in ("reasoning_content", "reasoning", "reasoning_details"):
         if text := text_of(message.get(name)):
             return text

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from ktdeval.api import CallParams, FinishReason, JsonValue, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.calls import bad_response
+from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.jsonio import JsonValue
 from ktdeval_models.remote.base import RemoteAdapter
-from ktdeval_models.remote.errors import ContentFiltered
-from ktdeval_models.remote.http import bad_response
-from ktdeval_models.remote.openai_chat import check_fields, openai_client
+from ktdeval_models.remote.openai_chat import check_fields, openai_headers
 from ktdeval_models.remote.params import OpenAIParams
-from ktdeval_models.remote.presets import OPENAI_CHAT
+from ktdeval_models.remote.presets import presets
 from ktdeval_models.remote.wire import count, part, sent_arguments, sent_name, text_of, whole_usage, written_arguments
 
 _INCOMPLETE: Mapping[Any, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -35,15 +35,20 @@ class ResponsesModel(RemoteAdapter):
     params: OpenAIParams
 
     def __init__(self, name: str, params: OpenAIParams) -> None:
-        super().__init__("openai", name, params, OPENAI_CHAT.base_url, OPENAI_CHAT.variables)
+        openai = presets()["openai"]
+        super().__init__("openai", name, params, openai.base_url, openai.variables)
         check_fields(params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier"))
 
-    def make_client(self, sdk: ModuleType, key: str | None, transport: Any) -> Any:
-        """The SDK's client."""
-        return openai_client(sdk, key, self.endpoint, transport, is_openai=True)
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """As OpenAI's SDK has them."""
+        return openai_headers(sdk, key, is_openai=True)
+
+    def path(self) -> str:
+        """Return the path of Responses."""
+        return "/responses"
 
     def settings(self) -> JsonValue:
-        """How a request is written beyond what the request itself says."""
+        """Return how a request is written beyond what the request itself says."""
         return {
             "api": "responses",
             "reasoning_summary": self.params.reasoning_summary,
@@ -52,22 +57,10 @@ class ResponsesModel(RemoteAdapter):
             "extra_body": dict(self.params.extra_body),
         }
 
-    def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls.
-
-        Raises:
-            ModelError: this attempt failed.
-            ProviderError: every attempt would.
-        """
-        try:
-            answer = self.post("/responses", self._body(request), request.params.timeout_s)
-        except ContentFiltered:
-            return Reply(finish_reason="content_filter")
-        return self._read(answer)
-
     # --- writing
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call."""
         body: dict[str, Any] = {
             "model": self.name,
             "input": [item for message in request.messages for item in _items(message)],
@@ -96,7 +89,8 @@ class ResponsesModel(RemoteAdapter):
 
     # --- reading
 
-    def _read(self, answer: Mapping[str, Any]) -> Reply:
+    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+        """Return the reply in an answer."""
         finish = self._finish(answer)
         texts: list[str] = []
         refusals: list[str] = []

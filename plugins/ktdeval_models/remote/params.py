@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ktdeval.api import ConfigError, option
+from ktdeval.errors import ConfigError
+from ktdeval.fields import option
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")

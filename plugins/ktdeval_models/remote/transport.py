@@ -1,53 +1,169 @@
-"""An HTTP client for the SDKs whose timeout holds for a call as a whole, and which is cheap with many threads."""
+"""HTTP for model calls: a timeout that holds for a call as a whole, and little CPU with many threads."""
 
 from __future__ import annotations
 
+import json
 import time
+import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ktdeval.calls import Caller, bad_response, network_error, one_line
+from ktdeval.errors import ConfigError
+from ktdeval.jsonio import JsonValue
+
 MAX_REPLY_BYTES = 64 << 20
-"""A body of more bytes, as they come over the wire, is refused; no real reply comes near."""
+"""A body of more bytes is refused; no real reply comes near."""
 
 _KEEPALIVE_S = 20.0  # below the idle timeouts of the usual load balancers, above the time between two calls of a step
+_ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 
 
 class BodyError(Exception):
     """A response began and did not end as it should; one line says how."""
 
 
-def http_client(sdk: ModuleType, endpoint: str) -> Any:
-    """A client to give to an SDK as its `http_client`.
+@dataclass(frozen=True)
+class Answer:
+    """A response. Names of `headers` are in lower case."""
 
-    The read timeout of a request is the longest time for all of it: connecting, TLS, sending, waiting, reading to the last byte,
-    the bodies of errors included. (The SDKs' own is per read: a server that sends a byte now and then is waited for without end.)
-    Only looking up the host's name has the system's own limit.
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def check_base_url(url: str) -> str:
+    """Return a base URL as it may be used, shown and recorded, without a final slash.
+
+    Raises:
+        ConfigError: it is no http or https address, or holds a user, a password, a query or a fragment. What it holds is not shown.
+    """
+    example = "such as http://localhost:8000/v1"
+    try:
+        parts = urlsplit(url)
+        port_is_sound = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ConfigError(f"--base-url is no address; give one {example}") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(f"--base-url holds a user, password, query or fragment; give the bare address, {example}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_sound or any(sign.isspace() for sign in url):
+        raise ConfigError(f"--base-url must be an http or https address, {example}, was {one_line(url)!r}")
+    return url.rstrip("/")
+
+
+class Transport:
+    """Sends requests to one provider, each on a connection of its own.
+
+    A shared pool of connections looks at all of them at the start and end of each request, under a lock; with 50 threads that is a
+    quarter of a call's CPU time. Here a request takes a free connection, the one used last first, so that their number grows to the
+    number of calls at once and no further. SDKs' typed methods look at every field of a conversation again on each call: from them
+    come headers and libraries, and requests are sent as they are.
+
     Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere.
 
     Args:
-        sdk: the SDK's module; the base of its own client class says which HTTP library it is built on.
         endpoint: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+        headers: of every request, its key among them.
     """
-    httpx, httpcore = _http_libraries(sdk)
-    return sdk.DefaultHttpxClient(transport=_Transport(httpx, httpcore, endpoint), follow_redirects=False, trust_env=False)
+
+    def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
+        httpx, self._httpcore = _http_libraries()
+        self._ssl_context = httpx.create_ssl_context() if endpoint.startswith("https") else None  # takes a while: made once
+        self._proxy = _proxy_for(endpoint, self._httpcore)
+        host = urlsplit(endpoint).netloc
+        self._headers = [(b"Host", host.encode()), (b"Accept-Encoding", b"gzip, deflate")]
+        self._headers += [(name.encode(), value.encode()) for name, value in headers.items()]
+        self._url: Callable[[str], Any] = lru_cache(self._httpcore.URL)
+        self._free: deque[_Lane] = deque()
+        names = ("NetworkError", "ProtocolError", "ProxyError", "UnsupportedProtocol")
+        self._failures: tuple[type[Exception], ...] = tuple(getattr(self._httpcore, name) for name in names)
+
+    def post(self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller) -> Answer:
+        """Send one request and read the whole response.
+
+        Args:
+            url: of the method, below the endpoint.
+            body: the request.
+            timeout_s: longest time for all of it: connecting, TLS, sending, waiting, reading to the last byte. Only looking up the
+                host's name has the system's own limit.
+            caller: whom errors are about.
+
+        Raises:
+            ModelError: `timeout`, `connection` or `bad_response`.
+        """
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+        # Raised outside of the handlers, so that no traceback leads to a message that is not filtered.
+        try:
+            return self._send(url, content, timeout_s)
+        except BodyError as error:
+            failure = bad_response(caller, str(error))
+        except self._httpcore.TimeoutException:
+            failure = network_error(caller, "", is_timeout=True)
+        except self._failures as error:
+            failure = network_error(caller, str(error))
+        raise failure
+
+    def _send(self, url: str, content: bytes, timeout_s: float) -> Answer:
+        try:
+            lane = self._free.pop()
+        except IndexError:
+            lane = _Lane(self._httpcore, self._proxy, self._ssl_context)
+        lane.clock.until = time.monotonic() + timeout_s
+        headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
+        try:
+            response = lane.pool.handle_request(self._httpcore.Request("POST", self._url(url), headers=headers, content=content))
+            try:
+                received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+                return Answer(response.status, received, _unpacked(self._read(response), received.get("content-encoding", "")))
+            finally:
+                response.close()
+        finally:
+            self._free.append(lane)
+
+    def _read(self, response: Any) -> bytes:
+        chunks, size = [], 0
+        try:
+            for chunk in response.stream:
+                size += len(chunk)
+                if size > MAX_REPLY_BYTES:
+                    raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
+                chunks.append(chunk)
+        except self._httpcore.ProtocolError as error:
+            raise BodyError("the reply ends before its end") from error
+        return b"".join(chunks)
 
 
-def response_class(sdk: ModuleType) -> Any:
-    """The class of an SDK's raw responses, to be named as `cast_to`."""
-    return _http_libraries(sdk)[0].Response
+def _unpacked(content: bytes, encoding: str) -> bytes:
+    """A body as it was before it was compressed.
+
+    Raises:
+        BodyError: it is not compressed as its header says, or unpacks to far too much.
+    """
+    if encoding in ("", "identity"):
+        return content
+    unpacker = zlib.decompressobj(_ZLIB_OR_GZIP)
+    try:
+        unpacked = unpacker.decompress(content, MAX_REPLY_BYTES + 1)
+    except zlib.error as error:
+        raise BodyError("the reply can't be unpacked") from error
+    if encoding not in ("gzip", "deflate") or not unpacker.eof or len(unpacked) > MAX_REPLY_BYTES:
+        raise BodyError("the reply can't be unpacked")
+    return unpacked
 
 
-def _http_libraries(sdk: ModuleType) -> tuple[ModuleType, ModuleType]:
-    """Either httpx and httpcore or httpx2 and httpcore2: the SDKs moved from the one pair to the other."""
-    families = (cls.__module__.partition(".")[0] for cls in sdk.DefaultHttpxClient.__mro__)
-    family = next(name for name in families if name.startswith("httpx"))
-    return import_module(family), import_module(family.replace("httpx", "httpcore"))
+def _http_libraries() -> tuple[ModuleType, ModuleType]:
+    """Either httpx2 and httpcore2 or httpx and httpcore: the SDKs moved from the one pair to the other."""
+    with suppress(ImportError):
+        return import_module("httpx2"), import_module("httpcore2")
+    return import_module("httpx"), import_module("httpcore")
 
 
 class _Clock:
@@ -125,104 +241,8 @@ class _Lane:
         )
 
 
-class _Transport:
-    """The transport of an httpx client: takes a free lane for each request, the one used last first.
-
-    A shared pool looks at all of its connections at the start and end of each request, under a lock; with 50 threads that is a
-    quarter of a call's CPU time. Here the number of lanes grows to the number of calls at once and no further.
-    """
-
-    def __init__(self, httpx: ModuleType, httpcore: ModuleType, endpoint: str) -> None:
-        self._httpx = httpx
-        self._httpcore = httpcore
-        self._proxy = _proxy_for(endpoint, httpcore)
-        self._ssl_context = httpx.create_ssl_context() if endpoint.startswith("https") else None  # takes a while: made once
-        self._free: deque[_Lane] = deque()
-        names = ("TimeoutException", "NetworkError", "ProtocolError", "ProxyError", "UnsupportedProtocol")
-        self._failures: tuple[type[Exception], ...] = tuple(getattr(httpcore, name) for name in names)
-        self._body_class = _body_class(httpx)
-
-    def handle_request(self, request: Any) -> Any:
-        """Send a request; the response's body is still to be read, and gives the lane back when it is closed."""
-        lane = self._take()
-        lane.clock.until = time.monotonic() + request.extensions["timeout"]["read"]
-        url = request.url
-        target = self._httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        try:
-            response = lane.pool.handle_request(
-                self._httpcore.Request(request.method, target, headers=request.headers.raw, content=request.stream)
-            )
-        except BaseException as error:
-            self._free.append(lane)
-            if isinstance(error, self._failures):
-                raise self.translate(error) from error
-            raise
-        body = self._body_class(self, lane, response)
-        return self._httpx.Response(response.status, headers=response.headers, stream=body, extensions=response.extensions)
-
-    def read(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks of a body as they come.
-
-        Raises:
-            BodyError: it ends before its end, is malformed, or is far too long.
-        """
-        size = 0
-        try:
-            for chunk in chunks:
-                size += len(chunk)
-                if size > MAX_REPLY_BYTES:
-                    raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
-                yield chunk
-        except self._httpcore.ProtocolError as error:
-            raise BodyError("the reply ends before its end") from error
-        except self._failures as error:
-            raise self.translate(error) from error
-
-    def release(self, lane: _Lane) -> None:
-        """Take back a lane whose response is done with."""
-        self._free.append(lane)
-
-    def translate(self, error: BaseException) -> Exception:
-        """An exception of httpcore's as httpx has it, which is what SDKs catch; both use the same names."""
-        named = (getattr(self._httpx, cls.__name__, None) for cls in type(error).__mro__)
-        translated: Exception = next(cls for cls in named if cls is not None)(str(error))
-        return translated
-
-    def close(self) -> None:
-        """Close the connections that are not in use."""
-        while self._free:
-            self._free.pop().pool.close()
-
-    def _take(self) -> _Lane:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return _Lane(self._httpcore, self._proxy, self._ssl_context)
-
-
-def _body_class(httpx: ModuleType) -> type:
-    """The class of response bodies; httpx insists on a base of its own, and is not there before an SDK is imported."""
-
-    class Body(httpx.SyncByteStream):  # type: ignore[name-defined, misc]
-        def __init__(self, transport: _Transport, lane: _Lane, response: Any) -> None:
-            self._transport = transport
-            self._lane: _Lane | None = lane
-            self._response = response
-
-        def __iter__(self) -> Iterator[bytes]:
-            return self._transport.read(self._response.stream)
-
-        def close(self) -> None:
-            self._response.close()
-            if self._lane is not None:
-                lane, self._lane = self._lane, None
-                self._transport.release(lane)
-
-    return Body
-
-
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
-    """The proxy that the environment names for an address, as curl and httpx understand it; None when there is none."""
+    """Return the proxy that the environment names for an address, as curl and httpx understand it; None when there is none."""
     parts = urlsplit(endpoint)
     proxies = getproxies()
     url = proxies.get(parts.scheme) or proxies.get("all")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ktdeval.api import JsonValue, Usage, loads_strict
-from ktdeval_models.remote.errors import Caller
-from ktdeval_models.remote.http import bad_response
+from ktdeval.calls import Caller, bad_response
+from ktdeval.harness import Usage
+from ktdeval.jsonio import JsonValue, loads_strict
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
 
 
 def text_of(value: JsonValue) -> str:
-    """The text of a field that may be missing, text, or a list of parts with text."""
+    """Return the text of a field that may be missing, text, or a list of parts with text."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -56,7 +56,7 @@ def sent_arguments(text: str) -> str:
 
 
 def written_arguments(value: JsonValue, caller: Caller) -> str:
-    """The raw arguments of a call in a reply; some servers send them as an object in the place of its text.
+    """Return the raw arguments of a call in a reply; some servers send them as an object instead of its text.
 
     Raises:
         ModelError: `bad_response`, they are neither.

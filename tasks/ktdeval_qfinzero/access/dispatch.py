@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 
 from anyio import to_thread
+from starlette.responses import Response
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.access.workspaces import Held, Workspaces
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
@@ -25,7 +27,7 @@ DEFECT: dict[str, JsonValue] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call came to.
+    """Outcome of a call.
 
     Attributes:
         status: as of HTTP: 200, or that of the error.
@@ -36,6 +38,10 @@ class Answer:
     status: int
     payload: JsonValue
     text: str
+
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+        """Answer over HTTP."""
+        return Response(self.text, self.status, {"cache-control": "no-store", **(headers or {})}, "application/json")
 
     @property
     def is_error(self) -> bool:
@@ -53,30 +59,20 @@ def answer_of(status: int, payload: JsonValue) -> Answer:
 
 
 def error_answer(error: ServiceError) -> Answer:
-    """The answer to a refused call."""
+    """Answer to a refused call."""
     return answer_of(error.status, error.to_json())
 
 
-class Dispatcher:
-    """Runs operations for clients.
-
-    Args:
-        workspaces: what calls act on.
-    """
-
-    def __init__(self, workspaces: Workspaces) -> None:
-        self.workspaces = workspaces
-
-    async def call(self, operation: Operation, workspace_id: str, given: JsonValue) -> Answer:
-        """Run an operation. Calls of one workspace go one after the other, those of several side by side."""
-        failure = _Failure()
-        with failure:
-            held = self.workspaces.find(workspace_id)
-            try:
-                return await _take_turn(held, operation, given)
-            finally:
-                self.workspaces.touch(held)
-        return failure.answer
+async def dispatch(workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue) -> Answer:
+    """Run an operation for a client. Calls of one workspace go one after the other, those of several side by side."""
+    failure = _Failure()
+    with failure:
+        held = workspaces.find(workspace_id)
+        try:
+            return await _take_turn(held, operation, given)
+        finally:
+            workspaces.touch(held)
+    return failure.answer
 
 
 class _Failure:

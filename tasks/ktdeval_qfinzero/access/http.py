@@ -1,24 +1,36 @@
-"""The services over HTTP: one route for each operation, made from the catalogue, with one form of error for whatever goes wrong."""
+"""Server: a route for each operation, the OpenAPI document and the Model Context Protocol, behind one guard.
+
+Starlette routes, and its handlers give whatever goes wrong one form. Arguments are not bound to parameters of functions, as
+frameworks above it do: an operation reads them itself, in one way for HTTP, MCP and calls in the process.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import Final
 
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.types import Lifespan
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from ktdeval.api import JsonValue, loads_strict
-from ktdeval_qfinzero.access.dispatch import DEFECT, Answer, Dispatcher, answer_of, error_answer
-from ktdeval_qfinzero.access.openapi import OPEN_SCHEMA, openapi_document
-from ktdeval_qfinzero.access.workspaces import HEADER
+from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval_qfinzero.access.dispatch import DEFECT, answer_of, dispatch, error_answer
+from ktdeval_qfinzero.access.guard import Guard, Security
+from ktdeval_qfinzero.access.mcp_http import McpEndpoint
+from ktdeval_qfinzero.access.openapi import DROPPING, OPENING, openapi_document
+from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
-from ktdeval_qfinzero.operations import Catalogue, Operation, Schema
+from ktdeval_qfinzero.operations import Catalogue, Operation
+from ktdeval_qfinzero.schemas import Schema
 
+MCP_PATH: Final = "/mcp"
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?")
 _TRUTH = {"true": True, "false": False}
@@ -26,148 +38,151 @@ _TRUTH = {"true": True, "false": False}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class ServiceApp(FastAPI):
-    """The application behind the guard.
+def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security) -> Starlette:
+    """Make the application.
 
     Args:
         catalogue: the operations.
-        dispatcher: runs them.
-        is_guarded: whether a token is asked for, which the document says.
-        lifespan: what runs as long as the application does.
+        workspaces: what calls act on; HTTP and MCP clients share their number.
+        security: who may call.
     """
+    mcp = McpEndpoint(catalogue, workspaces)
+    document = answer_of(HTTPStatus.OK, openapi_document(catalogue, is_guarded=security.token is not None))
 
-    def __init__(
-        self, catalogue: Catalogue, dispatcher: Dispatcher, *, is_guarded: bool, lifespan: Lifespan[FastAPI] | None = None
-    ) -> None:
-        # FastAPI's own pages of documentation load scripts from another site.
-        super().__init__(title="QFinZero services", docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)
-        self._document = openapi_document(catalogue, is_guarded=is_guarded)
-        for operation in catalogue.operations:
-            self._route(operation.path, operation.method, _operation_endpoint(dispatcher, operation))
-        self._route("/workspaces", "POST", _opening_endpoint(dispatcher))
-        self._route("/workspaces/{workspace_id}", "DELETE", _dropping_endpoint(dispatcher))
-        self.add_exception_handler(HTTPException, _on_http_error)
-        self.add_exception_handler(ServiceError, _on_service_error)
-        self.add_exception_handler(Exception, _on_defect)
+    async def give_document(_: Request) -> Response:
+        return document.response()
 
-    def openapi(self) -> dict[str, Any]:
-        """The document, made from the operations' schemas instead of from Python annotations."""
-        return self._document
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with mcp.run():
+            yield
 
-    def _route(self, path: str, method: str, endpoint: Endpoint) -> None:
-        self.add_api_route(path, endpoint, methods=[method], response_model=None)
+    app = Starlette(
+        routes=[
+            _route("/openapi.json", "GET", give_document),
+            _route(OPENING.path, OPENING.method, _opening(workspaces)),
+            _route(DROPPING.path, DROPPING.method, _dropping(workspaces)),
+            *(_route(each.path, each.method, _endpoint(workspaces, each)) for each in catalogue.operations),
+            Route(MCP_PATH, mcp),
+        ],
+        middleware=[Middleware(Guard, security)],
+        exception_handlers={HTTPException: _on_http_error, ServiceError: _on_service_error, Exception: _on_defect},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
 
 
-def _operation_endpoint(dispatcher: Dispatcher, operation: Operation) -> Endpoint:
+def _route(path: str, method: str, endpoint: Endpoint) -> Route:
+    route = Route(path, endpoint, methods=[method])
+    route.methods = {method}  # without the HEAD that comes with GET, for the document declares none
+    return route
+
+
+def _endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        workspace_id = _workspace_of(request)
-        given = _query(request, operation) if operation.method == "GET" else await _body(request, operation)
-        return _response(await dispatcher.call(operation, workspace_id, {**given, **request.path_params}))
+        found = request.headers.getlist(HEADER)
+        if len(found) != 1:
+            raise invalid(HEADER, "every call names its workspace in this header; POST /workspaces opens one and gives its id")
+        answer = await dispatch(workspaces, operation, found[0], await _arguments(request, operation))
+        return answer.response()
 
     return endpoint
 
 
-def _opening_endpoint(dispatcher: Dispatcher) -> Endpoint:
-    wanted = Operation("workspaces.open", "POST", "/workspaces", "", OPEN_SCHEMA["properties"], (), {}, lambda *_: None)
-
+def _opening(workspaces: Workspaces) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        given = wanted.read(await _body(request, wanted))
-        workspace_id = dispatcher.workspaces.open(given.get("as_of_ts"))
-        as_of_ts = moment_text(dispatcher.workspaces.find(workspace_id).workspace.clock.as_of_ns)
-        return _response(answer_of(HTTPStatus.CREATED, {"workspace_id": workspace_id, "as_of_ts": as_of_ts}))
+        workspace_id = workspaces.open(OPENING.read(await _arguments(request, OPENING)).get("as_of_ts"))
+        as_of_ts = moment_text(workspaces.find(workspace_id).workspace.clock.as_of_ns)
+        return answer_of(HTTPStatus.CREATED, {"workspace_id": workspace_id, "as_of_ts": as_of_ts}).response()
 
     return endpoint
 
 
-def _dropping_endpoint(dispatcher: Dispatcher) -> Endpoint:
+def _dropping(workspaces: Workspaces) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         workspace_id = request.path_params["workspace_id"]
-        if not dispatcher.workspaces.drop(workspace_id):
+        if not workspaces.drop(workspace_id):
             raise not_found("workspace_id", "there is no such workspace")
-        return _response(answer_of(HTTPStatus.OK, {"workspace_id": workspace_id, "dropped": True}))
+        return answer_of(HTTPStatus.OK, {"workspace_id": workspace_id, "dropped": True}).response()
 
     return endpoint
 
 
-def _workspace_of(request: Request) -> str:
-    found = request.headers.getlist(HEADER)
-    if len(found) != 1:
-        raise invalid(HEADER, "every call names its workspace in this header; POST /workspaces opens one and gives its id")
-    return found[0]
+async def _arguments(request: Request, operation: Operation) -> dict[str, JsonValue]:
+    """Arguments of the path and of the query or the body."""
+    given = _query(request, operation) if operation.method == "GET" else await _body(request)
+    for name in operation.path_parameters:
+        if name in given:
+            raise invalid(name, "stands in the path already")
+    return {**given, **request.path_params}
 
 
 def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
-    """Arguments of a GET, of the types that their schemas say."""
+    """Parameters of the query, of the types that their schemas say."""
     given: dict[str, JsonValue] = {}
     for name, text in request.query_params.multi_items():
         if name in given:
             raise invalid(name, "given more than once; separate several values by commas")
-        if name in operation.path_parameters:
-            raise invalid(name, "stands in the path already")
-        schema = operation.properties.get(name)
-        given[name] = text if schema is None else read_text(text, schema, name)
+        given[name] = _read_text(text, operation.properties.get(name, {}), name)
     return given
 
 
-def read_text(text: str, schema: Schema, field: str) -> JsonValue:
-    """A query parameter as the JSON value that its schema wants.
-
-    Raises:
-        ServiceError: `invalid_argument`: it can't be read as that.
-    """
+def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
+    """A query parameter as the JSON value that its schema wants."""
     kind = schema.get("type", "string")
-    kinds = kind if isinstance(kind, list) else [kind]
-    if "string" in kinds:
+    if kind == "string":
         return text
-    if "boolean" in kinds and text in _TRUTH:
+    if kind == "boolean" and text in _TRUTH:
         return _TRUTH[text]
-    if "integer" in kinds and _INTEGER.fullmatch(text):
+    if kind == "integer" and _INTEGER.fullmatch(text):
         return int(text)
-    if "number" in kinds and _NUMBER.fullmatch(text):
+    if kind == "number" and _NUMBER.fullmatch(text):
         return float(text)
-    raise invalid(field, f"expected type {' or '.join(map(str, kinds))}")
+    raise invalid(field, f"expected type {kind}")
 
 
-async def _body(request: Request, operation: Operation) -> Mapping[str, JsonValue]:
+async def _body(request: Request) -> dict[str, JsonValue]:
     """Arguments of a POST: one JSON object, or nothing."""
     if request.query_params:
         raise invalid("arguments", "stand in the body, not in the query")
-    body = await request.body()
+    body = bytearray()
+    declared = request.headers.get("content-length", "")
+    _check_size(int(declared[:18]) if declared.isdecimal() else 0)
+    async for part in request.stream():
+        body += part
+        _check_size(len(body))
     if not body:
         return {}
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise invalid("Content-Type", "expected application/json")
     try:
-        given = loads_strict(body)
+        given = loads_strict(bytes(body))
     except (ValueError, RecursionError) as error:
         raise invalid("body", "expected one JSON object in UTF-8, without NaN or Infinity") from error
     if not isinstance(given, dict):
         raise invalid("body", "expected one JSON object")
-    for name in operation.path_parameters:
-        if name in given:
-            raise invalid(name, "stands in the path already")
     return given
 
 
-def _response(answer: Answer) -> Response:
-    return Response(answer.text, answer.status, {"cache-control": "no-store"}, "application/json")
+def _check_size(count: int) -> None:
+    if count > MOST_BODY_BYTES:
+        raise ServiceError("too_large", f"a request's body has at most {MOST_BODY_BYTES} bytes")
 
 
 async def _on_service_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
-    return _response(error_answer(error))
+    return error_answer(error).response()
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     """No such route, or not with this method."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return _response(error_answer(not_found("path", "there is no such path; /openapi.json lists them")))
+        return error_answer(not_found("path", "there is no such path; /openapi.json lists them")).response()
     said = invalid("request", "this path does not take that method; /openapi.json lists what it takes").to_json()
-    response = _response(answer_of(error.status_code, said))
-    response.headers.update(error.headers or {})
-    return response
+    return answer_of(error.status_code, said).response(error.headers)
 
 
 async def _on_defect(_: Request, __: Exception) -> Response:
-    return _response(answer_of(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT))
+    return answer_of(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT).response()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from ktdeval.api import UsageError
+from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.guard import LOOPBACK_NAMES, Security
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The Model Context Protocol over HTTP: each session has a workspace of its own, opened with it and dropped when it ends."""
+"""Model Context Protocol over HTTP: each session has a workspace of its own, opened with it and dropped when it ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from ktdeval_qfinzero.access.dispatch import Dispatcher
-from ktdeval_qfinzero.access.guard import MOST_BODY_BYTES
 from ktdeval_qfinzero.access.mcp_server import Context, mcp_server
-from ktdeval_qfinzero.access.workspaces import HEADER
+from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Workspaces
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue
 
@@ -35,15 +33,15 @@ class McpEndpoint:
 
     Args:
         catalogue: the operations.
-        dispatcher: runs them.
+        workspaces: what calls act on.
     """
 
-    def __init__(self, catalogue: Catalogue, dispatcher: Dispatcher) -> None:
-        self._workspaces = dispatcher.workspaces
+    def __init__(self, catalogue: Catalogue, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
         self._sessions: dict[str, str] = {}
-        limits = dispatcher.workspaces.limits
+        limits = workspaces.limits
         self._manager = StreamableHTTPSessionManager(
-            mcp_server(catalogue, dispatcher, self._workspace_of, _versions_for),
+            mcp_server(catalogue, workspaces, self._workspace_of, _versions_for),
             json_response=True,
             session_idle_timeout=limits.idle_s,
             max_sessions=limits.most,
@@ -98,7 +96,7 @@ class McpEndpoint:
         self._workspaces.drop(self._sessions.pop(session or "", ""))
 
     def _workspace_of(self, context: Context) -> str:
-        """The workspace that a request names, or that of its session."""
+        """Workspace that a request names, or that of its session."""
         headers = _headers(context)
         named = headers.get(HEADER)
         if named is not None:

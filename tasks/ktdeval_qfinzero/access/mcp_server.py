@@ -1,4 +1,4 @@
-"""The services over the Model Context Protocol: one tool for each operation, made from the catalogue. Written for SDK version 2."""
+"""Services over the Model Context Protocol: one tool for each operation, made from the catalogue. Written for SDK version 2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from ktdeval_qfinzero.access.dispatch import Answer, Dispatcher, error_answer
+from ktdeval_qfinzero.access.dispatch import Answer, dispatch, error_answer
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
@@ -24,7 +24,7 @@ Every answer has `as_of_ts`, the clock's moment. Nothing that became known later
 if it did not exist. The clock only goes forward: when a broker's session begins later than the clock, and with each of its steps
 (pmb_session_step). To trade: pmb_account_create; pmb_session_create, whose universe lists the tickers and contracts that may be
 traded; pmb_order_place; then pmb_session_step. An order fills on bars that begin after it was placed. An answer whose `next_cursor`
-is not null has more: call again with it as `cursor`. Times are UTC, prices in dollars. An error says what is wrong and how to mend
+is not null has more: call again with it as `cursor`. Times are UTC, prices in dollars. An error says what is wrong and how to fix
 it."""
 
 Context = ServerRequestContext[Any, Any]
@@ -34,12 +34,12 @@ VersionsFor = Callable[[Context], Sequence[str]]
 """Gives the protocol versions that a client which asks is told of."""
 
 
-def mcp_server(catalogue: Catalogue, dispatcher: Dispatcher, workspace_of: WorkspaceOf, versions_for: VersionsFor) -> Server:
+def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: WorkspaceOf, versions_for: VersionsFor) -> Server:
     """A server of the catalogue's tools.
 
     Args:
         catalogue: the operations.
-        dispatcher: runs them.
+        workspaces: what calls act on.
         workspace_of: tells whose workspace a request acts on.
         versions_for: what `server/discover` says.
     """
@@ -55,7 +55,7 @@ def mcp_server(catalogue: Catalogue, dispatcher: Dispatcher, workspace_of: Works
             workspace_id = workspace_of(context)
         except ServiceError as error:
             return _result(error_answer(error))
-        return _result(await dispatcher.call(operation, workspace_id, params.arguments or {}))
+        return _result(await dispatch(workspaces, operation, workspace_id, params.arguments or {}))
 
     server: Server = Server(
         NAME,
@@ -87,7 +87,7 @@ async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits) ->
     workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0)
     workspace_id = workspaces.open()
     served = types.version.MODERN_PROTOCOL_VERSIONS
-    server = mcp_server(catalogue, Dispatcher(workspaces), lambda _: workspace_id, lambda _: served)
+    server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 

@@ -1,14 +1,17 @@
-"""The OpenAPI 3.1 document of the HTTP service, made from the operations' own schemas."""
+"""OpenAPI 3.1 document of the HTTP service, made from the operations' own schemas."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import get_args
+from typing import Annotated, Any, Final, Literal
 
-from ktdeval.api import JsonValue
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.errors import STATUS, Code
-from ktdeval_qfinzero.operations import Catalogue, Operation, Schema
+from ktdeval_qfinzero.operations import Catalogue, Operation
+from ktdeval_qfinzero.schemas import Arguments, Row, Schema, said, schema_of
 
 JsonObject = dict[str, JsonValue]
 
@@ -30,61 +33,86 @@ _MEANING: dict[str, str] = {
     "unavailable": "Too many workspaces, or too many calls wait for this one.",
 }
 
-ERROR_SCHEMA: JsonObject = {
-    "type": "object",
-    "description": "What is wrong and how to mend it.",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {
-                "code": {"enum": [*get_args(Code), "internal"], "description": "the kind of error"},
-                "message": {"type": "string", "description": "one line"},
-                "field": {"type": "string", "description": "the argument concerned, with its place inside"},
-            },
-            "required": ["code", "message"],
-            "additionalProperties": False,
-        }
-    },
-    "required": ["error"],
-    "additionalProperties": False,
-}
 
-_MOMENT: JsonObject = {"type": "string", "description": "where the workspace's clock stands"}
-_WORKSPACE_ID: JsonObject = {"type": "string", "minLength": 1, "maxLength": 64, "description": "the workspace's id"}
-OPENED_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {"workspace_id": _WORKSPACE_ID, "as_of_ts": _MOMENT},
-    "required": ["workspace_id", "as_of_ts"],
-    "additionalProperties": False,
-}
-DROPPED_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {"workspace_id": _WORKSPACE_ID, "dropped": {"const": True, "description": "it is gone"}},
-    "required": ["workspace_id", "dropped"],
-    "additionalProperties": False,
-}
-OPEN_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {
-        "as_of_ts": {
-            "type": "string",
-            "maxLength": 40,
-            "description": "where the clock starts, such as 2025-01-06T21:00:00Z; the server's own start when left out",
-        }
-    },
-    "additionalProperties": False,
-}
+class ErrorInfo(Row):
+    """A refusal or a defect."""
+
+    code: Annotated[Literal[Code, "internal"], said("Kind of error.")]
+    message: Annotated[str, said("One line.")]
+    field: Annotated[str, said("The argument concerned, with its place inside.")] | UnsetType = UNSET
+
+
+class ErrorEnvelope(Row):
+    """Form of every error."""
+
+    error: Annotated[ErrorInfo, said("What is wrong and how to fix it.")]
+
+
+WorkspaceId = Annotated[str, Meta(description="Id of the workspace.", min_length=1, max_length=64)]
+
+
+class OpenWorkspace(Arguments):
+    """A workspace to be opened."""
+
+    as_of_ts: (
+        Annotated[
+            str,
+            Meta(
+                description="Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own start when left out.",
+                max_length=40,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class DropWorkspace(Arguments):
+    """A workspace to be dropped."""
+
+    workspace_id: WorkspaceId
+
+
+class Opened(Row):
+    """A new workspace."""
+
+    workspace_id: WorkspaceId
+    as_of_ts: Annotated[str, said("Where the workspace's clock stands.")]
+
+
+class Dropped(Row):
+    """A workspace that is gone."""
+
+    workspace_id: WorkspaceId
+    dropped: Annotated[bool, said("It is gone.")]
+
+
+def _unused(*_: Any) -> Any:
+    raise NotImplementedError("the server opens and drops workspaces itself")
+
+
+OPENING: Final = Operation(
+    "workspaces.open", "POST", "/workspaces", "Open a workspace: a clock and a broker of one's own.", OpenWorkspace, Opened, _unused
+)
+DROPPING: Final = Operation(
+    "workspaces.drop",
+    "DELETE",
+    "/workspaces/{workspace_id}",
+    "Drop a workspace with all it holds.",
+    DropWorkspace,
+    Dropped,
+    _unused,
+)
 
 
 def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
-    """The document.
+    """Make the document.
 
     Args:
         catalogue: the operations.
         is_guarded: whether the server asks for a token.
     """
     paths: JsonObject = {}
-    for operation in catalogue.operations:
+    for operation in (OPENING, DROPPING, *catalogue.operations):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, is_guarded)
     security: JsonObject = {"security": [{"token": []}]} if is_guarded else {}
     scheme: JsonObject = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if is_guarded else {}
@@ -94,10 +122,10 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
         "info": {"title": "QFinZero services", "version": version("ktdeval"), "description": _ABOUT},
         "tags": [{"name": name, "description": text} for name, text in FAMILIES.items()],
         **security,
-        "paths": {**_workspace_paths(is_guarded), **paths},
+        "paths": paths,
         "components": {
             **scheme,
-            "schemas": {"Error": ERROR_SCHEMA},
+            "schemas": {"Error": schema_of(ErrorEnvelope)},
             "parameters": {
                 "Workspace": {
                     "name": HEADER,
@@ -111,61 +139,36 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
     }
 
 
-def body_schema(operation: Operation) -> JsonObject:
-    """The schema of a POST's body: all arguments but those of the path."""
-    in_path = operation.path_parameters
-    return {
-        **operation.parameters,
-        "properties": {name: dict(schema) for name, schema in operation.properties.items() if name not in in_path},
-        "required": [name for name in operation.required if name not in in_path],
-    }
-
-
 def _operation(operation: Operation, is_guarded: bool) -> JsonObject:
+    in_path, opens = operation.path_parameters, operation is OPENING
+    in_query = [name for name in operation.properties if name not in in_path and operation.method == "GET"]
+    header: list[JsonValue] = [] if operation in (OPENING, DROPPING) else [{"$ref": "#/components/parameters/Workspace"}]
     described: JsonObject = {
         "operationId": operation.wire_name,
         "summary": operation.summary,
         "description": f"Called `{operation.name}` where a call is written down.",
         "tags": [operation.family],
-        "parameters": [{"$ref": "#/components/parameters/Workspace"}, *_parameters(operation)],
-        "responses": {"200": _content("The answer.", operation.result), **_errors(is_guarded)},
+        "parameters": [
+            *header,
+            *(_parameter(operation, name, "path") for name in in_path),
+            *(_parameter(operation, name, "query") for name in in_query),
+        ],
+        "responses": {"201" if opens else "200": _content("The answer.", operation.result), **_errors(is_guarded)},
     }
     if operation.method == "POST":
-        schema = body_schema(operation)
+        schema = {
+            **operation.parameters,
+            "properties": {name: dict(part) for name, part in operation.properties.items() if name not in in_path},
+            "required": [name for name in operation.required if name not in in_path],
+        }
         described["requestBody"] = {"required": bool(schema["required"]), "content": {"application/json": {"schema": schema}}}
     return described
 
 
-def _parameters(operation: Operation) -> list[JsonValue]:
-    """Parameters of the path, and of a GET those of the query."""
-    in_path = operation.path_parameters
-    path = [_parameter(name, "path", operation.properties[name], required=True) for name in in_path]
-    if operation.method == "POST":
-        return path
-    query = [name for name in operation.properties if name not in in_path]
-    return path + [_parameter(name, "query", operation.properties[name], required=name in operation.required) for name in query]
-
-
-def _parameter(name: str, place: str, schema: Schema, *, required: bool) -> JsonObject:
-    return {"name": name, "in": place, "required": required, "description": schema["description"], "schema": dict(schema)}
-
-
-def _workspace_paths(is_guarded: bool) -> JsonObject:
-    opening = {
-        "operationId": "workspaces_open",
-        "summary": "Open a workspace: a clock and a broker of one's own.",
-        "tags": ["workspaces"],
-        "requestBody": {"required": False, "content": {"application/json": {"schema": OPEN_SCHEMA}}},
-        "responses": {"201": _content("The workspace.", OPENED_SCHEMA), **_errors(is_guarded)},
-    }
-    dropping = {
-        "operationId": "workspaces_drop",
-        "summary": "Drop a workspace and all that is in it.",
-        "tags": ["workspaces"],
-        "parameters": [_parameter("workspace_id", "path", _WORKSPACE_ID, required=True)],
-        "responses": {"200": _content("It is gone.", DROPPED_SCHEMA), **_errors(is_guarded)},
-    }
-    return {"/workspaces": {"post": opening}, "/workspaces/{workspace_id}": {"delete": dropping}}
+def _parameter(operation: Operation, name: str, place: Literal["path", "query"]) -> JsonObject:
+    schema = dict(operation.properties[name])
+    required = name in operation.required
+    return {"name": name, "in": place, "required": required, "description": schema["description"], "schema": schema}
 
 
 def _errors(is_guarded: bool) -> JsonObject:

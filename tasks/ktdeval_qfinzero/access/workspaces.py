@@ -1,4 +1,4 @@
-"""The workspaces of a server: opened, found by their id, dropped, and forgotten when nobody has used them for long."""
+"""Workspaces of a server: opened, found by their id, dropped, and forgotten when nobody has used them for long."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from ktdeval_qfinzero.workspace import Workspace
 HEADER = "Qfinzero-Workspace"
 """Names the workspace that a request acts on."""
 
+MOST_BODY_BYTES = 1_000_000
+"""Longest body of a request."""
 _ID_BYTES = 16
 _MOST_WAITING = 64
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server's workspaces are held to.
+    """Limits of a server's workspaces.
 
     Attributes:
         most: workspaces at a time.

@@ -8,7 +8,7 @@ symbols and moments they hold, so that one day or one contract is read without t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.api import dumps_canonical
+from ktdeval.jsonio import dumps_canonical
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, empty_bars
 from ktdeval_qfinzero.data.stores import Span
 
@@ -48,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a row group holds, by its statistics; symbols and moments, both ends included."""
+    """Row group by its statistics: symbols and moments, both ends included."""
 
     first_symbol: str
     last_symbol: str
@@ -56,7 +56,7 @@ class Group:
     last_ns: int
 
     def overlaps(self, span: Span) -> bool:
-        """Whether it may hold bars that start in the span."""
+        """Return whether it may hold bars that start in the span."""
         return self.first_ns < span.end_ns and self.last_ns >= span.start_ns
 
 
@@ -100,7 +100,7 @@ def join(pieces: Sequence[Bars]) -> Bars:
 
 
 def cut(bars: Bars, span: Span) -> Bars:
-    """The bars that start in the span."""
+    """Return the bars that start in the span."""
     first, stop = np.searchsorted(bars.start_ns, within_int64(span))
     return bars.take(slice(int(first), int(stop)))
 
@@ -143,15 +143,13 @@ def write_block(path: Path, block: Block) -> None:
 
 
 def read_index(path: Path) -> FileIndex:
-    """The row groups of a file.
+    """Return the row groups of a file.
 
     Raises:
         OSError, pa.ArrowException: it can't be read, or is not a file of bars.
     """
     metadata = pq.read_metadata(path)
-    names = [metadata.schema.column(place).name for place in range(metadata.num_columns)]
-    if names != ["symbol", *BAR_COLUMNS]:
-        raise pa.ArrowInvalid("other columns than those of bars")
+    _check_columns(metadata.schema.names)
     groups = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -179,24 +177,14 @@ def read_block(path: Path) -> Block:
     Raises:
         OSError, pa.ArrowException: it can't be read, or is not a file of bars.
     """
-    index = read_index(path)
-    return chained(read_group(path, index, number) for number in range(len(index.groups)))
+    table = pq.read_table(path, use_threads=False, read_dictionary=["symbol"])
+    _check_columns(table.column_names)
+    return _decoded(table)
 
 
-def chained(blocks: Iterable[Block]) -> Block:
-    """Blocks one after the other; a symbol that ends one and begins the next is one symbol."""
-    symbols: list[str] = []
-    offsets: list[int] = []
-    pieces: list[Bars] = []
-    count = 0
-    for block in blocks:
-        for symbol, first in zip(block.symbols, block.offsets.tolist()):
-            if not symbols or symbols[-1] != symbol:
-                symbols.append(symbol)
-                offsets.append(count + first)
-        pieces.append(block.bars)
-        count += len(block)
-    return Block(tuple(symbols), np.array([*offsets, count], np.int64), join(pieces))
+def _check_columns(names: Sequence[str]) -> None:
+    if names != ["symbol", *BAR_COLUMNS]:
+        raise pa.ArrowInvalid("other columns than those of bars")
 
 
 def _decoded(table: pa.Table) -> Block:

@@ -1,4 +1,4 @@
-"""What every bar must be, and what bars must be to each other: the same rules for ingestion, for storing and for checks."""
+"""Rules of single bars, and of bars to each other: the same rules for ingestion, for storing and for checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Broken:
 
 
 def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[Broken]:
-    """The rules on single bars that are broken."""
+    """Return the rules on single bars that are broken."""
     step, start, volume = STEP[resolution], bars.start_ns, bars.volume
     beginning = f"a bar's start: {'midnight in UTC of its date' if resolution == 'day' else 'a full minute'}, from 1970 to 2115"
     rules = [
@@ -56,7 +56,7 @@ def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) ->
 
 
 def block_problems(place: BarsPlace, block: Block) -> list[str]:
-    """What is wrong with the bars of a file: one line for each broken rule, with how many and the first."""
+    """Return what is wrong with the bars of a file: one line for each broken rule, with how many and the first."""
     broken = broken_rules(block.bars, place.asset_class, place.resolution)
     start = block.bars.start_ns
     within = np.ones(len(block), bool)

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ktdeval.api import DataError
+from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block, block_of, by_year
 from ktdeval_qfinzero.data.bar_rules import FIRST_NS, LAST_NS
 from ktdeval_qfinzero.data.layout import BarsPlace, TableName
-from ktdeval_qfinzero.data.memory import BarKey
-from ktdeval_qfinzero.data.rows import (
-    BAR_COLUMNS,
-    AssetClass,
-    Bars,
-    BorrowRow,
-    ContractRow,
-    DividendRow,
-    RateRow,
-    Resolution,
-    SplitRow,
-    SymbolRow,
-)
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, PriceRows, Resolution
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 
 SHOWN = 100
@@ -54,67 +42,24 @@ class Problems:
     count: int = 0
 
     def add(self, line: str) -> None:
-        """One more."""
+        """Add one."""
         self.count += 1
         if len(self.lines) < SHOWN:
             self.lines.append(line)
 
     def add_all(self, where: str, lines: Sequence[str]) -> None:
-        """Several about one place."""
+        """Add several about one place."""
         for line in lines:
             self.add(f"{where}: {line}")
 
     def refuse(self) -> None:
-        """Nothing, where there are none.
-
-        Raises:
-            DatasetRefused: there are some.
-        """
+        """Raise DatasetRefused if there are any."""
         if self.count:
             raise DatasetRefused(self.lines, self.count)
 
 
-class PriceRows(Protocol):
-    """Prices and what belongs to them as plain rows, such as `MemoryPrices` has; `bar_table` may make its bars when asked."""
-
-    @property
-    def bar_table(self) -> Mapping[BarKey, Bars]:
-        """(asset class, symbol, resolution) -> bars."""
-        ...
-
-    @property
-    def symbol_rows(self) -> Sequence[SymbolRow]:
-        """Stocks and coins."""
-        ...
-
-    @property
-    def contract_rows(self) -> Sequence[ContractRow]:
-        """Options."""
-        ...
-
-    @property
-    def rate_rows(self) -> Sequence[RateRow]:
-        """Curves."""
-        ...
-
-    @property
-    def dividend_rows(self) -> Sequence[DividendRow]:
-        """Dividends."""
-        ...
-
-    @property
-    def split_rows(self) -> Sequence[SplitRow]:
-        """Splits."""
-        ...
-
-    @property
-    def borrow_rows(self) -> Sequence[BorrowRow]:
-        """What can be borrowed."""
-        ...
-
-
 def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
-    """The small tables by name."""
+    """Return the small tables by name."""
     return {
         "symbols": prices.symbol_rows,
         "contracts": prices.contract_rows,
@@ -125,16 +70,8 @@ def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
     }
 
 
-def by_underlying(rows: Sequence[ContractRow]) -> dict[str, list[ContractRow]]:
-    """Contracts on each underlying."""
-    found: dict[str, list[ContractRow]] = {}
-    for row in rows:
-        found.setdefault(row.underlying, []).append(row)
-    return found
-
-
 def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarsPlace, Block]]:
-    """The bars of each file. Series that can't be cut into files are left out and become problems."""
+    """Yield the bars of each file. Series that can't be cut into files are left out and become problems."""
     groups: dict[tuple[AssetClass, Resolution, str], list[BarKey]] = {}
     for key in sorted(prices.bar_table):
         owner = _owner(key)
@@ -160,7 +97,7 @@ _WANTED = ("a ticker in capitals", "an OPRA symbol")
 
 
 def _owner(key: BarKey) -> str | None:
-    """The ticker by which the files of bars are named; None where the symbol is none."""
+    """Return the ticker by which the files of bars are named; None where the symbol is none."""
     asset_class, symbol, _ = key
     if asset_class == "option":
         contract = read_contract(symbol)
@@ -169,7 +106,7 @@ def _owner(key: BarKey) -> str | None:
 
 
 def _series_problem(bars: Bars) -> str:
-    """Why the bars of an instrument can't be cut into years; empty where they can."""
+    """Return why the bars of an instrument can't be cut into years; empty where they can."""
     for name in BAR_COLUMNS:
         wanted = np.dtype(np.float64 if name == "volume" else np.int64)
         column = getattr(bars, name)

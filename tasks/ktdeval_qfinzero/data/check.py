@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,30 +10,28 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from ktdeval.api import DataError, file_sha256
+from ktdeval.errors import DataError
+from ktdeval.jsonio import file_sha256
 from ktdeval_qfinzero.data.bar_files import Block, content_of, read_block
 from ktdeval_qfinzero.data.bar_rules import block_problems
 from ktdeval_qfinzero.data.blocks import SHOWN
-from ktdeval_qfinzero.data.folder import file_problem, row_checks, table_problems
+from ktdeval_qfinzero.data.folder import file_problem, table_problems
 from ktdeval_qfinzero.data.layout import (
-    EVENTS,
     MANIFEST,
-    NEWS,
-    SMALL_TABLES,
+    SINGLE_TABLES,
     BarsPlace,
     Manifest,
     Part,
     TableName,
-    contracts_underlying,
     described,
     generation_of,
     load_manifest,
     read_place,
     table_key,
+    table_of,
 )
-from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, row_problems
-from ktdeval_qfinzero.data.stored_rows import stored_events, stored_news
-from ktdeval_qfinzero.data.tables import TABLES, events_content, news_content, read_rows, rows_content
+from ktdeval_qfinzero.data.row_rules import Reaches, add_reach
+from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import strays_of
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, day_start
@@ -60,7 +58,7 @@ class Finding:
 
 @dataclass(slots=True)
 class _Read:
-    """What has been read so far."""
+    """Content read so far."""
 
     tables: dict[TableName, list[Any]] = field(default_factory=lambda: {name: [] for name in TABLES})
     reaches: Reaches = field(default_factory=dict)
@@ -88,7 +86,7 @@ def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
         for line in _part_problems(folder, part, read):
             broken += 1
             yield Finding("error", part.file, line)
-    for key in (*map(table_key, SMALL_TABLES), EVENTS, NEWS):
+    for key in map(table_key, SINGLE_TABLES):
         if key not in manifest.parts:
             yield Finding("error", MANIFEST, f"names no {key}")
     yield from _manifest_findings(manifest)
@@ -104,7 +102,7 @@ def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
-    """What is wrong with one file; its rows are taken into account for what comes later."""
+    """Return what is wrong with one file; its rows are taken into account for what comes later."""
     problem = file_problem(folder, part)
     if problem:
         return [problem]
@@ -133,22 +131,16 @@ def _bars_problems(path: Path, part: Part, place: BarsPlace, read: _Read) -> lis
 
 
 def _rows_problems(path: Path, part: Part, read: _Read) -> list[str]:
-    underlying = contracts_underlying(part.key)
-    name: Any = "contracts" if underlying else part.key.rpartition("/")[2]
-    readers: Mapping[str, tuple[Callable[[Path], list[Any]], Callable[[list[Any]], str]]] = {
-        EVENTS: (stored_events, events_content),
-        NEWS: (stored_news, news_content),
-    }
-    reader, content = readers.get(name, (lambda path: read_rows(path, name), lambda rows: rows_content(name, rows)))
-    rows = reader(path)
-    lines = row_problems(rows, *row_checks()["tables/contracts" if underlying else part.key])[:SHOWN]
-    if name in TABLES:
-        if rows != sorted(rows, key=TABLES[name].key):
-            lines.append("rows are not in the order of their keys")
-        read.tables[name] += rows
+    name, underlying = table_of(part.key)
+    table = TABLES[name]
+    rows = table.read(path)
+    lines = table.problems(rows)[:SHOWN]
+    read.tables[table.name] += rows
+    if table.own and rows != sorted(rows, key=table.key):
+        lines.append("rows are not in the order of their keys")
     if underlying and {row.underlying for row in rows} - {underlying}:
         lines.append(f"holds other contracts than those on {underlying}")
-    return lines + _recorded(part, len(rows), content(rows), (0, 0))
+    return lines + _recorded(part, len(rows), table.content(rows), (0, 0))
 
 
 def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
@@ -181,7 +173,7 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
 
 
 def _outside_sessions(block: Block, place: BarsPlace) -> int:
-    """How many bars start when the exchange was closed."""
+    """Return how many bars start when the exchange was closed."""
     hours, start = trading_hours(), block.bars.start_ns
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
     if place.resolution == "day":

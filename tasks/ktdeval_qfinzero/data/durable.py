@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, whenever a process ends or the power fails. POSIX only."""
+"""Folders that are there whole or not at all, whenever a process ends or the power fails. POSIX only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ktdeval.api import StoreError
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import sync_folder
 
 
 @contextmanager
@@ -25,8 +26,10 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
     try:
-        if not _lock(descriptor):
-            raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended") from error
         yield
     finally:
         os.close(descriptor)
@@ -34,7 +37,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder` to be filled; it becomes `folder` when the block ends well, and goes when it does not.
+    """Give a temporary folder beside `folder` to be filled; it becomes `folder` when the block ends well, and goes otherwise.
 
     What earlier processes left behind when they were killed is removed first. There may be an empty `folder`, and nothing
     else of that name. A block that removes the temporary folder wants nothing to become of it.
@@ -44,7 +47,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.new-"
-    _sweep(folder.parent, prefix)
+    for path in folder.parent.iterdir():
+        if path.name.startswith(prefix):
+            with suppress(StoreError, OSError), locked(path):
+                shutil.rmtree(path)
     temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     try:
         with locked(temporary):
@@ -53,38 +59,14 @@ def new_folder(folder: Path) -> Iterator[Path]:
             inside.mkdir()
             yield inside
             if inside.exists():
-                sync_tree(inside)
+                sync_files(inside, (path.relative_to(inside) for path in inside.rglob("*") if path.is_file()))
                 inside.rename(folder)
-                sync_path(folder.parent)
+                sync_folder(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def sync_path(path: Path) -> None:
-    """Make a file's content, or a folder's entries, durable.
-
-    Raises:
-        OSError: it can't be done.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_tree(folder: Path) -> None:
-    """Make a folder with everything in it durable.
-
-    Raises:
-        OSError: it can't be done.
-    """
-    for path in sorted(folder.rglob("*")):
-        sync_path(path)
-    sync_path(folder)
-
-
-def sync_files(folder: Path, files: Iterable[str]) -> None:
+def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
     """Make some files of a folder durable, with the folders between.
 
     Raises:
@@ -92,20 +74,5 @@ def sync_files(folder: Path, files: Iterable[str]) -> None:
     """
     paths = [folder / file for file in files]
     between = {parent for path in paths for parent in path.parents if parent == folder or folder in parent.parents}
-    for path in [*paths, *sorted(between, reverse=True)]:
-        sync_path(path)
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _sweep(parent: Path, prefix: str) -> None:
-    for path in parent.iterdir():
-        if path.name.startswith(prefix):
-            with suppress(StoreError, OSError), locked(path):
-                shutil.rmtree(path)
+    for path in [*sorted(paths), *sorted(between, reverse=True)]:
+        sync_folder(path)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ktdeval.api import DataError, StoreError
+from ktdeval.errors import DataError, StoreError
 from ktdeval_qfinzero.data.bar_rules import STEP, block_problems
-from ktdeval_qfinzero.data.blocks import PriceRows, Problems, blocks_of, by_underlying, tables_of
+from ktdeval_qfinzero.data.blocks import Problems, blocks_of, tables_of
 from ktdeval_qfinzero.data.durable import new_folder
 from ktdeval_qfinzero.data.layout import (
     EVENTS,
     MANIFEST,
     NEWS,
-    SMALL_TABLES,
+    SINGLE_TABLES,
     Manifest,
     Part,
     TableName,
-    contracts_key,
     described,
     load_manifest,
     manifest_text,
@@ -31,21 +30,11 @@ from ktdeval_qfinzero.data.layout import (
 )
 from ktdeval_qfinzero.data.parquet_prices import CACHE_BYTES, ParquetPrices
 from ktdeval_qfinzero.data.part_writer import PartWriter
-from ktdeval_qfinzero.data.row_rules import (
-    FAULT_OF,
-    Reaches,
-    add_reach,
-    event_fault,
-    instrument_problems,
-    news_fault,
-    reference_problems,
-    row_problems,
-)
-from ktdeval_qfinzero.data.rows import EventRow, NewsRow
-from ktdeval_qfinzero.data.sqlite_calendars import open_calendars
-from ktdeval_qfinzero.data.sqlite_news import open_news
+from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, instrument_problems, reference_problems
+from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
+from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
-from ktdeval_qfinzero.data.tables import TABLES
+from ktdeval_qfinzero.data.tables import TABLES, parts_of
 
 
 def save_dataset(
@@ -71,7 +60,8 @@ def save_dataset(
     held = _held(folder)
     try:
         with new_folder(folder) as inside:
-            manifest = _write_all(PartWriter(inside, 1), prices, (events, news), info)
+            tables = tables_of(prices) | {"events": events, "news": news}
+            manifest = _write_all(PartWriter(inside, 1), prices, tables, info)
             (inside / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
             if held is not None:
                 if held.info.content_id != manifest.info.content_id:
@@ -83,7 +73,7 @@ def save_dataset(
 
 
 def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
-    """The dataset of a folder. Files are looked at, not read: `check_dataset` reads everything.
+    """Return the dataset of a folder. Files are looked at, not read: `check_dataset` reads everything.
 
     Args:
         folder: where it is.
@@ -97,7 +87,7 @@ def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
         problem = file_problem(folder, part)
         if problem:
             raise DataError(f"{folder}: {part.file}: {problem}; check the dataset, and make it again")
-    missing = [key for key in (*map(table_key, SMALL_TABLES), EVENTS, NEWS) if key not in manifest.parts]
+    missing = [key for key in map(table_key, SINGLE_TABLES) if key not in manifest.parts]
     if missing:
         raise DataError(f"{folder}: {MANIFEST} names no {missing[0]}; make the dataset again")
     events, news = (folder / manifest.parts[key].file for key in (EVENTS, NEWS))
@@ -105,7 +95,7 @@ def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
 
 
 def file_problem(folder: Path, part: Part) -> str:
-    """What is wrong with a part's file at a first look; empty where nothing is."""
+    """Return what is wrong with a part's file at a first look; empty where nothing is."""
     try:
         found = (folder / part.file).lstat()
     except OSError:
@@ -116,17 +106,14 @@ def file_problem(folder: Path, part: Part) -> str:
 
 
 def table_problems(tables: Mapping[TableName, Sequence[Any]], reaches: Reaches) -> Iterator[str]:
-    """What small tables say that doesn't fit the bars or each other."""
-    contracts = {
-        underlying: {row.symbol: row for row in rows} for underlying, rows in by_underlying(tables.get("contracts", ())).items()
-    }
+    """Yield what small tables say that doesn't fit the bars or each other."""
     symbols = tables["symbols"]
-    yield from reference_problems(symbols, {name: rows for name, rows in tables.items() if name not in ("symbols", "rates")})
-    yield from instrument_problems(reaches, symbols, contracts)
+    yield from reference_problems(symbols, {name: tables[name] for name in ("contracts", "dividends", "splits", "borrow")})
+    yield from instrument_problems(reaches, symbols, {row.symbol: row for row in tables["contracts"]})
 
 
 def reaches_of(parts: Sequence[Part]) -> Reaches:
-    """The reach of stocks and coins, as the manifest tells it."""
+    """Return the reach of stocks and coins, as the manifest tells it."""
     reaches: Reaches = {}
     for part in parts:
         place = read_place(part.key)
@@ -137,14 +124,8 @@ def reaches_of(parts: Sequence[Part]) -> Reaches:
     return reaches
 
 
-def row_checks() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
-    """By table: what finds the fault of a row, and what gives its key."""
-    checks = {table_key(name): (FAULT_OF[name], TABLES[name].key) for name in TABLES}
-    return checks | {EVENTS: (event_fault, lambda row: row.event_id), NEWS: (news_fault, lambda row: row.id)}
-
-
 def _held(folder: Path) -> Manifest | None:
-    """The dataset that is there already; None where a new one can go."""
+    """Return the dataset that is there already; None where a new one can go."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return None
@@ -153,13 +134,10 @@ def _held(folder: Path) -> Manifest | None:
         raise StoreError(f"{folder}: exists and is no dataset; choose another folder or remove it") from error
 
 
-def _write_all(
-    writer: PartWriter, prices: PriceRows, written: tuple[Sequence[EventRow], Sequence[NewsRow]], info: DatasetInfo
-) -> Manifest:
-    tables, (events, news) = tables_of(prices), written
+def _write_all(writer: PartWriter, prices: PriceRows, tables: Mapping[TableName, Sequence[Any]], info: DatasetInfo) -> Manifest:
     problems = Problems()
-    for key, rows in {**{table_key(name): rows for name, rows in tables.items()}, EVENTS: events, NEWS: news}.items():
-        problems.add_all(key, row_problems(rows, *row_checks()[key]))
+    for name, rows in tables.items():
+        problems.add_all(table_key(name), TABLES[name].problems(rows))
     parts: list[Part] = []
     reaches: Reaches = {}
     for place, block in blocks_of(prices, problems):
@@ -170,10 +148,8 @@ def _write_all(
     for line in table_problems(tables, reaches):
         problems.add(line)
     problems.refuse()
-    parts += [writer.rows(table_key(name), name, tables[name]) for name in SMALL_TABLES]
-    for underlying, rows in by_underlying(tables["contracts"]).items():
-        parts.append(writer.rows(contracts_key(underlying), "contracts", rows))
-    parts += [writer.events(events), writer.news(news)]
+    for name, rows in tables.items():
+        parts += [writer.rows(key, group) for key, group in parts_of(name, rows).items()]
     return described(info, 1, parts)
 
 

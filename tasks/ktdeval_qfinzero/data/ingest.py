@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from ktdeval.api import ConfigError
+from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest_bars import BarReader
-from ktdeval_qfinzero.data.ingest_rows import FORMS, RowReader
+from ktdeval_qfinzero.data.ingest_rows import RowReader
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec
 from ktdeval_qfinzero.data.ingest_values import moment_of
-from ktdeval_qfinzero.data.memory import MemoryPrices
-from ktdeval_qfinzero.data.rows import EventRow, NewsRow
+from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
 
 _NO_DAY = date(1970, 1, 1)
@@ -32,7 +32,7 @@ class Ingested:
         report: what was read.
     """
 
-    prices: MemoryPrices
+    prices: PriceRows
     events: tuple[EventRow, ...]
     news: tuple[NewsRow, ...]
     report: IngestReport
@@ -40,7 +40,7 @@ class Ingested:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What was read.
+    """Report of what was read.
 
     Attributes:
         files: names of the files.
@@ -54,11 +54,7 @@ class IngestReport:
 
 
 def read_files(spec: IngestSpec, base: Path) -> Ingested:
-    """Read everything that a spec names.
-
-    Args:
-        spec: which files hold what.
-        base: folder that their paths are relative to.
+    """Read everything that a spec names; its paths are relative to `base`.
 
     Raises:
         DatasetRefused: rows that are wrong, with file, line and field; all of them counted.
@@ -69,7 +65,7 @@ def read_files(spec: IngestSpec, base: Path) -> Ingested:
     for source in spec.bars:
         bars.read(source)
     rows = RowReader(base, problems, spec.round, spec.name)
-    for kind in FORMS:
+    for kind in TABLES:
         for table in getattr(spec, kind):
             rows.read(kind, table)
     table_of_bars = bars.bar_table()
@@ -78,27 +74,14 @@ def read_files(spec: IngestSpec, base: Path) -> Ingested:
     for (asset_class, _, resolution), found in table_of_bars.items():
         name = f"{asset_class} {resolution}"
         counts[name] = counts.get(name, 0) + len(found)
-    counts |= {kind: len(rows.rows(kind)) for kind in FORMS if rows.rows(kind)}
-    prices = MemoryPrices(
-        table_of_bars,
-        rows.rows("symbols"),
-        rows.rows("contracts"),
-        rows.rows("rates"),
-        rows.rows("dividends"),
-        rows.rows("splits"),
-        rows.rows("borrow"),
-    )
+    counts |= {kind: len(rows.rows(kind)) for kind in TABLES if rows.rows(kind)}
+    prices = PriceRows(table_of_bars, *(rows.rows(name) for name, table in TABLES.items() if table.own))
     report = IngestReport((*bars.files, *rows.files), counts, bars.duplicates + rows.duplicates)
     return Ingested(prices, tuple(rows.rows("events")), tuple(rows.rows("news")), report)
 
 
 def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetInfo, IngestReport]:
-    """Make a dataset folder of everything that a spec names.
-
-    Args:
-        spec: which files hold what; `default_as_of` must be given.
-        base: folder that their paths are relative to, as a rule that of the spec's file.
-        folder: where to, as `save_dataset`.
+    """Make a dataset folder of everything that a spec names; as `save_dataset`, and `default_as_of` must be given.
 
     Raises:
         DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `save_dataset`.
@@ -112,13 +95,7 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
 
 
 def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False) -> tuple[UpdateReport, IngestReport]:
-    """Add everything that a spec names to a dataset folder.
-
-    Args:
-        spec: which files hold what; its name stays that of events and articles only.
-        base: folder that their paths are relative to.
-        folder: of the dataset.
-        replace: as `update_dataset`.
+    """Add everything that a spec names to a dataset folder; as `update_dataset`.
 
     Raises:
         DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `update_dataset`.

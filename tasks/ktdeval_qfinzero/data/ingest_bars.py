@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktdeval.api import ConfigError
+from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.data.bar_files import join
 from ktdeval_qfinzero.data.bar_rules import broken_rules
 from ktdeval_qfinzero.data.blocks import SHOWN, Problems
-from ktdeval_qfinzero.data.ingest_files import Columns, Source, columns_of, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_files import Columns, Source, columns_of, shown, source_of, sources_of
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.ingest_values import days_in_zone, moments, prices_e4, volumes, whole_numbers
-from ktdeval_qfinzero.data.memory import BarKey
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, Bars, IntArray, Resolution
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, IntArray, Resolution
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.moments import moment_text
 
@@ -135,7 +134,7 @@ class BarReader:
         rows = np.flatnonzero(wrong)
         expected, texts = told
         for row in rows[:SHOWN].tolist():
-            was = "" if texts is None else f", was {_shown(texts[row].as_py())}"
+            was = "" if texts is None else f", was {shown(texts[row].as_py())}"
             self.problems.add(f"{name}:{lines[row]}: {about}: expected {expected}{was}")
         self.problems.count += max(0, len(rows) - SHOWN)
 
@@ -176,7 +175,7 @@ def _check_zone(zone: str) -> None:
 
 
 def _codes(spec: BarSource, columns: Columns, codes: dict[str, int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """The number of each row's symbol, and which symbols are none; new symbols get the next numbers."""
+    """Return the number of each row's symbol, and which symbols are none; new symbols get the next numbers."""
     if spec.symbol is not None:
         names, places = [spec.symbol], np.zeros(len(columns.lines), np.int64)
     else:
@@ -196,7 +195,3 @@ def _starts(spec: BarSource, texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.
         given = ~days & ~bad
         start_ns[given], bad[given] = days_in_zone(start_ns[given], spec.day_zone)
     return start_ns, bad
-
-
-def _shown(text: str) -> str:
-    return "nothing" if not text else ascii(text if len(text) <= 40 else f"{text[:40]}…")

@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from ktdeval.api import ConfigError, JsonValue, near_matches
+from ktdeval.errors import ConfigError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.blocks import Problems
-from ktdeval_qfinzero.data.ingest_spec import BarSource, TableSource
+from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.rows import IntArray
 
 ALIASES = {"ticker": "symbol", "window_start": "time", "date": "time"}
@@ -77,7 +79,6 @@ class Source:
         fields: all that there are.
         required: those that must be there.
         renamed: column -> field, as the user says.
-        aliases: column -> field, where the user says nothing.
         ignored: columns to pass over; `*` for all unknown ones.
     """
 
@@ -86,18 +87,17 @@ class Source:
     fields: tuple[str, ...]
     required: tuple[str, ...]
     renamed: Mapping[str, str]
-    aliases: Mapping[str, str]
     ignored: tuple[str, ...]
 
     def field_of(self, column: str) -> str:
-        """The field of a column; empty where it is to be passed over or is none."""
+        """Return the field of a column; empty where it is to be passed over or is none."""
         if column in self.renamed:
             return self.renamed[column]
-        field = column if column in self.fields else self.aliases.get(column, "")
+        field = column if column in self.fields else ALIASES.get(column, "")
         return field if field in self.fields and field not in self.renamed.values() else ""
 
     def column_problems(self, columns: Sequence[str]) -> list[str]:
-        """What is wrong with the columns of a file."""
+        """Return what is wrong with the columns of a file."""
         fields = [self.field_of(column) for column in columns]
         lines = []
         for column, field in zip(columns, fields):
@@ -110,14 +110,8 @@ class Source:
         return lines
 
 
-def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: BarSource | TableSource) -> Source:
-    """A file with what its spec says of its columns.
-
-    Args:
-        file: path and name in messages.
-        fields: all that rows can have.
-        required: those that they must have.
-        spec: what the user says.
+def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource) -> Source:
+    """Return a file (path and name in messages) with what its spec says of its columns.
 
     Raises:
         ConfigError: the user maps something that is no field.
@@ -127,11 +121,11 @@ def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[s
             near = near_matches(field, fields) or f"; fields: {', '.join(fields)}"
             raise ConfigError(f"{file[1]}: columns: {field[:40]!r} is no field{near}")
     renamed = {column: field for field, column in spec.columns.items()}
-    return Source(*file, fields, required, renamed, ALIASES, spec.ignore)
+    return Source(*file, fields, required, renamed, spec.ignore)
 
 
 def sources_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
-    """The files of a pattern, with their names in messages.
+    """Return the files of a pattern, with their names in messages.
 
     Raises:
         ConfigError: there is none, or one of another kind.
@@ -147,20 +141,16 @@ def sources_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
 
 
 def records_of(source: Source, problems: Problems) -> Iterator[Record]:
-    """The rows of a file with their fields; rows that are none become problems."""
-    read = _csv_records if source.path.name.endswith((".csv", ".csv.gz")) else _json_records
-    try:
-        yield from read(source, problems)
-    except UnicodeDecodeError:
-        problems.add(f"{source.name}: expected text in UTF-8")
-    except (OSError, EOFError, zlib.error, csv.Error, _Unreadable) as error:
-        problems.add(f"{source.name}: can't be read: {str(error)[:200]}")
+    """Yield the rows of a file with their fields; rows that are none become problems."""
+    with _problems_of(source, problems):
+        yield from (_csv_records if _is_csv(source) else _json_records)(source, problems)
 
 
 def columns_of(source: Source, problems: Problems) -> Iterator[Columns]:
-    """The rows of a file as columns of text, some thousands at a time."""
-    if source.path.name.endswith((".csv", ".csv.gz")):
-        yield from _csv_columns(source, problems)
+    """Yield the rows of a file as columns of text, some thousands at a time."""
+    if _is_csv(source):
+        with _problems_of(source, problems):
+            yield from _csv_columns(source, problems)
         return
     batch: list[Record] = []
     for record in records_of(source, problems):
@@ -172,8 +162,13 @@ def columns_of(source: Source, problems: Problems) -> Iterator[Columns]:
         yield _as_columns(source, batch)
 
 
+def shown(text: str) -> str:
+    """Return a cell as messages show it."""
+    return "nothing" if not text else ascii(text if len(text) <= 40 else f"{text[:40]}…")
+
+
 def plain_json(value: Any) -> JsonValue:
-    """A JSON value with its numbers as numbers.
+    """Return a JSON value with its numbers as numbers.
 
     Raises:
         ValueError: a number too large for any.
@@ -216,6 +211,21 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+
+
+def _is_csv(source: Source) -> bool:
+    return source.path.name.endswith((".csv", ".csv.gz"))
+
+
+@contextmanager
+def _problems_of(source: Source, problems: Problems) -> Iterator[None]:
+    """Make a file that can't be read on a problem."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        problems.add(f"{source.name}: expected text in UTF-8")
+    except (OSError, EOFError, zlib.error, csv.Error, pa.ArrowException, _Unreadable) as error:
+        problems.add(f"{source.name}: can't be read: {' '.join(str(error).split())[:200]}")
 
 
 @contextmanager
@@ -305,19 +315,12 @@ def _cell(value: Any) -> str:
 
 
 def _csv_columns(source: Source, problems: Problems) -> Iterator[Columns]:
-    try:
-        with _opened(source.path) as stream:
-            header = next(csv.reader(_lines(stream), strict=True), [])
-    except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError, _Unreadable) as error:
-        problems.add(f"{source.name}: can't be read: {str(error)[:200]}")
-        return
+    with _opened(source.path) as stream:
+        header = next(csv.reader(_lines(stream), strict=True), [])
     wrong = source.column_problems(header)
     problems.add_all(f"{source.name}:1", wrong)
     if not wrong:
-        try:
-            yield from _arrow_columns(source, header, problems)
-        except (OSError, pa.ArrowException) as error:
-            problems.add(f"{source.name}: can't be read: {' '.join(str(error).split())[:200]}")
+        yield from _arrow_columns(source, header, problems)
 
 
 def _arrow_columns(source: Source, header: Sequence[str], problems: Problems) -> Iterator[Columns]:

@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, get_args
 
 from ktdeval_qfinzero.data.blocks import Problems
-from ktdeval_qfinzero.data.folder import row_checks
-from ktdeval_qfinzero.data.ingest_files import Number, Record, plain_json, read_json, records_of, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_files import Number, Record, plain_json, read_json, records_of, shown, source_of, sources_of
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.ingest_values import moment_of, price_e4
-from ktdeval_qfinzero.data.layout import EVENTS, NEWS, table_key
+from ktdeval_qfinzero.data.layout import TableName
+from ktdeval_qfinzero.data.row_rules import fault_of
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,
@@ -31,329 +32,266 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
+from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.instruments import read_contract
+from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import parse_day
 
-Kind = Literal["symbols", "contracts", "rates", "dividends", "splits", "borrow", "events", "news"]
-Choice = TypeVar("Choice", bound=str)
-Value = TypeVar("Value")
+Read = Callable[[Any], Any]
+"""Gives what a cell holds, or raises `_Wrong`."""
 
 _WHOLE = re.compile(r"[0-9]{1,16}")
 _DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
-_MOMENT = "a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970"
-_NO_DAY = date(1970, 1, 1)
-_REQUIRED: Any = object()
+_FLAGS = {True: True, False: False, "true": True, "false": False}
+_PUBLISHER = ("name", "homepage_url", "logo_url")
+_INSIGHT = ("ticker", "sentiment", "reasoning")
 
 
-class Fields:
-    """The fields of one row, each read as what it is to be. A field that is not becomes a problem, and its value a stand-in.
-
-    Args:
-        values: of the row.
-        tell: what is told a field and what was expected of it.
-        rounded: whether amounts of more than four decimals are rounded.
-        source: name of a source where the row has none.
-    """
-
-    def __init__(self, values: Mapping[str, Any], tell: Callable[[str, str], None], rounded: bool, source: str) -> None:
-        self._values = values
-        self._tell = tell
-        self._rounded = rounded
-        self.source = source
-        self._told: set[str] = set()
-
-    @property
-    def sound(self) -> bool:
-        """Whether every field so far was what it should be."""
-        return not self._told
-
-    def text(self, name: str, default: str = _REQUIRED) -> str:
-        """A text."""
-        value = self._values.get(name, "")
-        if not isinstance(value, str) or isinstance(value, Number):
-            return self._wrong(name, "text", "")
-        if value == "" and default is _REQUIRED:
-            return self._wrong(name, "text", "")
-        return value or default
-
-    def choice(self, name: str, among: tuple[Choice, ...], default: Choice = _REQUIRED) -> Choice:
-        """One of some words."""
-        value = self.text(name, "" if default is _REQUIRED else default)
-        found = next((word for word in among if word == value), None)
-        return self._wrong(name, f"one of {', '.join(among)}", among[0]) if found is None else found
-
-    def moment(self, name: str) -> int:
-        """A moment in nanoseconds."""
-        value = self._values.get(name, "")
-        ns = moment_of(value) if isinstance(value, str) else None
-        return self._wrong(name, _MOMENT, 0) if ns is None else ns
-
-    def day(self, name: str) -> date:
-        """A calendar day."""
-        value = self._values.get(name, "")
-        try:
-            return parse_day(value if isinstance(value, str) else "", name)
-        except ServiceError:
-            return self._wrong(name, "a day such as 2025-01-06", _NO_DAY)
-
-    def amount_e4(self, name: str) -> int:
-        """Dollars, in ten-thousandths."""
-        value = self._values.get(name, "")
-        amount = price_e4(value, rounded=self._rounded) if isinstance(value, str) else None
-        return self._wrong(name, "dollars with at most four decimals, such as 0.25", 1) if amount is None else amount
-
-    def whole(self, name: str) -> int:
-        """A whole number from 0."""
-        value = self._values.get(name, "")
-        good = isinstance(value, str) and _WHOLE.fullmatch(value)
-        return int(value) if good else self._wrong(name, "a whole number from 0", 0)
-
-    def number(self, name: str) -> float | None:
-        """A number; None where there is nothing."""
-        value = self._values.get(name, "")
-        if value == "":
-            return None
-        good = isinstance(value, str) and _DECIMAL.fullmatch(value)
-        return float(value) if good else self._wrong(name, "a number", 0.0)
-
-    def flag(self, name: str) -> bool:
-        """True or false; false where there is nothing."""
-        value = self._values.get(name, "")
-        words = {True: True, False: False, "true": True, "false": False, "": False}
-        good = isinstance(value, (bool, str)) and value in words
-        return words[value] if good else self._wrong(name, "true or false", False)
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; in CSV with semicolons between them."""
-        value = self._values.get(name, [])
-        if isinstance(value, str) and not isinstance(value, Number) and not value.startswith("["):
-            return tuple(part.strip() for part in value.split(";") if part.strip())
-        items = self._json(name, value)
-        good = isinstance(items, list) and all(isinstance(item, str) for item in items)
-        return tuple(items) if good else self._wrong(name, "a list of texts", ())
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        """A JSON object; in CSV its text."""
-        value = self._values.get(name, "")
-        found = {} if value == "" else self._json(name, value)
-        return found if isinstance(found, dict) else self._wrong(name, "a JSON object", {})
-
-    def mappings(self, name: str) -> list[dict[str, Any]]:
-        """A list of JSON objects; in CSV its text."""
-        value = self._values.get(name, "")
-        found = [] if value == "" else self._json(name, value)
-        good = isinstance(found, list) and all(isinstance(item, dict) for item in found)
-        return found if good else self._wrong(name, "a list of JSON objects", [])
-
-    def text_mapping(self, name: str, keys: tuple[str, ...]) -> dict[str, str]:
-        """A JSON object of texts under some keys."""
-        return self._texts_only(name, self.mapping(name), keys)
-
-    def text_mappings(self, name: str, keys: tuple[str, ...]) -> tuple[Mapping[str, str], ...]:
-        """A list of JSON objects of texts under some keys."""
-        return tuple(self._texts_only(name, found, keys) for found in self.mappings(name))
-
-    def releases(self, name: str) -> tuple[Release, ...]:
-        """Releases: objects of `available` and `values`, oldest first."""
-        found = []
-        for item in self.mappings(name):
-            ns = moment_of(str(item.get("available", "")))
-            if item.keys() != {"available", "values"} or ns is None or not isinstance(item["values"], dict):
-                return self._wrong(name, "objects of available (a moment) and values (a JSON object)", ())
-            found.append(Release(ns, item["values"]))
-        return tuple(found)
-
-    def wrong(self, name: str, expected: str) -> None:
-        """Note that a field is not what it should be."""
-        self._wrong(name, expected, None)
-
-    def _texts_only(self, name: str, found: dict[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
-        if found.keys() <= set(keys) and all(isinstance(text, str) for text in found.values()):
-            return found
-        return self._wrong(name, f"texts under {', '.join(keys)}", {})
-
-    def _json(self, name: str, value: Any) -> Any:
-        try:
-            return plain_json(read_json(value) if isinstance(value, str) and not isinstance(value, Number) else value)
-        except ValueError:
-            return self._wrong(name, "JSON", None)
-
-    def _wrong(self, name: str, expected: str, stand_in: Value) -> Value:
-        if name not in self._told:
-            self._told.add(name)
-            value = self._values.get(name, "")
-            was = "nothing" if value == "" else ascii(str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}…")
-            self._tell(name, f"{expected}, was {was}")
-        return stand_in
+class _Wrong(Exception):
+    """A cell that is not what it should be; says what was expected."""
 
 
-@dataclass(frozen=True, slots=True)
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or isinstance(value, Number) or not value:
+        raise _Wrong("text")
+    return value
+
+
+def _choice(among: tuple[str, ...], value: Any) -> str:
+    if _text(value) not in among:
+        raise _Wrong(f"one of {', '.join(among)}")
+    return str(value)
+
+
+def _moment(value: Any) -> int:
+    ns = moment_of(value) if isinstance(value, str) else None
+    if ns is None:
+        raise _Wrong("a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970")
+    return ns
+
+
+def _day(value: Any) -> date:
+    try:
+        return parse_day(value if isinstance(value, str) else "", "day")
+    except ServiceError as error:
+        raise _Wrong("a day such as 2025-01-06") from error
+
+
+def _amount_e4(rounded: bool, value: Any) -> int:
+    amount = price_e4(value, rounded=rounded) if isinstance(value, str) else None
+    if amount is None:
+        raise _Wrong("dollars with at most four decimals, such as 0.25")
+    return amount
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, str) or not _WHOLE.fullmatch(value):
+        raise _Wrong("a whole number from 0")
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
+        raise _Wrong("a number")
+    return float(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, (bool, str)) or value not in _FLAGS:
+        raise _Wrong("true or false")
+    return _FLAGS[value]
+
+
+def _contract(value: Any) -> OptionContract:
+    contract = read_contract(_text(value))
+    if contract is None:
+        raise _Wrong("an OPRA symbol such as O:AVLN250221P00225000")
+    return contract
+
+
+def _json(expected: str, value: Any) -> Any:
+    """Return a JSON value; in CSV its text."""
+    try:
+        return plain_json(read_json(value) if isinstance(value, str) and not isinstance(value, Number) else value)
+    except ValueError as error:
+        raise _Wrong(expected) from error
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return a list of texts; in CSV with semicolons between them."""
+    if isinstance(value, str) and not isinstance(value, Number) and not value.startswith("["):
+        return tuple(part.strip() for part in value.split(";") if part.strip())
+    items = _json("JSON", value)
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise _Wrong("a list of texts")
+    return tuple(items)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    found = _json("JSON", value)
+    if not isinstance(found, dict):
+        raise _Wrong("a JSON object")
+    return found
+
+
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    found = _json("JSON", value)
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise _Wrong("a list of JSON objects")
+    return found
+
+
+def _with_texts(keys: tuple[str, ...], found: dict[str, Any]) -> dict[str, str]:
+    if not found.keys() <= set(keys) or not all(isinstance(text, str) for text in found.values()):
+        raise _Wrong(f"texts under {', '.join(keys)}")
+    return found
+
+
+def _releases(value: Any) -> tuple[Release, ...]:
+    """Releases: objects of `available` and `values`, oldest first."""
+    found = []
+    for item in _mappings(value):
+        ns = moment_of(str(item.get("available", "")))
+        if item.keys() != {"available", "values"} or ns is None or not isinstance(item["values"], dict):
+            raise _Wrong("objects of available (a moment) and values (a JSON object)")
+        found.append(Release(ns, item["values"]))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
 class Form:
-    """How the rows of a table are written in files.
+    """Form of the rows of a table in files.
 
     Attributes:
+        row: class of the rows; a field `listed` of a file is its attribute `listed` or `listed_ns`, `amount` its `amount_e4`.
         required: fields that each row has.
-        optional: fields that it may have.
-        make: gives the row.
+        optional: fields that it may have, with what they are where nothing stands.
     """
 
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-    make: Callable[[Fields], Any]
+    row: Callable[..., Any]
+    required: Mapping[str, Read]
+    optional: Mapping[str, tuple[Read, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def attributes(self) -> dict[str, str]:
+        """Attribute of the row by field."""
+        fields = (*self.required, *self.optional)
+        known = getattr(self.row, "__slots__", fields)
+        return {name: next(f"{name}{end}" for end in ("", "_ns", "_e4") if f"{name}{end}" in known) for name in fields}
 
 
-def _symbol(row: Fields) -> SymbolRow:
-    asset_class: Literal["stock", "crypto"] = row.choice("asset_class", ("stock", "crypto"))
-    listed = row.moment("listed")
-    return SymbolRow(row.text("symbol"), asset_class, row.text("name"), row.text("sector", ""), listed, row.flag("has_options"))
+def _contract_row(symbol: OptionContract, listed: int) -> ContractRow:
+    return ContractRow(symbol.symbol, symbol.underlying, symbol.expiry, symbol.strike_e4, symbol.right, listed)
 
 
-def _contract(row: Fields) -> ContractRow | None:
-    symbol, listed_ns = row.text("symbol"), row.moment("listed")
-    contract = read_contract(symbol)
-    if contract is None:
-        row.wrong("symbol", "an OPRA symbol such as O:AVLN250221P00225000")
-        return None
-    return ContractRow(symbol, contract.underlying, contract.expiry, contract.strike_e4, contract.right, listed_ns)
+def _rate_row(day: date, available: int, **yields_pct: float | None) -> RateRow:
+    return RateRow(day, {tenor: pct for tenor, pct in yields_pct.items() if pct is not None}, available)
 
 
-def _rate(row: Fields) -> RateRow:
-    yields = {tenor: row.number(tenor) for tenor in TENOR_YEARS}
-    return RateRow(row.day("day"), {tenor: pct for tenor, pct in yields.items() if pct is not None}, row.moment("available"))
-
-
-def _dividend(row: Fields) -> DividendRow:
-    return DividendRow(row.text("symbol"), row.day("ex_day"), row.day("pay_day"), row.amount_e4("amount"), row.moment("declared"))
-
-
-def _split(row: Fields) -> SplitRow:
-    return SplitRow(row.text("symbol"), row.day("ex_day"), row.whole("new"), row.whole("old"), row.moment("announced"))
-
-
-def _borrow(row: Fields) -> BorrowRow:
-    return BorrowRow(row.text("symbol"), row.moment("available"), row.whole("shares"), row.whole("fee_bps_per_year"))
-
-
-def _event(row: Fields) -> EventRow:
-    return EventRow(
-        event_id=row.text("event_id"),
-        event_type=row.choice("event_type", CALENDAR_TYPES),
-        title=row.text("title"),
-        time_ns=row.moment("time"),
-        announced_ns=row.moment("announced"),
-        importance=row.choice("importance", IMPORTANCE),
-        tickers=row.texts("tickers"),
-        country=row.text("country", "US"),
-        market=row.choice("market", get_args(Market), "us"),
-        expected=row.mapping("expected"),
-        releases=row.releases("releases"),
-        source=row.text("source", row.source),
+def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
+    text: tuple[Read, str] = (_text, "")
+    amount, market = partial(_amount_e4, rounded), (partial(_choice, get_args(Market)), "us")
+    kind, event_type, news_type, importance = (
+        partial(_choice, among) for among in (("stock", "crypto"), CALENDAR_TYPES, NEWS_TYPES, IMPORTANCE)
     )
-
-
-def _article(row: Fields) -> NewsRow:
-    return NewsRow(
-        id=row.text("id"),
-        event_type=row.choice("event_type", NEWS_TYPES),
-        title=row.text("title"),
-        published_ns=row.moment("published"),
-        importance=row.choice("importance", IMPORTANCE),
-        tickers=row.texts("tickers"),
-        description=row.text("description", ""),
-        body=row.text("body", ""),
-        article_url=row.text("article_url", ""),
-        author=row.text("author", ""),
-        publisher=row.text_mapping("publisher", ("name", "homepage_url", "logo_url")),
-        market=row.choice("market", get_args(Market), "us"),
-        keywords=row.texts("keywords"),
-        image_url=row.text("image_url", ""),
-        insights=row.text_mappings("insights", ("ticker", "sentiment", "reasoning")),
-        source=row.text("source", row.source),
-    )
-
-
-FORMS: Mapping[Kind, Form] = {
-    "symbols": Form(("symbol", "asset_class", "name", "listed"), ("sector", "has_options"), _symbol),
-    "contracts": Form(("symbol", "listed"), (), _contract),
-    "rates": Form(("day", "available"), tuple(TENOR_YEARS), _rate),
-    "dividends": Form(("symbol", "ex_day", "pay_day", "amount", "declared"), (), _dividend),
-    "splits": Form(("symbol", "ex_day", "new", "old", "announced"), (), _split),
-    "borrow": Form(("symbol", "available", "shares", "fee_bps_per_year"), (), _borrow),
-    "events": Form(
-        ("event_id", "event_type", "title", "time", "announced", "importance"),
-        ("tickers", "country", "market", "expected", "releases", "source"),
-        _event,
-    ),
-    "news": Form(
-        ("id", "event_type", "title", "published", "importance"),
-        (
-            "tickers", "description", "body", "article_url", "author", "publisher", "market", "keywords", "image_url", "insights",
-            "source",
+    publisher: tuple[Read, Any] = (lambda value: _with_texts(_PUBLISHER, _mapping(value)), {})
+    insights: tuple[Read, Any] = (lambda value: tuple(_with_texts(_INSIGHT, found) for found in _mappings(value)), ())
+    return {
+        "symbols": Form(
+            SymbolRow,
+            {"symbol": _text, "asset_class": kind, "name": _text, "listed": _moment},
+            {"sector": text, "has_options": (_flag, False)},
         ),
-        _article,
-    ),
-}  # fmt: skip
+        "contracts": Form(_contract_row, {"symbol": _contract, "listed": _moment}),
+        "rates": Form(_rate_row, {"day": _day, "available": _moment}, dict.fromkeys(TENOR_YEARS, (_number, None))),
+        "dividends": Form(
+            DividendRow, {"symbol": _text, "ex_day": _day, "pay_day": _day, "amount": amount, "declared": _moment}
+        ),
+        "splits": Form(SplitRow, {"symbol": _text, "ex_day": _day, "new": _whole, "old": _whole, "announced": _moment}),
+        "borrow": Form(BorrowRow, {"symbol": _text, "available": _moment, "shares": _whole, "fee_bps_per_year": _whole}),
+        "events": Form(
+            EventRow,
+            {
+                "event_id": _text, "event_type": event_type, "title": _text, "time": _moment, "announced": _moment,
+                "importance": importance,
+            },
+            {
+                "tickers": (_texts, ()), "country": (_text, "US"), "market": market, "expected": (_mapping, {}),
+                "releases": (_releases, ()), "source": (_text, source),
+            },
+        ),
+        "news": Form(
+            NewsRow,
+            {"id": _text, "event_type": news_type, "title": _text, "published": _moment, "importance": importance},
+            {
+                "tickers": (_texts, ()), "description": text, "body": text, "article_url": text, "author": text,
+                "publisher": publisher, "market": market, "keywords": (_texts, ()), "image_url": text, "insights": insights,
+                "source": (_text, source),
+            },
+        ),
+    }  # fmt: skip
 
 
-@dataclass(slots=True)
 class RowReader:
     """Collects the rows of all tables.
 
-    Attributes:
+    Args:
         base: folder that paths are relative to.
         problems: where bad rows go.
         rounded: whether amounts of more than four decimals are rounded.
         source: of events and articles that name none.
+
+    Attributes:
         files: names of the files read so far.
         duplicates: rows that said again what another one said.
     """
 
-    base: Path
-    problems: Problems
-    rounded: bool
-    source: str
-    files: list[str] = field(default_factory=list)
-    duplicates: int = 0
-    _rows: dict[Kind, dict[Any, tuple[Any, str]]] = field(default_factory=dict)
+    def __init__(self, base: Path, problems: Problems, rounded: bool, source: str) -> None:
+        self.base, self.problems = base, problems
+        self.files: list[str] = []
+        self.duplicates = 0
+        self._forms = _forms(rounded, source)
+        self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
 
-    def read(self, kind: Kind, spec: TableSource) -> None:
+    def read(self, name: TableName, spec: TableSource) -> None:
         """Read the files of a source.
 
         Raises:
             ConfigError: there is no such file, or the user maps something that is no field.
         """
-        form = FORMS[kind]
+        form = self._forms[name]
         for file in sources_of(self.base, spec.file):
-            source = source_of(file, form.required + form.optional, form.required, spec)
+            source = source_of(file, tuple(form.attributes), tuple(form.required), spec)
             self.files.append(source.name)
             for record in records_of(source, self.problems):
-                self._take(kind, f"{source.name}:{record.line}", record)
+                self._take(name, f"{source.name}:{record.line}", record)
 
-    def rows(self, kind: Kind) -> list[Any]:
-        """All rows of a table that were read."""
-        return [row for row, _ in self._rows.get(kind, {}).values()]
+    def rows(self, name: TableName) -> list[Any]:
+        """Return all rows of a table that were read."""
+        return [row for row, _ in self._rows[name].values()]
 
-    def _take(self, kind: Kind, place: str, record: Record) -> None:
-        def tell(name: str, expected: str) -> None:
-            self.problems.add(f"{place}: {name}: expected {expected}")
-
-        fields = Fields(record.values, tell, self.rounded, self.source)
-        row = FORMS[kind].make(fields)
-        if not fields.sound:
-            return
-        fault_of, key_of = row_checks()[_check_name(kind)]
-        fault = fault_of(row)
+    def _take(self, name: TableName, place: str, record: Record) -> None:
+        row = self._row(self._forms[name], place, record.values)
+        fault = None if row is None else fault_of(name, row)
         if fault is not None:
-            tell(fault.field, fault.expected)
+            self.problems.add(f"{place}: {fault[0]}: expected {fault[1]}")
+        if row is None or fault is not None:
             return
-        held = self._rows.setdefault(kind, {})
-        before = held.setdefault(key_of(row), (row, place))
+        before = self._rows[name].setdefault(TABLES[name].key(row), (row, place))
         if before[1] != place and before[0] == row:
             self.duplicates += 1
         elif before[1] != place:
-            tell("row", f"each key once: {place} says something else than {before[1]}")
+            self.problems.add(f"{place}: row: expected each key once: {place} says something else than {before[1]}")
 
-
-def _check_name(kind: Kind) -> str:
-    return {"events": EVENTS, "news": NEWS}.get(kind) or table_key(cast(Any, kind))
+    def _row(self, form: Form, place: str, cells: Mapping[str, Any]) -> Any:
+        """Return the row of some cells; None where one is not what it should be, which becomes a problem."""
+        values, wrong = {}, False
+        for name, attribute in form.attributes.items():
+            cell = cells.get(name, "")
+            read, default = form.optional.get(name) or (form.required[name], None)
+            try:
+                values[attribute] = default if cell == "" and name in form.optional else read(cell)
+            except _Wrong as expected:
+                self.problems.add(f"{place}: {name}: expected {expected}, was {shown(str(cell))}")
+                wrong = True
+        return None if wrong else form.row(**values)

@@ -1,4 +1,4 @@
-"""What `ingest.yaml` says: which files hold what. No heavy imports here: help texts read these."""
+"""Fields of `ingest.yaml`: which files hold what. No heavy imports here: help texts read these."""
 
 from __future__ import annotations
 
@@ -7,24 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.api import ConfigError, build, load_yaml, loads_strict, option
+from ktdeval.errors import ConfigError
+from ktdeval.fields import build, option
+from ktdeval.jsonio import loads_strict
+from ktdeval.yamlio import load_yaml
 
 _FILE_HELP = "a .csv, .csv.gz, .jsonl, .jsonl.gz or .json file, or a pattern such as minute/*.csv; relative to the spec's folder"
 _COLUMNS_HELP = "which column of the file is a field, such as open: o"
 _IGNORE_HELP = "columns that are not read; '*' for all that are no field. Any other unknown column is an error"
-
-
-@dataclass(frozen=True)
-class BarSource:
-    """Files of bars."""
-
-    file: str = option(help=_FILE_HELP)
-    asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
-    resolution: Literal["day", "minute"] = option(help="length of a bar")
-    symbol: str | None = option(None, help="ticker or OPRA symbol of all bars, for files without a column symbol")
-    day_zone: str = option("UTC", help="time zone whose midnight begins a day's bar, where days are given as moments")
-    columns: Mapping[str, str] = option(factory=dict, help=_COLUMNS_HELP)
-    ignore: tuple[str, ...] = option((), help=_IGNORE_HELP)
 
 
 @dataclass(frozen=True)
@@ -34,6 +24,16 @@ class TableSource:
     file: str = option(help=_FILE_HELP)
     columns: Mapping[str, str] = option(factory=dict, help=_COLUMNS_HELP)
     ignore: tuple[str, ...] = option((), help=_IGNORE_HELP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarSource(TableSource):
+    """Files of bars."""
+
+    asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
+    resolution: Literal["day", "minute"] = option(help="length of a bar")
+    symbol: str | None = option(None, help="ticker or OPRA symbol of all bars, for files without a column symbol")
+    day_zone: str = option("UTC", help="time zone whose midnight begins a day's bar, where days are given as moments")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from zoneinfo import ZoneInfo
@@ -53,7 +53,7 @@ def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
 
 
 def price_e4(text: str, *, rounded: bool) -> int | None:
-    """One price in ten-thousandths of a dollar; None where the text is none."""
+    """Return one price in ten-thousandths of a dollar; None where the text is none."""
     if re.fullmatch(_PRICE, text) or (rounded and _FINER_PRICE.fullmatch(text)):
         return int(Decimal(text).quantize(_E4, ROUND_HALF_EVEN).scaleb(4))
     return None
@@ -82,15 +82,14 @@ def moments(texts: pa.Array) -> tuple[IntArray, BoolArray, BoolArray]:
         The moments [n], which texts are days [n], and which are no moments [n].
     """
     days = _matches(texts, _DATE)
-    values, bad = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
-    left = np.ones(len(texts), bool)
-    for rows, fast in ((_matches(texts, _NANOSECONDS), _nanoseconds), (days, _instants), (_matches(texts, _ISO), _instants)):
-        if rows.any():
-            _put(values, bad, rows, *_read(texts, rows, fast))
-            left &= ~rows
-    if left.any():
-        _put(values, bad, left, *_read(texts, left, _one_by_one))
-    return values, days, bad
+    for pattern, cast in ((_NANOSECONDS, _nanoseconds), (f"{_DATE}|{_ISO}", _instants)):
+        if _matches(texts, pattern).all():
+            with suppress(pa.ArrowException):  # one of them is none: each by itself, then
+                return cast(texts), days, np.zeros(len(texts), bool)
+    encoded = texts.dictionary_encode()
+    read = [moment_of(text) for text in encoded.dictionary.to_pylist()]
+    rows = encoded.indices.to_numpy()
+    return np.array([ns or 0 for ns in read], np.int64)[rows], days, np.array([ns is None for ns in read], bool)[rows]
 
 
 def days_in_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
@@ -137,24 +136,8 @@ def _instants(texts: pa.Array) -> IntArray:
     return values
 
 
-def _one_by_one(_: pa.Array) -> IntArray:
-    raise pa.ArrowInvalid("of several kinds")
-
-
-def _read(texts: pa.Array, rows: BoolArray, fast: Callable[[pa.Array], IntArray]) -> tuple[IntArray, BoolArray]:
-    """Whole at once where all are sound, else each distinct text by itself."""
-    chosen = texts if rows.all() else texts.filter(pa.array(rows))
-    try:
-        return fast(chosen), np.zeros(len(chosen), bool)
-    except pa.ArrowException:
-        encoded = chosen.dictionary_encode()
-        read = [moment_of(text) for text in encoded.dictionary.to_pylist()]
-        places = encoded.indices.to_numpy()
-        return np.array([ns or 0 for ns in read], np.int64)[places], np.array([ns is None for ns in read])[places]
-
-
 def moment_of(text: str) -> int | None:
-    """One moment, as `moments` reads them; None where the text is none."""
+    """Return one moment, as `moments` reads them; None where the text is none."""
     if re.fullmatch(_NANOSECONDS, text):
         return int(text) if int(text) < _MOST_NS else None
     try:
@@ -162,7 +145,3 @@ def moment_of(text: str) -> int | None:
     except ServiceError:
         return None
     return ns if 0 <= ns < _MOST_NS else None
-
-
-def _put(values: IntArray, bad: BoolArray, rows: BoolArray, read: IntArray, wrong: BoolArray) -> None:
-    values[rows], bad[rows] = read, wrong

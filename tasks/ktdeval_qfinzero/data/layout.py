@@ -1,4 +1,4 @@
-"""What lies where in a dataset folder, and the manifest that names it.
+"""Layout of a dataset folder, and the manifest that names its files.
 
 A dataset is a set of parts. A part has a key (`prices/stock/minute/AVLN/2025`) that says what it holds and a file that holds it:
 the key itself with a suffix, and with the number of the update that wrote it where that is not the first. Identity is taken over
@@ -9,36 +9,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
-from ktdeval.api import DataError, JsonValue, content_hash, dumps_pretty, loads_strict
+import msgspec
+
+from ktdeval.errors import DataError
+from ktdeval.jsonio import content_hash, dumps_pretty
+from ktdeval.typed import Value, decode_json, to_plain
 from ktdeval_qfinzero.data.rows import AssetClass, Resolution
 from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_moment
+from ktdeval_qfinzero.moments import day_of, moment_text, parse_moment
 
 FORMAT = "ktdeval-qfinzero-dataset"
 VERSION = 1
 MANIFEST = "manifest.json"
 EVENTS, NEWS = "events", "news"
-TableName = Literal["symbols", "contracts", "rates", "dividends", "splits", "borrow"]
-SMALL_TABLES: tuple[TableName, ...] = ("symbols", "rates", "dividends", "splits", "borrow")
+TableName = Literal["symbols", "contracts", "rates", "dividends", "splits", "borrow", "events", "news"]
+SINGLE_TABLES: tuple[TableName, ...] = ("symbols", "rates", "dividends", "splits", "borrow", "events", "news")
 """Tables of one file each; contracts have one for each underlying."""
 
 _SYMBOL = r"[A-Z][A-Z0-9_]{0,9}"
 _BARS = re.compile(rf"prices/(stock|option|crypto)/(day|minute)/({_SYMBOL})/(\d{{4}})")
 _CONTRACTS = re.compile(rf"tables/contracts/({_SYMBOL})")
-_KEY = re.compile(rf"{_BARS.pattern}|{_CONTRACTS.pattern}|tables/({'|'.join(SMALL_TABLES)})|{EVENTS}|{NEWS}")
+_KEY = re.compile(rf"{_BARS.pattern}|{_CONTRACTS.pattern}|tables/({'|'.join(SINGLE_TABLES[:-2])})|{EVENTS}|{NEWS}")
 _FILE = re.compile(r"(.+?)(?:-(\d{4,9}))?(\.parquet|\.sqlite)")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class BarsPlace:
-    """Which bars one file holds.
+    """Place of the bars of one file.
 
     Attributes:
         asset_class, resolution: kind of bars.
@@ -53,13 +58,12 @@ class BarsPlace:
 
     @property
     def key(self) -> str:
-        """Its part's key."""
+        """Key of its part."""
         return f"prices/{self.asset_class}/{self.resolution}/{path_name(self.symbol)}/{self.year:04d}"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file of a dataset.
+class Part(Value, frozen=True):
+    """File of a dataset.
 
     Attributes:
         key: what it holds.
@@ -73,16 +77,21 @@ class Part:
     key: str
     file: str
     bytes: int
-    sha256: str
+    sha256: _Hash
     rows: int
-    content: str
+    content: _Hash
     first_ns: int = 0
     last_ns: int = 0
+
+    def __post_init__(self) -> None:
+        # Paths of a folder that came from elsewhere lead nowhere else.
+        if generation_of(self.file) is None or not self.file.startswith(self.key):
+            raise ValueError("expected the name of a part's file")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a folder says of itself.
+    """Manifest of a folder.
 
     Attributes:
         info: the dataset's own words.
@@ -95,13 +104,13 @@ class Manifest:
     parts: Mapping[str, Part]
 
     def places(self) -> dict[BarsPlace, Part]:
-        """The parts that hold bars."""
+        """Return the parts that hold bars."""
         found = ((read_place(key), part) for key, part in self.parts.items())
         return {place: part for place, part in found if place is not None}
 
 
 def path_name(symbol: str) -> str:
-    """A ticker as the name of a folder: a dot becomes an underscore, which no ticker has.
+    """Return a ticker as the name of a folder: a dot becomes an underscore, which no ticker has.
 
     Raises:
         DataError: not a ticker.
@@ -112,7 +121,7 @@ def path_name(symbol: str) -> str:
 
 
 def read_place(key: str) -> BarsPlace | None:
-    """The place of a key of bars; None of any other key."""
+    """Return the place of a key of bars; None of any other key."""
     match = _BARS.fullmatch(key)
     if match is None:
         return None
@@ -125,25 +134,25 @@ def contracts_key(underlying: str) -> str:
     return f"tables/contracts/{path_name(underlying)}"
 
 
-def contracts_underlying(key: str) -> str | None:
-    """The underlying of a key of contracts; None of any other key."""
-    match = _CONTRACTS.fullmatch(key)
-    return match[1].replace("_", ".") if match else None
-
-
 def table_key(name: TableName) -> str:
-    """Key of a small table."""
-    return f"tables/{name}"
+    """Return the key of a table of one file; of contracts, where they are kept."""
+    return name if name in (EVENTS, NEWS) else f"tables/{name}"
+
+
+def table_of(key: str) -> tuple[TableName, str]:
+    """Return the table that the part of a key, not of bars, belongs to, and the underlying of contracts."""
+    match = _CONTRACTS.fullmatch(key)
+    return ("contracts", match[1].replace("_", ".")) if match else (cast(TableName, key.rpartition("/")[2]), "")
 
 
 def file_name(key: str, generation: int) -> str:
-    """The file of a part that a generation writes."""
+    """Return the file of a part that a generation writes."""
     suffix = ".sqlite" if key in (EVENTS, NEWS) else ".parquet"
     return f"{key}{suffix}" if generation == 1 else f"{key}-{generation:04d}{suffix}"
 
 
 def generation_of(name: str) -> int | None:
-    """The generation that writes a file, by its path relative to the dataset's folder; None where it can be no part's."""
+    """Return the generation that writes a file, by its path relative to the dataset's folder; None where it can be no part's."""
     match = _FILE.fullmatch(name)
     if match is None or not _KEY.fullmatch(match[1]):
         return None
@@ -165,7 +174,7 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
 
 
 def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Manifest:
-    """The manifest of parts: days and identity are read off them, whatever `info` says of these.
+    """Return the manifest of parts: days and identity are read off them, whatever `info` says of these.
 
     Days are those of stocks where there are any, else of what there is; without bars of minutes their first day is after the last.
 
@@ -193,14 +202,42 @@ def _reach(parts: Mapping[str, Part], resolution: Resolution) -> tuple[date, dat
     return day_of(min(part.first_ns for part in chosen)), day_of(max(part.last_ns for part in chosen))
 
 
+class _Info(Value, frozen=True):
+    """`DatasetInfo` in the file."""
+
+    name: str
+    synthetic: bool
+    content_id: str
+    first_day: date
+    last_day: date
+    minute_first_day: date
+    minute_last_day: date
+    default_as_of: str
+
+
+class _Head(msgspec.Struct):
+    """First fields that are read of a manifest, of any version."""
+
+    format: Literal["ktdeval-qfinzero-dataset"]
+    version: int
+
+
+class _ManifestFile(Value, frozen=True, kw_only=True):
+    """Manifest in its file."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    generation: Annotated[int, msgspec.Meta(ge=1)]
+    info: _Info
+    parts: list[Part]
+
+
 def manifest_text(manifest: Manifest) -> str:
-    """The manifest as its file has it."""
-    info = {field.name: getattr(manifest.info, field.name) for field in fields(DatasetInfo)}
-    told = {name: value.isoformat() if isinstance(value, date) else value for name, value in info.items()}
-    del told["default_as_of_ns"]
-    told["default_as_of"] = moment_text(manifest.info.default_as_of_ns)
-    parts = [asdict(part) for part in manifest.parts.values()]
-    return dumps_pretty({"format": FORMAT, "version": VERSION, "generation": manifest.generation, "info": told, "parts": parts})
+    """Return the manifest as its file has it."""
+    told = {field.name: getattr(manifest.info, field.name) for field in fields(DatasetInfo)}
+    info = _Info(default_as_of=moment_text(told.pop("default_as_of_ns")), **told)
+    file = _ManifestFile(generation=manifest.generation, info=info, parts=list(manifest.parts.values()))
+    return dumps_pretty(to_plain(file))
 
 
 def load_manifest(folder: Path) -> Manifest:
@@ -211,56 +248,22 @@ def load_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        stored = loads_strict(path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{folder}: not a dataset ({MANIFEST}: {error.strerror or error}); make or ingest one") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not valid JSON; make the dataset again") from error
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-        raise DataError(f"{path}: not the manifest of a dataset; make or ingest one")
-    if stored.get("version") != VERSION:
-        raise DataError(f"{path}: format version {str(stored.get('version'))[:20]}, expected {VERSION}; make the dataset again")
+    head = decode_json(data, _Head, f"{path}: not the manifest of a dataset; make or ingest one", DataError)
+    if head.version != VERSION:
+        raise DataError(f"{path}: format version {head.version}, expected {VERSION}; make the dataset again")
+    file = decode_json(data, _ManifestFile, f"{path}: malformed, make the dataset again", DataError)
+    parts = {part.key: part for part in file.parts}
+    told = {field: getattr(file.info, field) for field in file.info.__struct_fields__ if field != "default_as_of"}
     try:
-        manifest = _read_manifest(stored)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: malformed ({str(error)[:80]}); make the dataset again") from error
-    if content_id(manifest.info, manifest.parts.values()) != manifest.info.content_id:
+        moment = parse_moment(file.info.default_as_of, "default_as_of")
+    except ServiceError as error:
+        raise DataError(f"{path}: malformed, make the dataset again: {error}") from error
+    if len(parts) != len(file.parts):
+        raise DataError(f"{path}: malformed, make the dataset again: a part is named twice")
+    manifest = Manifest(DatasetInfo(**told, default_as_of_ns=moment), file.generation, parts)
+    if content_id(manifest.info, parts.values()) != manifest.info.content_id:
         raise DataError(f"{path}: its content_id is not that of its parts: it was changed; make the dataset again")
     return manifest
-
-
-def _read_manifest(stored: Mapping[str, JsonValue]) -> Manifest:
-    info, generation = dict(stored["info"]), stored["generation"]
-    if type(generation) is not int or generation < 1:
-        raise ValueError("generation")
-    day_names = [field.name for field in fields(DatasetInfo) if field.name.endswith("_day")]
-    days = {name: parse_day(_text(info[name]), name) for name in day_names}
-    moment = parse_moment(_text(info["default_as_of"]), "default_as_of")
-    name, synthetic, identity = info["name"], info["synthetic"], info["content_id"]
-    if type(synthetic) is not bool:
-        raise ValueError("synthetic")
-    parts = [_read_part(item) for item in stored["parts"]]
-    if len({part.key for part in parts}) != len(parts):
-        raise ValueError("a part is named twice")
-    told = DatasetInfo(_text(name), synthetic, _text(identity), **days, default_as_of_ns=moment)
-    return Manifest(told, generation, {part.key: part for part in parts})
-
-
-def _read_part(item: Mapping[str, JsonValue]) -> Part:
-    """One part; paths of a folder that came from elsewhere lead nowhere else."""
-    part = Part(**item)
-    for name in ("key", "file", "sha256", "content"):
-        _text(getattr(part, name))
-    if generation_of(part.file) is None or not part.file.startswith(part.key):
-        raise ValueError("a file's name")
-    if not _SHA256.fullmatch(part.sha256) or not _SHA256.fullmatch(part.content):
-        raise ValueError("a hash")
-    if any(type(number) is not int for number in (part.bytes, part.rows, part.first_ns, part.last_ns)):
-        raise ValueError("a number")
-    return part
-
-
-def _text(value: JsonValue) -> str:
-    if not isinstance(value, str):
-        raise TypeError("expected text")
-    return value

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ktdeval_qfinzero.data.bar_files import Block, join
 from ktdeval_qfinzero.data.blocks import SHOWN
+from ktdeval_qfinzero.data.row_rules import key_text
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, EventRow
 from ktdeval_qfinzero.moments import moment_text
+
+Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many rows were new, the same as stored, grown (events that gained releases), or other than stored."""
+    """Numbers of rows that were new, the same as stored, grown (events that gained releases), or other than stored."""
 
     new: int = 0
     same: int = 0
@@ -33,22 +36,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class MergedBars:
-    """Stored and new bars together, the new ones where they contradict.
-
-    Attributes:
-        block: all of them.
-        tally: of the new bars.
-        contradictions: the first of them, a line each.
-    """
-
-    block: Block
-    tally: Tally
-    contradictions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MergedRows:
+class Merged(Generic[Rows]):
     """Stored and new rows together, the new ones where they contradict.
 
     Attributes:
@@ -57,12 +45,12 @@ class MergedRows:
         contradictions: the first of them, a line each.
     """
 
-    rows: list[Any]
+    rows: Rows
     tally: Tally
     contradictions: tuple[str, ...]
 
 
-def merge_blocks(stored: Block, new: Block) -> MergedBars:
+def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
     """Bars of one file and what is to come to it. Keys are symbol and start; neither block has one twice."""
     symbols = tuple(sorted({*stored.symbols, *new.symbols}))
     places = {symbol: place for place, symbol in enumerate(symbols)}
@@ -87,20 +75,13 @@ def merge_blocks(stored: Block, new: Block) -> MergedBars:
         _bar_line(symbols[codes[row]], bars.take(slice(int(row), int(row) + 2)))
         for row in twice[other][:SHOWN]
     )  # fmt: skip
-    return MergedBars(Block(symbols, offsets, bars.take(keep)), tally, lines)
+    return Merged(Block(symbols, offsets, bars.take(keep)), tally, lines)
 
 
 def merge_rows(
     stored: Iterable[Any], new: Sequence[Any], key: Callable[[Any], Any], grown: Callable[[Any, Any], bool] | None = None
-) -> MergedRows:
-    """Rows of a table and what is to come to it.
-
-    Args:
-        stored: rows, each key once.
-        new: rows, each key once.
-        key: of a row.
-        grown: whether a new row is the stored one with something added that is no contradiction.
-    """
+) -> Merged[list[Any]]:
+    """Merge rows of a table and what is to come to it; neither has a key twice, and `grown` tells what is no contradiction."""
     held = {key(row): row for row in stored}
     tally, lines = Tally(), []
     for row in new:
@@ -115,11 +96,11 @@ def merge_rows(
             tally += Tally(other=1)
             lines.append(_row_line(key(row), before, row))
         held[key(row)] = row
-    return MergedRows(list(held.values()), tally, tuple(lines[:SHOWN]))
+    return Merged(list(held.values()), tally, tuple(lines[:SHOWN]))
 
 
 def gained_releases(before: EventRow, after: EventRow) -> bool:
-    """Whether an event only gained releases: its outcome became known, or was revised."""
+    """Return whether an event only gained releases: its outcome became known, or was revised."""
     count = len(before.releases)
     return after.releases[:count] == before.releases and replace(after, releases=before.releases) == before
 
@@ -132,7 +113,6 @@ def _bar_line(symbol: str, pair: Bars) -> str:
 
 def _row_line(key: Any, stored: Any, new: Any) -> str:
     name = next(name for name in stored.__slots__ if getattr(stored, name) != getattr(new, name))
-    told = " ".join(str(piece)[:60] for piece in (key if isinstance(key, tuple) else (key,)))
     texts = (str(getattr(row, name)) for row in (stored, new))
     before, after = (text if len(text) <= 80 else f"{text[:80]}…" for text in texts)
-    return f"{told}: {name} is {before}, the new row says {after}"
+    return f"{key_text(key)}: {name} is {before}, the new row says {after}"

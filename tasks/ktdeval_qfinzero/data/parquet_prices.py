@@ -5,26 +5,29 @@ A caller's symbol never becomes part of a path: it is looked up among the parts 
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from itertools import compress, pairwise
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache, cachedmethod
 
 from ktdeval_qfinzero.data.bar_files import Block, FileIndex, Group, cut, join, read_group, read_index, within_int64
-from ktdeval_qfinzero.data.byte_cache import ByteCache
 from ktdeval_qfinzero.data.layout import (
     Manifest,
     Part,
     TableName,
-    contracts_underlying,
     load_manifest,
     table_key,
+    table_of,
 )
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
@@ -41,7 +44,7 @@ from ktdeval_qfinzero.data.rows import (
     empty_bars,
 )
 from ktdeval_qfinzero.data.stores import Span
-from ktdeval_qfinzero.data.tables import read_rows
+from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import read_contract
 
@@ -50,7 +53,7 @@ _BYTES_OF_BAR = 56
 _BYTES_OF_CONTRACT = 400
 _BYTES_OF_GROUP = 2_000
 _ALL = ""
-Read = TypeVar("Read")
+_LOCK = attrgetter("_lock")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +85,13 @@ class ParquetPrices:
         self._years: dict[tuple[AssetClass, str, Resolution], list[Part]] = {}
         for place, part in sorted(manifest.places().items(), key=lambda item: item[0]):
             self._years.setdefault((place.asset_class, place.symbol, place.resolution), []).append(part)
-        underlyings = ((contracts_underlying(key), part) for key, part in self._parts.items())
-        self._contract_parts = {underlying: part for underlying, part in underlyings if underlying is not None}
-        self._indices: ByteCache[str, FileIndex] = ByteCache(cache_bytes // 8, lambda index: _BYTES_OF_GROUP * len(index.groups))
-        self._blocks: ByteCache[tuple[str, int], Block] = ByteCache(cache_bytes, lambda block: _BYTES_OF_BAR * len(block))
-        self._contracts: ByteCache[str, _Contracts] = ByteCache(
-            cache_bytes // 4, lambda contracts: _BYTES_OF_CONTRACT * len(contracts.rows)
-        )
-        self._tables: ByteCache[TableName, Mapping[str, Sequence[Any]]] = ByteCache(0, lambda _: 0)
+        self._contract_parts = {table_of(key)[1]: part for key, part in self._parts.items() if table_of(key)[1]}
+        # Threads that miss at once all read, and one of the equal values is kept: no thread waits for another's reading.
+        self._lock = threading.Lock()
+        self._indices: LRUCache[Any, FileIndex] = LRUCache(cache_bytes // 8, lambda index: _BYTES_OF_GROUP * len(index.groups))
+        self._blocks: LRUCache[Any, Block] = LRUCache(cache_bytes, lambda block: _BYTES_OF_BAR * len(block))
+        self._contracts: LRUCache[Any, _Contracts] = LRUCache(cache_bytes // 4, lambda held: _BYTES_OF_CONTRACT * len(held.rows))
+        self._tables: dict[Any, Mapping[str, Sequence[Any]]] = {}
 
     def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
         """Stocks and coins listed by then, by symbol."""
@@ -134,7 +136,7 @@ class ParquetPrices:
         part = self._contract_parts.get(underlying)
         if part is None:
             return ()
-        held = self._contracts.get(underlying, lambda: self._read_contracts(part))
+        held = self._contracts_of(part.file)
         listed = held.listed_ns <= as_of_ns
         return held.rows if listed.all() else tuple(compress(held.rows, listed.tolist()))
 
@@ -151,48 +153,56 @@ class ParquetPrices:
         return [row for row in self._of("splits", symbol) if row.announced_ns <= as_of_ns]
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
-        """What can be borrowed then; None where nothing is known."""
+        """Return what can be borrowed then; None where nothing is known."""
         rows: list[BorrowRow] = [row for row in self._of("borrow", symbol) if row.available_ns <= as_of_ns]
         return rows[-1] if rows else None
 
     def _blocks_of(self, part: Part, span: Span, symbol: str = "") -> Iterator[Block]:
-        """The row groups of a file that may hold bars that start in the span, of all symbols or of one."""
+        """Yield the row groups of a file that may hold bars that start in the span, of all symbols or of one."""
         if not Group("", "", part.first_ns, part.last_ns).overlaps(span):
             return
-        path = self._folder / part.file
-        index = self._indices.get(part.file, lambda: _reading(path, lambda: read_index(path)))
+        index = self._index(part.file)
         for number, group in enumerate(index.groups):
             if group.overlaps(span) and (not symbol or group.first_symbol <= symbol <= group.last_symbol):
-                yield self._block(part, index, number)
+                yield self._block(part.file, number)
 
-    def _block(self, part: Part, index: FileIndex, number: int) -> Block:
-        path = self._folder / part.file
-        return self._blocks.get((part.file, number), lambda: _reading(path, lambda: read_group(path, index, number)))
+    @cachedmethod(attrgetter("_indices"), lock=_LOCK)
+    def _index(self, file: str) -> FileIndex:
+        with _reading(file):
+            return read_index(self._folder / file)
 
-    def _read_contracts(self, part: Part) -> _Contracts:
-        rows = self._read_rows(part, "contracts")
+    @cachedmethod(attrgetter("_blocks"), lock=_LOCK)
+    def _block(self, file: str, number: int) -> Block:
+        index = self._index(file)
+        with _reading(file):
+            return read_group(self._folder / file, index, number)
+
+    @cachedmethod(attrgetter("_contracts"), lock=_LOCK)
+    def _contracts_of(self, file: str) -> _Contracts:
+        rows = self._rows(file, "contracts")
         return _Contracts(tuple(rows), np.array([row.listed_ns for row in rows], np.int64))
+
+    @cachedmethod(attrgetter("_tables"), lock=_LOCK)
+    def _table(self, name: TableName) -> Mapping[str, Sequence[Any]]:
+        rows = self._rows(self._parts[table_key(name)].file, name)
+        if name in ("symbols", "rates"):
+            return {_ALL: tuple(rows)}
+        found: dict[str, list[Any]] = {}
+        for row in rows:
+            found.setdefault(row.symbol, []).append(row)
+        return found
 
     def _of(self, name: TableName, symbol: str) -> Sequence[Any]:
         """Rows of a small table that are about a symbol; of symbols and rates, all."""
-        return self._tables.get(name, lambda: _by_symbol(name, self._read_rows(self._parts[table_key(name)], name))).get(symbol, ())
+        return self._table(name).get(symbol, ())
 
-    def _read_rows(self, part: Part, name: TableName) -> list[Any]:
-        path = self._folder / part.file
-        return _reading(path, lambda: read_rows(path, name))
-
-
-def _by_symbol(name: TableName, rows: Sequence[Any]) -> Mapping[str, Sequence[Any]]:
-    if name in ("symbols", "rates"):
-        return {_ALL: tuple(rows)}
-    found: dict[str, list[Any]] = {}
-    for row in rows:
-        found.setdefault(row.symbol, []).append(row)
-    return found
+    def _rows(self, file: str, name: TableName) -> list[Any]:
+        with _reading(file):
+            return TABLES[name].read(self._folder / file)
 
 
 def _in_span(block: Block, span: Span) -> Iterator[tuple[str, Bars]]:
-    """Each symbol that has bars in the span, with these."""
+    """Yield each symbol that has bars in the span, with these."""
     start_ns = block.bars.start_ns
     first, end = within_int64(span)
     rows = np.flatnonzero((start_ns >= first) & (start_ns < end))
@@ -207,10 +217,11 @@ def _in_span(block: Block, span: Span) -> Iterator[tuple[str, Bars]]:
         yield block.symbols[place], taken.take(slice(begin, stop))
 
 
-def _reading(path: Path, read: Callable[[], Read]) -> Read:
-    """What a reader gives; a file that can't be read makes the data unavailable, not the service wrong."""
+@contextmanager
+def _reading(file: str) -> Iterator[None]:
+    """Make a file that can't be read the data's unavailability, not the service's fault."""
     try:
-        return read()
+        yield
     except (OSError, pa.ArrowException) as error:
-        message = f"{path.name} can't be read: the dataset was updated or damaged; open it again, or check it"
+        message = f"{file.rpartition('/')[2]} can't be read: the dataset was updated or damaged; open it again, or check it"
         raise ServiceError("unavailable", message) from error

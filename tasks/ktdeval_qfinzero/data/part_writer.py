@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval.api import file_sha256
+from ktdeval.jsonio import file_sha256
 from ktdeval_qfinzero.data.bar_files import Block, content_of, write_block
-from ktdeval_qfinzero.data.layout import EVENTS, NEWS, BarsPlace, Part, TableName, file_name
-from ktdeval_qfinzero.data.memory import row_key
-from ktdeval_qfinzero.data.rows import EventRow, NewsRow
-from ktdeval_qfinzero.data.sqlite_calendars import write_calendars
-from ktdeval_qfinzero.data.sqlite_news import write_news
-from ktdeval_qfinzero.data.tables import events_content, news_content, rows_content, write_rows
+from ktdeval_qfinzero.data.layout import BarsPlace, Part, file_name, table_of
+from ktdeval_qfinzero.data.tables import TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +28,16 @@ class PartWriter:
     generation: int
 
     def bars(self, place: BarsPlace, block: Block) -> Part:
-        """A file of bars, at least one."""
-        path = self._path(place.key)
-        write_block(path, block)
-        first, last = int(block.bars.start_ns.min()), int(block.bars.start_ns.max())
-        return self._part(place.key, len(block), content_of(block), (first, last))
+        """Write a file of bars, at least one."""
+        write_block(self._path(place.key), block)
+        start_ns = block.bars.start_ns
+        return self._part(place.key, len(block), content_of(block), (int(start_ns.min()), int(start_ns.max())))
 
-    def rows(self, key: str, name: TableName, rows: Sequence[Any]) -> Part:
-        """A small table."""
-        write_rows(self._path(key), name, rows)
-        return self._part(key, len(rows), rows_content(name, rows))
-
-    def events(self, rows: Sequence[EventRow]) -> Part:
-        """The calendar."""
-        write_calendars(self._path(EVENTS), sorted(rows, key=row_key))
-        return self._part(EVENTS, len(rows), events_content(rows))
-
-    def news(self, rows: Sequence[NewsRow]) -> Part:
-        """The articles."""
-        write_news(self._path(NEWS), sorted(rows, key=row_key))
-        return self._part(NEWS, len(rows), news_content(rows))
+    def rows(self, key: str, rows: Sequence[Any]) -> Part:
+        """Write a file of a table."""
+        table = TABLES[table_of(key)[0]]
+        table.write(self._path(key), rows)
+        return self._part(key, len(rows), table.content(rows))
 
     def _path(self, key: str) -> Path:
         path = self.folder / file_name(key, self.generation)
@@ -61,4 +47,7 @@ class PartWriter:
     def _part(self, key: str, rows: int, content: str, reach: tuple[int, int] = (0, 0)) -> Part:
         file = file_name(key, self.generation)
         path = self.folder / file
-        return Part(key, file, path.stat().st_size, file_sha256(path), rows, content, *reach)
+        return Part(
+            key=key, file=file, bytes=path.stat().st_size, sha256=file_sha256(path), rows=rows, content=content,
+            first_ns=reach[0], last_ns=reach[1],
+        )  # fmt: skip

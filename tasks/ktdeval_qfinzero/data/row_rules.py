@@ -1,17 +1,16 @@
-"""What every row of the small tables, the calendar and the news must be, and what tables must be to each other."""
+"""Rules of the rows of the small tables, the calendar and the news, and of tables to each other."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.api import DataError
+from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block
 from ktdeval_qfinzero.data.bar_rules import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS, STEP
 from ktdeval_qfinzero.data.layout import BarsPlace, TableName
-from ktdeval_qfinzero.data.row_records import checked_article, checked_event
+from ktdeval_qfinzero.data.records import checked_record
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     AssetClass,
@@ -38,172 +37,134 @@ Reaches = dict[Instrument, tuple[int, int]]
 """When the first bar of an instrument was complete, and when its last one starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with a row: a field, and what was expected of it."""
-
-    field: str
-    expected: str
-
-
 Rule = tuple[bool, str, str]
 """Whether it holds, the field, and what is expected of it."""
+_MOMENT = "a moment from 1970 to 2115"
+_TICKER = "a ticker in capitals"
 
 
-def _first_fault(rules: Iterable[Rule]) -> Fault | None:
-    return next((Fault(field, expected) for holds, field, expected in rules if not holds), None)
-
-
-def is_moment(ns: int) -> bool:
-    """Whether data can have this moment."""
+def _is_moment(ns: int) -> bool:
     return type(ns) is int and FIRST_NS <= ns <= LAST_NS
 
 
-def symbol_fault(row: SymbolRow) -> Fault | None:
-    """What is wrong with a stock or coin."""
-    return _first_fault(
-        [
-            (bool(TICKER.fullmatch(row.symbol)), "symbol", "a ticker in capitals"),
-            (row.asset_class in ("stock", "crypto"), "asset_class", "stock or crypto"),
-            (0 < len(row.name) <= LONGEST["name"], "name", "1 to 200 characters"),
-            (len(row.sector) <= LONGEST["sector"], "sector", "at most 100 characters"),
-            (is_moment(row.listed_ns), "listed", "a moment from 1970 to 2115"),
-        ]
-    )
+def _is_ticker(symbol: str) -> bool:
+    return bool(TICKER.fullmatch(symbol))
 
 
-def contract_fault(row: ContractRow) -> Fault | None:
-    """What is wrong with an option contract."""
+def _symbol_rules(row: SymbolRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield row.asset_class in ("stock", "crypto"), "asset_class", "stock or crypto"
+    yield 0 < len(row.name) <= LONGEST["name"], "name", "1 to 200 characters"
+    yield len(row.sector) <= LONGEST["sector"], "sector", "at most 100 characters"
+    yield _is_moment(row.listed_ns), "listed", _MOMENT
+
+
+def _contract_rules(row: ContractRow) -> Iterator[Rule]:
     same = read_contract(row.symbol) == OptionContract(row.underlying, row.expiry, row.strike_e4, row.right)
-    return _first_fault(
-        [
-            (same, "symbol", "the OPRA symbol of its underlying, expiry, right and strike"),
-            (is_moment(row.listed_ns), "listed", "a moment from 1970 to 2115"),
-            (row.strike_e4 > 0, "strike", "a price above 0"),
-            (row.listed_ns < day_start(row.expiry) + DAY, "listed", "a moment before the end of its expiry"),
-        ]
-    )
+    yield same, "symbol", "the OPRA symbol of its underlying, expiry, right and strike"
+    yield _is_moment(row.listed_ns), "listed", _MOMENT
+    yield row.strike_e4 > 0, "strike", "a price above 0"
+    yield row.listed_ns < day_start(row.expiry) + DAY, "listed", "a moment before the end of its expiry"
 
 
-def rate_fault(row: RateRow) -> Fault | None:
-    """What is wrong with a curve."""
+def _rate_rules(row: RateRow) -> Iterator[Rule]:
     tenors, yields = row.yields_pct.keys(), row.yields_pct.values()
-    return _first_fault(
-        [
-            (bool(tenors) and tenors <= TENOR_YEARS.keys(), "yields", f"one or more of the tenors {', '.join(TENOR_YEARS)}"),
-            (all(math.isfinite(y) and abs(y) < _MOST_YIELD_PCT for y in yields), "yields", "percents a year"),
-            (is_moment(row.available_ns), "available", "a moment from 1970 to 2115"),
-            (row.available_ns >= day_start(row.day), "available", "a moment on the curve's day or later"),
-        ]
-    )
+    yield bool(tenors) and tenors <= TENOR_YEARS.keys(), "yields", f"one or more of the tenors {', '.join(TENOR_YEARS)}"
+    yield all(math.isfinite(y) and abs(y) < _MOST_YIELD_PCT for y in yields), "yields", "percents a year"
+    yield _is_moment(row.available_ns), "available", _MOMENT
+    yield row.available_ns >= day_start(row.day), "available", "a moment on the curve's day or later"
 
 
-def dividend_fault(row: DividendRow) -> Fault | None:
-    """What is wrong with a dividend."""
-    return _first_fault(
-        [
-            (bool(TICKER.fullmatch(row.symbol)), "symbol", "a ticker in capitals"),
-            (0 < row.amount_e4 <= LARGEST_E4, "amount", "dollars a share, above 0"),
-            (row.pay_day >= row.ex_day, "pay_day", "a day not before ex_day"),
-            (is_moment(row.declared_ns), "declared", "a moment from 1970 to 2115"),
-            (row.declared_ns < day_start(row.ex_day) + DAY, "declared", "a moment before the end of ex_day"),
-        ]
-    )
+def _dividend_rules(row: DividendRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield 0 < row.amount_e4 <= LARGEST_E4, "amount", "dollars a share, above 0"
+    yield row.pay_day >= row.ex_day, "pay_day", "a day not before ex_day"
+    yield _is_moment(row.declared_ns), "declared", _MOMENT
+    yield row.declared_ns < day_start(row.ex_day) + DAY, "declared", "a moment before the end of ex_day"
 
 
-def split_fault(row: SplitRow) -> Fault | None:
-    """What is wrong with a split."""
-    return _first_fault(
-        [
-            (bool(TICKER.fullmatch(row.symbol)), "symbol", "a ticker in capitals"),
-            (1 <= row.new <= LARGEST_COUNT and row.new != row.old, "new", "a whole number above 0, not that of old"),
-            (1 <= row.old <= LARGEST_COUNT, "old", "a whole number above 0"),
-            (is_moment(row.announced_ns), "announced", "a moment from 1970 to 2115"),
-            (row.announced_ns < day_start(row.ex_day) + DAY, "announced", "a moment before the end of ex_day"),
-        ]
-    )
+def _split_rules(row: SplitRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield 1 <= row.new <= LARGEST_COUNT and row.new != row.old, "new", "a whole number above 0, not that of old"
+    yield 1 <= row.old <= LARGEST_COUNT, "old", "a whole number above 0"
+    yield _is_moment(row.announced_ns), "announced", _MOMENT
+    yield row.announced_ns < day_start(row.ex_day) + DAY, "announced", "a moment before the end of ex_day"
 
 
-def borrow_fault(row: BorrowRow) -> Fault | None:
-    """What is wrong with what can be borrowed."""
-    return _first_fault(
-        [
-            (bool(TICKER.fullmatch(row.symbol)), "symbol", "a ticker in capitals"),
-            (is_moment(row.available_ns), "available", "a moment from 1970 to 2115"),
-            (0 <= row.shares <= LARGEST_COUNT, "shares", "a whole number from 0"),
-            (0 <= row.fee_bps_per_year <= 1_000_000, "fee_bps_per_year", "a whole number from 0 to 1000000"),
-        ]
-    )
+def _borrow_rules(row: BorrowRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield _is_moment(row.available_ns), "available", _MOMENT
+    yield 0 <= row.shares <= LARGEST_COUNT, "shares", "a whole number from 0"
+    yield 0 <= row.fee_bps_per_year <= 1_000_000, "fee_bps_per_year", "a whole number from 0 to 1000000"
 
 
-def event_fault(row: EventRow) -> Fault | None:
-    """What is wrong with a calendar event."""
+def _event_rules(row: EventRow) -> Iterator[Rule]:
     released = [release.available_ns for release in row.releases]
-    return _form_fault(row, checked_event) or _first_fault(
-        [
-            (not row.event_id.startswith(NEWS_PREFIX), "event_id", "an id that does not begin as those of articles: news_"),
-            (all(map(is_moment, (row.time_ns, row.announced_ns, *released))), "time", "moments from 1970 to 2115"),
-            (not released or released[0] >= row.announced_ns, "releases", "values that are available from announced on"),
-            *_tag_rules(row),
-        ]
-    )
+    yield from _form_rules(row)
+    yield not row.event_id.startswith(NEWS_PREFIX), "event_id", "an id that does not begin as those of articles: news_"
+    yield all(map(_is_moment, (row.time_ns, row.announced_ns, *released))), "time", "moments from 1970 to 2115"
+    yield not released or released[0] >= row.announced_ns, "releases", "values that are available from announced on"
+    yield from _tag_rules(row)
 
 
-def news_fault(row: NewsRow) -> Fault | None:
-    """What is wrong with an article."""
+def _news_rules(row: NewsRow) -> Iterator[Rule]:
     texts = [*row.publisher.values(), *row.keywords, *(text for insight in row.insights for text in insight.values())]
-    return _form_fault(row, checked_article) or _first_fault(
-        [
-            (row.id.startswith(NEWS_PREFIX), "id", "an id that begins with news_"),
-            (is_moment(row.published_ns), "published", "a moment from 1970 to 2115"),
-            (all(isinstance(text, str) and len(text) <= 2_000 for text in texts), "publisher", "texts, here and in insights"),
-            *_tag_rules(row),
-        ]
-    )
+    yield from _form_rules(row)
+    yield row.id.startswith(NEWS_PREFIX), "id", "an id that begins with news_"
+    yield _is_moment(row.published_ns), "published", _MOMENT
+    yield all(isinstance(text, str) and len(text) <= 2_000 for text in texts), "publisher", "texts, here and in insights"
+    yield from _tag_rules(row)
 
 
-def _form_fault(row: Any, checked: Callable[[Any], object]) -> Fault | None:
+def _form_rules(row: EventRow | NewsRow) -> Iterator[Rule]:
     try:
-        checked(row)
+        checked_record(row)
     except DataError as error:
-        return Fault("row", str(error))
-    return None
+        yield False, "row", str(error)
 
 
 def _tag_rules(row: EventRow | NewsRow) -> Iterator[Rule]:
     few = len(row.tickers) <= MOST_TICKERS and len(set(row.tickers)) == len(row.tickers)
-    yield few and all(map(TICKER.fullmatch, row.tickers)), "tickers", f"at most {MOST_TICKERS} tickers in capitals, each once"
-    for name in row.__slots__:
-        value, most = getattr(row, name), LONGEST.get(name, 2_000)
-        yield not isinstance(value, str) or len(value) <= most, name, f"at most {most} characters"
+    yield few and all(map(_is_ticker, row.tickers)), "tickers", f"at most {MOST_TICKERS} tickers in capitals, each once"
+    texts = ((name, getattr(row, name), LONGEST.get(name, 2_000)) for name in row.__slots__)
+    for name, most in ((name, most) for name, text, most in texts if isinstance(text, str) and len(text) > most):
+        yield False, name, f"at most {most} characters"
     yield bool(row.title), "title", "a text"
 
 
-FAULT_OF: Mapping[TableName, Callable[[Any], Fault | None]] = {
-    "symbols": symbol_fault,
-    "contracts": contract_fault,
-    "rates": rate_fault,
-    "dividends": dividend_fault,
-    "splits": split_fault,
-    "borrow": borrow_fault,
+_RULES: Mapping[TableName, Callable[[Any], Iterable[Rule]]] = {
+    "symbols": _symbol_rules,
+    "contracts": _contract_rules,
+    "rates": _rate_rules,
+    "dividends": _dividend_rules,
+    "splits": _split_rules,
+    "borrow": _borrow_rules,
+    "events": _event_rules,
+    "news": _news_rules,
 }
 
 
-def row_problems(rows: Sequence[Any], fault_of: Callable[[Any], Fault | None], key: Callable[[Any], Any]) -> list[str]:
-    """What is wrong with the rows of a table: one line a row, and one for each key that stands twice."""
+def fault_of(name: TableName, row: Any) -> tuple[str, str] | None:
+    """Return the first rule of its table that a row breaks: the field, and what was expected of it."""
+    return next(((field, expected) for holds, field, expected in _RULES[name](row) if not holds), None)
+
+
+def row_problems(name: TableName, rows: Sequence[Any], key: Callable[[Any], Any]) -> list[str]:
+    """Return what is wrong with the rows of a table: one line a row, and one for each key that stands twice."""
     lines = []
     seen = set()
     for row in rows:
-        fault = fault_of(row)
+        fault = fault_of(name, row)
         if fault is not None:
-            lines.append(f"{_told(key(row))}: {fault.field}: expected {fault.expected}")
+            lines.append(f"{key_text(key(row))}: {fault[0]}: expected {fault[1]}")
         if key(row) in seen:
-            lines.append(f"{_told(key(row))}: stands more than once")
+            lines.append(f"{key_text(key(row))}: stands more than once")
         seen.add(key(row))
     return lines
 
 
-def _told(key: Any) -> str:
+def key_text(key: Any) -> str:
+    """Return a row's key as messages show it."""
     return " ".join(str(piece)[:60] for piece in (key if isinstance(key, tuple) else (key,)))
 
 
@@ -218,23 +179,14 @@ def add_reach(reaches: Reaches, place: BarsPlace, block: Block) -> None:
         reaches[place.asset_class, symbol] = (min(before[0], first_ns), max(before[1], last_ns))
 
 
-def instrument_problems(
-    reaches: Reaches, symbols: Iterable[SymbolRow], contracts: Mapping[str, Mapping[str, ContractRow]]
-) -> Iterator[str]:
-    """Instruments that have bars and are not in their table, were listed after their first bar, or expired before their last.
-
-    Args:
-        reaches: of the instruments to look at.
-        symbols: all of the dataset.
-        contracts: by underlying and symbol, of all underlyings of options in `reaches`.
-    """
+def instrument_problems(reaches: Reaches, symbols: Iterable[SymbolRow], contracts: Mapping[str, ContractRow]) -> Iterator[str]:
+    """Yield instruments that have bars and are not in their table, listed after their first bar, or expired before their last."""
     listed = {(row.asset_class, row.symbol): row.listed_ns for row in symbols}
     for (asset_class, symbol), (known_ns, last_ns) in sorted(reaches.items()):
         if asset_class != "option":
             since, last_day = listed.get((asset_class, symbol)), last_ns
         else:
-            contract = read_contract(symbol)
-            row = contracts.get(contract.underlying, {}).get(symbol) if contract else None
+            row = contracts.get(symbol)
             since = None if row is None else row.listed_ns
             last_day = last_ns if row is None else day_start(row.expiry) + DAY - 1
         if since is None:

@@ -1,19 +1,19 @@
-"""What the stores hold: columns of bars, and rows of everything else. Each row knows from when on it may be seen.
+"""Content of the stores: columns of bars, and rows of everything else. Each row knows from when on it may be seen.
 
 Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments are nanoseconds in UTC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.instruments import Right
 
 AssetClass = Literal["stock", "option", "crypto"]
@@ -54,7 +54,7 @@ class Bars:
         return len(self.start_ns)
 
     def take(self, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Bars:
-        """Some of the bars."""
+        """Return some of the bars."""
         return Bars(*(getattr(self, name)[rows] for name in BAR_COLUMNS))
 
 
@@ -94,7 +94,7 @@ class ContractRow:
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """The Treasury curve of a day: yields in percent by tenor (`1M` … `30Y`), published at `available_ns`."""
+    """Treasury curve of a day: yields in percent by tenor (`1M` … `30Y`), published at `available_ns`."""
 
     day: date
     yields_pct: Mapping[str, float]
@@ -128,7 +128,7 @@ class SplitRow:
 
 @dataclass(frozen=True, slots=True)
 class BorrowRow:
-    """What can be borrowed of a stock to sell it short, from `available_ns` until the next row."""
+    """Shares of a stock that can be borrowed to sell it short, from `available_ns` until the next row."""
 
     symbol: str
     available_ns: int
@@ -171,6 +171,19 @@ class EventRow:
     source: str = "synthetic"
 
 
+def known_moments(row: EventRow) -> tuple[int, ...]:
+    """Moments at which something about an event became known, ascending: its announcement, and each one with releases.
+
+    What was released before the announcement became known with it.
+    """
+    return tuple(sorted({row.announced_ns, *(max(row.announced_ns, release.available_ns) for release in row.releases)}))
+
+
+def as_known(row: EventRow, known_ns: int) -> EventRow:
+    """Return the event with what was released by a moment."""
+    return replace(row, releases=tuple(release for release in row.releases if release.available_ns <= known_ns))
+
+
 @dataclass(frozen=True, slots=True)
 class NewsRow:
     """An article (table 3 of the QFinZero paper), with the tags by which it is found.
@@ -200,3 +213,29 @@ class NewsRow:
     image_url: str = ""
     insights: tuple[Mapping[str, str], ...] = ()
     source: str = "synthetic"
+
+
+def row_key(row: EventRow | NewsRow) -> tuple[int, str]:
+    """Return what events and articles are sorted by, and pages are continued after."""
+    return (row.time_ns, row.event_id) if isinstance(row, EventRow) else (row.published_ns, row.id)
+
+
+BarKey = tuple[AssetClass, str, Resolution]
+
+
+@dataclass(frozen=True)
+class PriceRows:
+    """Prices and what belongs to them, as plain rows.
+
+    Attributes:
+        bar_table: (asset class, symbol, resolution) -> bars; it may make them when asked.
+        symbol_rows, contract_rows, rate_rows, dividend_rows, split_rows, borrow_rows: in any order.
+    """
+
+    bar_table: Mapping[BarKey, Bars] = field(default_factory=dict)
+    symbol_rows: Sequence[SymbolRow] = ()
+    contract_rows: Sequence[ContractRow] = ()
+    rate_rows: Sequence[RateRow] = ()
+    dividend_rows: Sequence[DividendRow] = ()
+    split_rows: Sequence[SplitRow] = ()
+    borrow_rows: Sequence[BorrowRow] = ()

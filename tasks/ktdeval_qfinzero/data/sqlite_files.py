@@ -1,19 +1,25 @@
-"""SQLite files of the services: made in one transaction, read only while they serve, one connection for each query."""
+"""SQLite files of events or articles: made in one transaction, read only while they serve, one connection for each query."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Generic
 
-from ktdeval.api import DataError
-from ktdeval_qfinzero.data.row_records import Written
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval_qfinzero.data.records import Text, checked_record
+from ktdeval_qfinzero.data.rows import IMPORTANCE, EventRow, row_key
+from ktdeval_qfinzero.data.stores import Page, Span, Tags
+from ktdeval_qfinzero.data.words import words
 from ktdeval_qfinzero.errors import ServiceError
 
-Record = TypeVar("Record", contravariant=True)
+_LARGEST = 2**63 - 1
+_AMONG = "{0} IN (SELECT value FROM json_each(:{1}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,60 +31,72 @@ class Layout:
         application_id: stands in the file's header, so that no other SQLite file is taken for one.
         version: grows with each change of the tables.
         statements: make the tables of a new file.
+        tickers, text: conditions of the filters by ticker and by words.
     """
 
     kind: str
     application_id: int
     version: int
     statements: tuple[str, ...]
+    tickers: str
+    text: str
 
 
-class Table(Protocol[Record]):
-    """Where records go, inside a transaction."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Number of rows written: new ones, ones stored already as they are, and others under an id that was there."""
 
-    def key(self, record: Record) -> str:
-        """The id of a record."""
-        ...
-
-    def holds(self, record: Record) -> bool | None:
-        """Whether this very record is stored; None where none is stored under its id."""
-        ...
-
-    def insert(self, record: Record) -> None:
-        """Store a record whose id is free."""
-        ...
-
-    def delete(self, record: Record) -> None:
-        """Remove what is stored under a record's id."""
-        ...
+    new: int = 0
+    same: int = 0
+    replaced: int = 0
 
 
-def upsert(table: Table[Record], records: Iterator[Record], *, replace: bool) -> Written:
-    """Store records: new ones are added, those that are there already are passed over.
+class RowWriter(ABC, Generic[Text]):
+    """Rows of a file inside a transaction."""
 
-    Raises:
-        DataError: another record is stored under an id, and `replace` is not set.
-    """
-    new = same = replaced = 0
-    for record in records:
-        held = table.holds(record)
-        if held:
-            same += 1
-            continue
-        if held is None:
-            new += 1
-        elif replace:
-            replaced += 1
-            table.delete(record)
-        else:
-            raise DataError(f"{table.key(record)} is stored already with other content: pass replace=True to change it")
-        table.insert(record)
-    return Written(new, same, replaced)
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    @abstractmethod
+    def held(self, row_id: str) -> dict[str, JsonValue] | None:
+        """Return the record that is stored under an id."""
+
+    @abstractmethod
+    def insert(self, row: Text, record: dict[str, JsonValue]) -> None:
+        """Store a row whose id is free."""
+
+    @abstractmethod
+    def delete(self, record: dict[str, JsonValue]) -> None:
+        """Remove what is stored of a record."""
+
+    def write(self, rows: Iterable[Text], replace: bool) -> Written:
+        """Store rows: new ones are added, those that are there already are passed over.
+
+        Raises:
+            DataError: a row that can't be stored, or another one is stored under its id and `replace` is not set.
+        """
+        new = same = replaced = 0
+        for row in rows:
+            record, row_id = checked_record(row), row_key(row)[1]
+            held = self.held(row_id)
+            if held is None:
+                new += 1
+            elif dumps_canonical(held) == dumps_canonical(record):
+                same += 1
+                continue
+            elif replace:
+                replaced += 1
+                self.delete(held)
+            else:
+                kind = "event" if isinstance(row, EventRow) else "article"
+                raise DataError(f"{kind} {row_id} is stored already with other content: pass replace=True to change it")
+            self.insert(row, record)
+        return Written(new, same, replaced)
 
 
 @contextmanager
 def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """A file, made where there is none, inside one transaction: all of it is written, or nothing.
+    """Open a file, made where there is none, for one transaction: all of it is written, or nothing.
 
     Raises:
         DataError: the file can't be written, or is of another kind.
@@ -88,7 +106,10 @@ def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    _make(connection, layout)
+                    for statement in layout.statements:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {layout.application_id}")
+                    connection.execute(f"PRAGMA user_version = {layout.version}")
                 _check(connection, layout)
                 yield connection
                 connection.execute("COMMIT")
@@ -102,11 +123,7 @@ def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
 
 
 def check_file(path: Path, layout: Layout) -> None:
-    """See that a file can be read and is of a kind.
-
-    Raises:
-        DataError: it is not there, damaged, or of another kind.
-    """
+    """Raise DataError unless a file is there, can be read and is of a kind."""
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; the {layout.kind} is written by `ktdeval_qfinzero.data`'s writers")
     try:
@@ -118,7 +135,7 @@ def check_file(path: Path, layout: Layout) -> None:
 
 @contextmanager
 def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """A connection that can't write, for the queries of one call; threads share nothing.
+    """Open a connection that can't write, for the queries of one call; threads share nothing.
 
     Raises:
         ServiceError: `unavailable`: the file is gone, damaged or holds what can't be decoded.
@@ -130,20 +147,49 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
         raise ServiceError("unavailable", f"the {layout.kind} can't be read ({type(error).__name__})") from error
 
 
-def select(columns: str, table: str, conditions: Sequence[str]) -> str:
-    """A query of fixed pieces; what callers give goes in as parameters only."""
-    return f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608 - only constants of the stores come here
+def query(layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str) -> str:
+    """Return a query for the rows that pass filters, by a key of two columns and cut to a page.
+
+    It is made of fixed pieces; what callers give goes in by `values` only.
+    """
+    wanted = [*conditions, "importance >= :least"]
+    wanted += [_AMONG.format(*pair) for pair in (("event_type", "types"), ("market", "markets")) if getattr(tags, pair[1])]
+    wanted += [layout.tickers] if tags.tickers else []
+    wanted += [layout.text] if words(tags.text) else []
+    wanted += ["instr(publisher, :publisher) > 0"] if tags.publisher and "publisher" in layout.statements[0] else []
+    wanted += [f"({order}) > (:after_ns, :after_id)"] if page.after else []
+    return f"SELECT {columns} FROM {table} WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT :limit"  # noqa: S608 - constants
+
+
+def values(span: Span, tags: Tags, page: Page, as_of_ns: int) -> dict[str, Any]:
+    """Return the parameters of a query."""
+    after_ns, after_id = page.after or (0, "")
+    searched = words(tags.text)
+    return {
+        "as_of": bounded(as_of_ns),
+        "start": bounded(span.start_ns),
+        "end": bounded(span.end_ns),
+        "least": IMPORTANCE.index(tags.least),
+        "types": dumps_canonical(tags.types),
+        "markets": dumps_canonical(tags.markets),
+        "tickers": dumps_canonical(tags.tickers),
+        "words": dumps_canonical(searched),
+        # Words hold letters and digits only, so none can be part of the syntax of a full-text query.
+        "match": " ".join(f'"{word}"' for word in dict.fromkeys(searched)),
+        "publisher": tags.publisher.casefold(),
+        "after_ns": bounded(after_ns),
+        "after_id": after_id,
+        "limit": bounded(page.limit),
+    }
+
+
+def bounded(number: int) -> int:
+    """Return the number, as far as the integers of a database go."""
+    return max(-_LARGEST, min(number, _LARGEST))
 
 
 def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-
-
-def _make(connection: sqlite3.Connection, layout: Layout) -> None:
-    for statement in layout.statements:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {layout.application_id}")
-    connection.execute(f"PRAGMA user_version = {layout.version}")
 
 
 def _check(connection: sqlite3.Connection, layout: Layout) -> None:

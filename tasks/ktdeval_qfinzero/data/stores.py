@@ -1,4 +1,4 @@
-"""What a store must offer. Every query takes `as_of_ns` and must give nothing that became known later.
+"""Queries of stores. Every query takes `as_of_ns` and must give nothing that became known later.
 
 Stores are immutable while they are read. Where a store can, it cuts in the query, so that limits count only what may be seen;
 `ktdeval_qfinzero.view.View` is what services read through, and passes the clock.
@@ -60,7 +60,7 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How much of a sorted result: rows after the key `(time, id)`, at most `limit`."""
+    """Part of a sorted result: rows after the key `(time, id)`, at most `limit`."""
 
     limit: int
     after: tuple[int, str] | None = None
@@ -71,35 +71,27 @@ class PriceStore(Protocol):
 
     def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
         """Stocks and coins listed by then, by symbol."""
-        ...
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
         """Bars that start in the span; empty for an unknown symbol. NOT cut: only `View` and the broker's engine call this."""
-        ...
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
         """Bars of all options on an underlying that start in the span, by OPRA symbol in order. NOT cut, as `bars`."""
-        ...
 
     def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
         """Options on an underlying that were listed by then, by symbol; expired ones too."""
-        ...
 
     def rates(self, first: date, last: date, as_of_ns: int) -> Sequence[RateRow]:
         """Curves of the days [first, last] that were published by then, by day."""
-        ...
 
     def dividends(self, symbol: str, as_of_ns: int) -> Sequence[DividendRow]:
         """Dividends declared by then, by ex-day."""
-        ...
 
     def splits(self, symbol: str, as_of_ns: int) -> Sequence[SplitRow]:
         """Splits announced by then, by ex-day."""
-        ...
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
-        """What can be borrowed then; None where nothing is known."""
-        ...
+        """Return what can be borrowed then; None where nothing is known."""
 
 
 class CalendarStore(Protocol):
@@ -107,32 +99,27 @@ class CalendarStore(Protocol):
 
     def events(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[EventRow]:
         """Events due in the span that stood in the calendar by then, by (time_ns, event_id)."""
-        ...
 
     def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
-        """What became known by then: the moment, and the event as it stood then; by (moment, event_id), the key of pages."""
-        ...
+        """Return what became known by then: the moment, and the event as it stood then; by (moment, event_id), the key of pages."""
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
-        """One event; None where there is none by then."""
-        ...
+        """Return one event; None where there is none by then."""
 
 
 class NewsStore(Protocol):
     """Articles."""
 
     def news(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[NewsRow]:
-        """Articles published in the span and by then, by (published_ns, id)."""
-        ...
+        """Return articles published in the span and by then, by (published_ns, id)."""
 
     def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
-        """One article; None where there is none by then."""
-        ...
+        """Return one article; None where there is none by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """What a dataset says of itself.
+    """Description of a dataset.
 
     Attributes:
         name: `synthetic`, or what its maker called it.

@@ -1,4 +1,4 @@
-"""The small tables: symbols, contracts, rates, dividends, splits and borrow, as rows, as Parquet, and as content to hash."""
+"""Tables of rows: how each is kept in files (Parquet; SQLite for events and news), checked, and hashed as content."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.api import JsonValue, content_hash, dumps_canonical
-from ktdeval_qfinzero.data.layout import TableName
-from ktdeval_qfinzero.data.row_records import event_record, news_record
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval_qfinzero.data.layout import TableName, contracts_key, table_key
+from ktdeval_qfinzero.data.records import record_of
+from ktdeval_qfinzero.data.row_rules import row_problems
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     BorrowRow,
@@ -26,22 +27,23 @@ from ktdeval_qfinzero.data.rows import (
     RateRow,
     SplitRow,
     SymbolRow,
+    row_key,
 )
+from ktdeval_qfinzero.data.sqlite_stores import EVERYTHING, open_calendars, open_news, write_calendars, write_news
 
-Row = SymbolRow | ContractRow | RateRow | DividendRow | SplitRow | BorrowRow
 _ARROW = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "date": pa.date32()}
 _YIELD = "yield_"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """How a table is kept.
+    """Table: how its rows are kept, checked and hashed.
 
     Attributes:
         name: of the table.
         row: class of its rows.
-        key: of a row: no two rows have the same, and rows are sorted by it.
-        own: columns that are fields of the row, with their Arrow types.
+        key: of a row: no two rows have the same, and the rows of a Parquet file are sorted by it.
+        own: columns of its Parquet file that are fields of the row, with their Arrow types; none of events and articles.
     """
 
     name: TableName
@@ -49,9 +51,46 @@ class Table:
     key: Callable[[Any], Any]
     own: Mapping[str, pa.DataType]
 
+    def write(self, path: Path, rows: Sequence[Any]) -> None:
+        """Write a file, sorted.
+
+        Raises:
+            OSError, DataError: it can't be written.
+        """
+        if self.name == "events":
+            write_calendars(path, sorted(rows, key=row_key))
+        elif self.name == "news":
+            write_news(path, sorted(rows, key=row_key))
+        else:
+            _write_parquet(self, path, sorted(rows, key=self.key))
+
+    def read(self, path: Path) -> list[Any]:
+        """Read a file, in the order that it has.
+
+        Raises:
+            OSError, pa.ArrowException, DataError, ServiceError: it can't be read, or is of another kind.
+        """
+        if self.name == "events":
+            return list(open_calendars(path).events(*EVERYTHING))
+        return list(open_news(path).news(*EVERYTHING)) if self.name == "news" else _read_parquet(self, path)
+
+    def content(self, rows: Iterable[Any]) -> str:
+        """Return the SHA-256 over rows in the order of their keys, whatever order they come in."""
+        ordered = sorted(rows, key=self.key)
+        if self.own:
+            return content_hash([[_plain(getattr(row, field.name)) for field in fields(self.row)] for row in ordered])
+        digest = hashlib.sha256()
+        for row in ordered:
+            digest.update(f"{dumps_canonical(record_of(row))}\n".encode())
+        return digest.hexdigest()
+
+    def problems(self, rows: Sequence[Any]) -> list[str]:
+        """Return what is wrong with rows, a line each."""
+        return row_problems(self.name, rows, self.key)
+
 
 def _table(name: TableName, row: type[Any], *key: str) -> Table:
-    annotations = {field.name: str(field.type) for field in fields(row)}
+    annotations = {field.name: str(field.type) for field in fields(row)} if row not in (EventRow, NewsRow) else {}
     own = {column: _ARROW.get(kind, pa.string()) for column, kind in annotations.items() if not kind.startswith("Mapping")}
     return Table(name, row, attrgetter(*key), own)
 
@@ -63,70 +102,39 @@ TABLES: Mapping[TableName, Table] = {
     "dividends": _table("dividends", DividendRow, "symbol", "ex_day", "declared_ns"),
     "splits": _table("splits", SplitRow, "symbol", "ex_day"),
     "borrow": _table("borrow", BorrowRow, "symbol", "available_ns"),
+    "events": _table("events", EventRow, "event_id"),
+    "news": _table("news", NewsRow, "id"),
 }
 
 
-def write_rows(path: Path, name: TableName, rows: Sequence[Row]) -> None:
-    """Write a table, sorted.
+def parts_of(name: TableName, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
+    """Return the rows of a table by the key of the part that they belong to."""
+    if name != "contracts":
+        return {table_key(name): rows}
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(contracts_key(row.underlying), []).append(row)
+    return dict(found)
 
-    Raises:
-        OSError: it can't be written.
-    """
-    table = TABLES[name]
-    ordered = sorted(rows, key=table.key)
+
+def _write_parquet(table: Table, path: Path, ordered: Sequence[Any]) -> None:
     columns = {column: pa.array([getattr(row, column) for row in ordered], kind) for column, kind in table.own.items()}
-    if name == "rates":
-        curves = [row.yields_pct for row in ordered if isinstance(row, RateRow)]
+    if table.name == "rates":
+        curves = [row.yields_pct for row in ordered]
         columns |= {f"{_YIELD}{tenor}": pa.array([curve.get(tenor) for curve in curves], pa.float64()) for tenor in TENOR_YEARS}
     pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
 
 
-def read_rows(path: Path, name: TableName) -> list[Any]:
-    """Read a table, in the order that it has.
-
-    Raises:
-        OSError, pa.ArrowException: it can't be read, or lacks a column.
-    """
-    table = TABLES[name]
+def _read_parquet(table: Table, path: Path) -> list[Any]:
     stored = pq.read_table(path, use_threads=False)
-    wanted = [*table.own, *(f"{_YIELD}{tenor}" for tenor in TENOR_YEARS if name == "rates")]
-    if stored.column_names != wanted:
-        raise pa.ArrowInvalid(f"other columns than those of {name}")
+    curves = [f"{_YIELD}{tenor}" for tenor in TENOR_YEARS if table.name == "rates"]
+    if stored.column_names != [*table.own, *curves]:
+        raise pa.ArrowInvalid(f"other columns than those of {table.name}")
     values = {column: stored[column].to_pylist() for column in table.own}
-    if name == "rates":
-        values["yields_pct"] = _curves({tenor: stored[f"{_YIELD}{tenor}"].to_pylist() for tenor in TENOR_YEARS})
-    order = [field.name for field in fields(table.row)]
-    return [table.row(*row) for row in zip(*(values[column] for column in order))]
-
-
-def rows_content(name: TableName, rows: Iterable[Row]) -> str:
-    """SHA-256 over rows in the order of their keys, whatever order they come in."""
-    columns = [field.name for field in fields(TABLES[name].row)]
-    ordered = sorted(rows, key=TABLES[name].key)
-    return content_hash([[_plain(getattr(row, column)) for column in columns] for row in ordered])
-
-
-def events_content(rows: Iterable[EventRow]) -> str:
-    """SHA-256 over events in the order of their ids."""
-    return _lines_content(event_record(row) for row in sorted(rows, key=lambda row: row.event_id))
-
-
-def news_content(rows: Iterable[NewsRow]) -> str:
-    """SHA-256 over articles in the order of their ids."""
-    return _lines_content(news_record(row) for row in sorted(rows, key=lambda row: row.id))
-
-
-def _lines_content(lines: Iterable[JsonValue]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(dumps_canonical(line).encode())
-        digest.update(b"\n")
-    return digest.hexdigest()
-
-
-def _curves(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str, float]]:
-    rows = zip(*columns.values())
-    return [{tenor: value for tenor, value in zip(columns, row) if value is not None} for row in rows]
+    if curves:
+        rows = zip(*(stored[column].to_pylist() for column in curves))
+        values["yields_pct"] = [{tenor: pct for tenor, pct in zip(TENOR_YEARS, row) if pct is not None} for row in rows]
+    return [table.row(*row) for row in zip(*(values[field.name] for field in fields(table.row)))]
 
 
 def _plain(value: JsonValue) -> JsonValue:

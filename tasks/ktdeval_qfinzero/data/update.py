@@ -15,16 +15,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktdeval.api import DataError, StoreError, write_atomic
+from ktdeval.errors import DataError, StoreError
+from ktdeval.jsonio import write_atomic
 from ktdeval_qfinzero.data.bar_files import block_of, read_block
 from ktdeval_qfinzero.data.bar_rules import block_problems
-from ktdeval_qfinzero.data.blocks import SHOWN, PriceRows, Problems, blocks_of, by_underlying, tables_of
+from ktdeval_qfinzero.data.blocks import SHOWN, Problems, blocks_of, tables_of
 from ktdeval_qfinzero.data.durable import locked, sync_files
-from ktdeval_qfinzero.data.folder import reaches_of, row_checks, table_problems
+from ktdeval_qfinzero.data.folder import reaches_of, table_problems
 from ktdeval_qfinzero.data.layout import (
-    EVENTS,
     MANIFEST,
-    NEWS,
     Manifest,
     Part,
     TableName,
@@ -35,14 +34,14 @@ from ktdeval_qfinzero.data.layout import (
     manifest_text,
     read_place,
     table_key,
+    table_of,
 )
-from ktdeval_qfinzero.data.merge import MergedBars, MergedRows, Tally, gained_releases, merge_blocks, merge_rows
+from ktdeval_qfinzero.data.merge import Merged, Tally, gained_releases, merge_blocks, merge_rows
 from ktdeval_qfinzero.data.part_writer import PartWriter
-from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, row_problems
-from ktdeval_qfinzero.data.rows import ContractRow, EventRow, NewsRow
-from ktdeval_qfinzero.data.stored_rows import stored_events, stored_news
+from ktdeval_qfinzero.data.row_rules import Reaches, add_reach
+from ktdeval_qfinzero.data.rows import ContractRow, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.stores import DatasetInfo
-from ktdeval_qfinzero.data.tables import TABLES, read_rows
+from ktdeval_qfinzero.data.tables import TABLES, parts_of
 from ktdeval_qfinzero.instruments import read_contract
 
 
@@ -64,7 +63,7 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What an update did.
+    """Report of an update.
 
     Attributes:
         before: identity of the dataset as it was.
@@ -94,10 +93,10 @@ class _Run:
     tallies: dict[str, Tally] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
 
-    def note(self, kind: str, where: str, merged: MergedBars | MergedRows) -> None:
+    def note(self, kind: str, merged: Merged[Any]) -> None:
         """Count what came; what contradicts is a problem, or replaces."""
         self.tallies[kind] = self.tallies.get(kind, Tally()) + merged.tally
-        lines = [f"{where}: {line}" for line in merged.contradictions]
+        lines = [f"{kind}: {line}" for line in merged.contradictions]
         if self.replace:
             self.replaced += lines[: SHOWN - len(self.replaced)]
             return
@@ -106,17 +105,17 @@ class _Run:
         self.problems.count += merged.tally.other - len(lines)
 
     def keep(self, part: Part) -> None:
-        """A file that was written."""
+        """Keep a file that was written."""
         self.parts[part.key] = part
 
     def stored(self, key: str) -> Path | None:
-        """The file of a part as it was; None where there is none."""
+        """Return the file of a part as it was; None where there is none."""
         part = self.manifest.parts.get(key)
         return None if part is None else self.folder / part.file
 
 
 def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -> UpdateReport:
-    """Add rows to a dataset, all or none.
+    """Return add rows to a dataset, all or none.
 
     Rows that are stored already are passed over; the identity afterwards is that of a dataset made at once from all rows.
 
@@ -137,7 +136,7 @@ def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -
         manifest = load_manifest(folder)
         run = _Run(folder, manifest, PartWriter(folder, manifest.generation + 1), replace)
         try:
-            remove_strays(folder, manifest)
+            _remove_strays(folder, manifest)
             return _merged_and_published(run, addition)
         except (OSError, pa.ArrowException) as error:
             reason = error.strerror if isinstance(error, OSError) else None
@@ -145,16 +144,10 @@ def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -
             raise StoreError(text) from error
 
 
-def remove_strays(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Remove files of earlier generations and of updates that did not end; nothing that isn't a dataset's.
-
-    Raises:
-        OSError: one can't be removed.
-    """
-    strays = strays_of(folder, manifest)
-    for name in strays:
+def _remove_strays(folder: Path, manifest: Manifest) -> None:
+    """Remove files of earlier generations and of updates that did not end; nothing that isn't a dataset's."""
+    for name in strays_of(folder, manifest):
         (folder / name).unlink(missing_ok=True)
-    return strays
 
 
 def strays_of(folder: Path, manifest: Manifest) -> tuple[str, ...]:
@@ -179,24 +172,29 @@ def _merged_and_published(run: _Run, addition: Addition) -> UpdateReport:
         with suppress(OSError, DataError):
             published = load_manifest(run.folder)
             if published.generation == run.manifest.generation:
-                remove_strays(run.folder, published)
+                _remove_strays(run.folder, published)
         raise
 
 
 def _merge(run: _Run, addition: Addition) -> None:
     """Write what changes, until the first problem; go on to find all problems."""
-    tables = tables_of(addition.prices)
-    incoming = {table_key(name): rows for name, rows in tables.items()} | {EVENTS: addition.events, NEWS: addition.news}
-    for key, rows in incoming.items():
-        run.problems.add_all(key, row_problems(rows, *row_checks()[key]))
+    tables = tables_of(addition.prices) | {"events": addition.events, "news": addition.news}
+    for name, rows in tables.items():
+        run.problems.add_all(table_key(name), TABLES[name].problems(rows))
     # Rows that stand twice or are malformed can't be compared with others.
     run.problems.refuse()
-    whole, changed = _merge_tables(run, tables)
+    whole: dict[TableName, list[Any]] = {name: [] for name in tables}
+    changed: set[str] = set()
+    for name, rows in tables.items():
+        for key, group in parts_of(name, rows).items():
+            merged = _merge_table(run, key, name, group)
+            whole[name] += merged.rows
+            underlying = table_of(key)[1]
+            changed |= {underlying} if underlying and merged.tally.other else set()
     reaches = _merge_bars(run, addition.prices, changed)
     whole["contracts"] += _contracts_beside(run, whole["contracts"], reaches)
     for line in table_problems(whole, reaches):
         run.problems.add(line)
-    _merge_texts(run, addition)
     run.problems.refuse()
 
 
@@ -208,13 +206,13 @@ def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
         path, kind = run.stored(place.key), f"{place.asset_class} {place.resolution}"
         stored = block_of({}) if path is None else read_block(path)
         merged = merge_blocks(stored, block)
-        run.note(kind, kind, merged)
+        run.note(kind, merged)
         run.problems.add_all(place.key, block_problems(place, block))
         if place.asset_class == "option":
-            add_reach(reaches, place, merged.block)
+            add_reach(reaches, place, merged.rows)
         touched.add(place.key)
         if merged.tally.changes and not run.problems.count:
-            run.keep(run.writer.bars(place, merged.block))
+            run.keep(run.writer.bars(place, merged.rows))
     for key in sorted(run.manifest.parts.keys() - touched):
         place_of = read_place(key)
         if place_of is not None and place_of.asset_class == "option" and place_of.symbol in changed:
@@ -223,54 +221,26 @@ def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
     return reaches | reaches_of(list(present.values()))
 
 
-def _merge_tables(run: _Run, tables: Mapping[TableName, Sequence[Any]]) -> tuple[dict[TableName, list[Any]], set[str]]:
-    """All rows of the small tables as they will be, and the underlyings whose stored contracts change."""
-    whole: dict[TableName, list[Any]] = {}
-    changed: set[str] = set()
-    for name, rows in tables.items():
-        if name != "contracts":
-            whole[name] = _merge_table(run, table_key(name), name, rows).rows
-            continue
-        whole[name] = []
-        for underlying, group in by_underlying(rows).items():
-            merged = _merge_table(run, contracts_key(underlying), name, group)
-            whole[name] += merged.rows
-            changed |= {underlying} if merged.tally.other else set()
-    return whole, changed
-
-
-def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> MergedRows:
-    path = run.stored(key)
-    stored = [] if path is None else read_rows(path, name)
-    merged = merge_rows(stored, rows, TABLES[name].key)
+def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> Merged[list[Any]]:
+    table, path = TABLES[name], run.stored(key)
+    if path is None or (not rows and not table.own):  # all events and articles are many, and nothing refers to them
+        stored = []
+    else:
+        stored = table.read(path)
+    merged = merge_rows(stored, rows, table.key, gained_releases if name == "events" else None)
     if rows:
-        run.note(name, name, merged)
+        run.note(name, merged)
     if merged.tally.changes and not run.problems.count:
-        run.keep(run.writer.rows(key, name, merged.rows))
+        run.keep(run.writer.rows(key, merged.rows))
     return merged
 
 
 def _contracts_beside(run: _Run, merged: Sequence[ContractRow], reaches: Reaches) -> list[ContractRow]:
-    """The stored contracts of underlyings whose options got bars and to which no contract came."""
+    """Return the stored contracts of underlyings whose options got bars and to which no contract came."""
     contracts = (read_contract(symbol) for asset_class, symbol in reaches if asset_class == "option")
     underlyings = {contract.underlying for contract in contracts if contract} - {row.underlying for row in merged}
     paths = [run.stored(contracts_key(underlying)) for underlying in sorted(underlyings)]
-    return [row for path in paths if path is not None for row in read_rows(path, "contracts")]
-
-
-def _merge_texts(run: _Run, addition: Addition) -> None:
-    """Calendar and articles, where some come."""
-    for key, rows, read, grown in (
-        (EVENTS, addition.events, stored_events, gained_releases),
-        (NEWS, addition.news, stored_news, None),
-    ):
-        path = run.stored(key)
-        if not rows or path is None:
-            continue
-        merged = merge_rows(read(path), rows, row_checks()[key][1], grown)
-        run.note(key, key, merged)
-        if merged.tally.changes and not run.problems.count:
-            run.keep(run.writer.events(merged.rows) if key == EVENTS else run.writer.news(merged.rows))
+    return [row for path in paths if path is not None for row in TABLES["contracts"].read(path)]
 
 
 def _publish(run: _Run, addition: Addition) -> UpdateReport:

@@ -9,7 +9,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text in order, as they are compared.
+    """Return the words of a text in order, as they are compared.
 
     A word is a run of letters and digits; everything else only separates. Compatible forms of a letter are one (Unicode NFKC), and
     case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
@@ -18,6 +18,6 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def has_words(text: str, wanted: str) -> bool:
-    """Whether all words wanted are words of the text, in any order; a text without a word is always found."""
+    """Return whether all words wanted are words of the text, in any order; a text without a word is always found."""
     needed = words(wanted)
     return not needed or set(needed).issubset(words(text))

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ktdeval.api import JsonValue
 from ktdeval_qfinzero.data.rows import EventType
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.data.words import words
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp.reading import Key, available
-from ktdeval_qfinzero.instruments import TICKER
+from ktdeval_qfinzero.esp.types import EconomicCalendar, EventsQuery, Filters, NewsQuery, StreamQuery, TimelineQuery
 from ktdeval_qfinzero.moments import DAY, parse_moment
-from ktdeval_qfinzero.operations import Arguments
 from ktdeval_qfinzero.paging import read_cursor
 from ktdeval_qfinzero.view import View
 
 _DAY_LENGTH = len("2025-01-06")
 
 
-def read_tickers(arguments: Arguments) -> tuple[str, ...]:
-    """The tickers asked for, each once.
-
-    Raises:
-        ServiceError: `invalid_argument`.
-    """
-    tickers = tuple(dict.fromkeys(arguments.get("tickers", ())))
-    if not all(TICKER.fullmatch(ticker) for ticker in tickers):
-        raise invalid("tickers", "expected tickers in capitals, such as AVLN")
-    return tickers
-
-
-def unknown_tickers(view: View, tickers: Sequence[str]) -> list[JsonValue]:
-    """Those that are not listed as of the clock.
+def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
+    """Tickers that are not listed as of the clock.
 
     Raises:
         ServiceError: `unavailable`.
@@ -44,57 +31,38 @@ def unknown_tickers(view: View, tickers: Sequence[str]) -> list[JsonValue]:
     return [ticker for ticker in tickers if ticker not in listed]
 
 
-def read_tags(arguments: Arguments, types: tuple[EventType, ...] = ()) -> Tags:
-    """The filters of a call; `types` where it has no argument for them.
+def read_tags(given: Filters, types: Sequence[EventType] | None = None) -> Tags:
+    """Filters of a call; `types` where it has no argument for them.
 
     Raises:
         ServiceError: `invalid_argument`.
     """
-    return Tags(
-        types=tuple(arguments.get("event_types", ())) or types,
-        tickers=read_tickers(arguments),
-        markets=tuple(arguments.get("markets", ())),
-        least=arguments.get("min_importance", "low"),
-        text=read_text(arguments, "keyword"),
-        publisher=read_text(arguments, "publisher"),
-    )
+    tickers = None if isinstance(given, EconomicCalendar) else given.tickers
+    asked = given.event_types if isinstance(given, EventsQuery | StreamQuery | TimelineQuery) else types
+    tags = Tags(types=tuple(asked or ()), tickers=tuple(dict.fromkeys(tickers or ())), markets=tuple(given.markets or ()))
+    if isinstance(given, NewsQuery):
+        return replace(tags, text=_read_words(given.keyword, "keyword"), publisher=_read_words(given.publisher, "publisher"))
+    return replace(tags, least=given.min_importance)
 
 
-def read_text(arguments: Arguments, field: str) -> str:
-    """A text to look for; empty where none is given.
-
-    Raises:
-        ServiceError: `invalid_argument`: there is no letter or digit in it, so that it would find everything.
-    """
-    text = arguments.get(field)
-    if text is None:
-        return ""
-    if not words(text):
+def _read_words(text: str | None, field: str) -> str:
+    """Text to look for; one without a letter or digit would find everything."""
+    if text is not None and not words(text):
         raise invalid(field, "expected at least one word")
-    return str(text)
+    return text or ""
 
 
-def read_window(arguments: Arguments, start: str, end: str) -> Span:
-    """The moments [start, end); an end that is a day includes all of it.
-
-    Raises:
-        ServiceError: `invalid_argument`: not moments, or nothing lies between them.
-    """
-    return window_of(parse_moment(arguments[start], start), read_end(arguments, end), end)
-
-
-def read_end(arguments: Arguments, field: str) -> int:
-    """The first moment that no longer belongs to a window.
+def read_end(text: str, field: str) -> int:
+    """First moment that no longer belongs to a window; an end that is a day includes all of it.
 
     Raises:
         ServiceError: `invalid_argument`.
     """
-    text = arguments[field]
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 
 def window_of(start_ns: int, end_ns: int, field: str) -> Span:
-    """The moments [start, end).
+    """Moments [start, end).
 
     Raises:
         ServiceError: `invalid_argument`: nothing lies between them.
@@ -104,14 +72,13 @@ def window_of(start_ns: int, end_ns: int, field: str) -> Span:
     return Span(start_ns, end_ns)
 
 
-def read_after(arguments: Arguments) -> Key | None:
-    """The key that a page continues after; None at the first page.
+def read_after(cursor: str | None) -> Key | None:
+    """Key that a page continues after; None at the first page.
 
     Raises:
         ServiceError: `invalid_argument`: not a cursor.
     """
-    text = arguments.get("cursor")
-    if text is None:
+    if cursor is None:
         return None
-    time_ns, row_id = read_cursor(text, (int, str))
+    time_ns, row_id = read_cursor(cursor, (int, str))
     return int(time_ns), str(row_id)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, TypeVar
 
-from ktdeval.api import DataError
-from ktdeval_qfinzero.data.memory import row_key
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow
+from ktdeval.errors import DataError
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, row_key
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.view import View
@@ -27,7 +26,7 @@ ALL_TIME: Final = Span(0, 2**62)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of the stores.
+    """Query of the stores.
 
     Attributes:
         span: when events are due and articles published.
@@ -83,12 +82,12 @@ def available(source: str) -> Iterator[None]:
 
 
 def calendar_tags(tags: Tags) -> Tags | None:
-    """The filters as calendars take them; None where only articles are wanted."""
+    """Filters as calendars take them; None where only articles are wanted."""
     return _of_types(tags, CALENDAR_TYPES)
 
 
 def _of_types(tags: Tags, types: tuple[EventType, ...]) -> Tags | None:
-    """The tags with those types that a source can have; None where it has none of the ones wanted."""
+    """Tags with those types that a source can have; None where it has none of the ones wanted."""
     if not tags.types:
         return tags
     chosen = tuple(kind for kind in tags.types if kind in types)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from copy import deepcopy
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from ktdeval.api import JsonValue
+from msgspec import UNSET
+
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow
+from ktdeval_qfinzero.esp.types import EventShown, EventView, ReleaseShown, Status
 from ktdeval_qfinzero.moments import moment_text
-
-Status = Literal["scheduled", "occurred", "updated"]
-EventView = Literal["compact", "full"]
 
 SNIPPET_CHARACTERS: Final = 280
 
@@ -55,7 +54,7 @@ def status_of(row: EventRow | NewsRow) -> Status:
 
 
 def payload_of(row: EventRow) -> dict[str, JsonValue]:
-    """What is expected, overlaid with what is released, and the differences of the two; nothing else has a key."""
+    """Expected values, overlaid with what is released, and the differences of the two; nothing else has a key."""
     payload: dict[str, JsonValue] = dict(row.expected)
     for release in row.releases:
         payload |= release.values
@@ -64,48 +63,33 @@ def payload_of(row: EventRow) -> dict[str, JsonValue]:
     return payload
 
 
-def event_json(row: EventRow | NewsRow, view: EventView = "full") -> dict[str, JsonValue]:
-    """An event; `full` adds the payload, and to calendar events their releases one by one.
-
-    Values are copied, those within values too: rows in memory are shared by all, and what is done to an answer stays with it.
-    """
-    payload = payload_of(row) if isinstance(row, EventRow) else _article_payload(row)
-    common: dict[str, JsonValue] = {
-        "event_id": row.event_id if isinstance(row, EventRow) else row.id,
-        "event_type": row.event_type,
-        "title": row.title,
-        "time_utc": moment_text(row.time_ns if isinstance(row, EventRow) else row.published_ns),
-        "importance": row.importance,
-        "status": status_of(row),
-        "tickers": list(row.tickers),
-        "country": row.country if isinstance(row, EventRow) else ("US" if row.market == "us" else None),
-        "market": row.market,
-        "snippet": _shortened(_outcome_text(payload) if isinstance(row, EventRow) else row.description),
-        "source": row.source,
-    }
-    if view == "compact":
-        return common
-    if isinstance(row, EventRow):
-        common["releases"] = [
-            {"available_utc": moment_text(release.available_ns), "values": deepcopy(dict(release.values))}
-            for release in row.releases
-        ]
-    return common | {"payload": deepcopy(payload)}
+def event_shown(row: EventRow | NewsRow, view: EventView = "full") -> EventShown:
+    """An event; `full` adds the payload, and to calendar events their releases one by one."""
+    payload = payload_of(row) if isinstance(row, EventRow) else article_payload(row)
+    full, scheduled = view == "full", isinstance(row, EventRow)
+    releases = [
+        ReleaseShown(available_utc=moment_text(release.available_ns), values=dict(release.values))
+        for release in (row.releases if isinstance(row, EventRow) else ())
+    ]
+    return EventShown(
+        event_id=row.event_id if isinstance(row, EventRow) else row.id,
+        event_type=row.event_type,
+        title=row.title,
+        time_utc=moment_text(row.time_ns if isinstance(row, EventRow) else row.published_ns),
+        importance=row.importance,
+        status=status_of(row),
+        tickers=list(row.tickers),
+        country=row.country if isinstance(row, EventRow) else ("US" if row.market == "us" else None),
+        market=row.market,
+        snippet=_shortened(_outcome_text(payload) if isinstance(row, EventRow) else row.description),
+        source=row.source,
+        releases=releases if full and scheduled else UNSET,
+        payload=payload if full else UNSET,
+    )
 
 
-def article_json(row: NewsRow) -> dict[str, JsonValue]:
-    """An article with its whole text."""
-    return {
-        "id": row.id,
-        "title": row.title,
-        "published_utc": moment_text(row.published_ns),
-        "tickers": list(row.tickers),
-        **_article_payload(row),
-        "body": row.body,
-    }
-
-
-def _article_payload(row: NewsRow) -> dict[str, JsonValue]:
+def article_payload(row: NewsRow) -> dict[str, JsonValue]:
+    """Fields of an article that its event has as payload."""
     return {
         "article_url": row.article_url,
         "author": row.author,

@@ -9,51 +9,20 @@ last mark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import replace
+from functools import partial
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
-from ktdeval_qfinzero.pmb.types import WORKING, Account, Instrument, Order, Position
+from ktdeval_qfinzero.pmb.holding_events import DividendPaid, PositionSplit
+from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, Order, Position
 
 _CENT_E4 = 100
 
 
-@dataclass(frozen=True, slots=True)
-class SplitEffect:
-    """What a split makes of one position.
-
-    Attributes:
-        before, after: instrument before and after (a stock: the same; an option: its adjusted series); `after` is None for an
-            option whose adjusted series can't be written, which is closed.
-        qty_after: units after, signed.
-        cost_after_e4: cost of those units.
-        cash_e4: for what is paid out: received (long) or paid (short: negative).
-        realized_e4: realized on what was paid out.
-    """
-
-    before: Instrument
-    after: Instrument | None
-    qty_after: int
-    cost_after_e4: int
-    cash_e4: int
-    realized_e4: int
-
-
-@dataclass(frozen=True, slots=True)
-class Entitlement:
-    """A dividend that a position has earned (amount above 0) or owes (short: below 0)."""
-
-    symbol: str
-    ex_day: date
-    pay_day: date
-    qty: int
-    amount_e4: int
-
-
-def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -> tuple[SplitEffect, ...]:
-    """What a split makes of the account's stock and of its options on it, by instrument id.
+def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -> tuple[PositionSplit, ...]:
+    """Events of a split of the account's stock and of its options on it, by instrument id.
 
     Args:
         account: before the open of the ex-day.
@@ -67,13 +36,27 @@ def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -
     for _, position in sorted(account.positions.items()):
         if position.qty and position.instrument.underlying == split.symbol:
             contract = position.instrument.contract
-            effect = _stock_effect(position, split, marks) if contract is None else _option_effect(position, contract, split, marks)
-            effects.append(effect)
+            work_out = _stock_effect if contract is None else partial(_option_effect, contract=contract)
+            becomes, qty, cost_e4, realized_e4, cash_e4 = work_out(position, split, marks)
+            effects.append(
+                PositionSplit(
+                    account_id=account.id,
+                    instrument=position.instrument.id,
+                    becomes=becomes,
+                    new=split.new,
+                    old=split.old,
+                    qty_before=position.qty,
+                    qty_after=qty,
+                    cost_after_e4=cost_e4,
+                    realized_e4=realized_e4,
+                    cash_e4=cash_e4,
+                )
+            )
     return tuple(effects)
 
 
 def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
-    """The series that an option becomes; None where the split is not a whole number for one."""
+    """Series that an option becomes; None where the split is not a whole number for one."""
     if split.new % split.old:
         return None
     factor = split.new // split.old
@@ -107,7 +90,7 @@ def orders_cancelled_by_split(orders: Iterable[Order], split: SplitRow) -> tuple
     return tuple(order.id for order in orders if order.status in WORKING and order.instrument.underlying == split.symbol)
 
 
-def entitlement(account: Account, dividend: DividendRow) -> Entitlement | None:
+def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     """What the account earns or owes by holding the stock at the ex-day's open, before anything trades; None without a position.
 
     Shares bought on the ex-day bring nothing, those sold that day do. There are no taxes.
@@ -115,26 +98,35 @@ def entitlement(account: Account, dividend: DividendRow) -> Entitlement | None:
     position = account.positions.get(f"STOCK:{dividend.symbol}")
     if position is None or not position.qty:
         return None
-    amount = position.qty * dividend.amount_e4
-    return Entitlement(dividend.symbol, dividend.ex_day, dividend.pay_day, position.qty, amount)
+    return DividendPaid(
+        account_id=account.id,
+        instrument=position.instrument.id,
+        qty=position.qty,
+        share_e4=dividend.amount_e4,
+        cash_e4=position.qty * dividend.amount_e4,
+        settles=dividend.pay_day.isoformat(),
+    )
 
 
-def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> SplitEffect:
+_Effect = tuple[str, int, int, int, int]
+"""Id of what a position becomes (empty: it is closed), units and cost after, realized profit and cash of what is paid out."""
+
+
+def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> _Effect:
     total = abs(position.qty) * split.new
     whole, rest = divmod(total, split.old)
     sign = 1 if position.qty > 0 else -1
     cost = position.cost_e4 * rest // total
     cash = sign * rest * _mark_e4(position.instrument, marks) // split.old if rest else 0
-    return SplitEffect(position.instrument, position.instrument, sign * whole, position.cost_e4 - cost, cash, cash - cost)
+    return position.instrument.id, sign * whole, position.cost_e4 - cost, cash - cost, cash
 
 
-def _option_effect(position: Position, contract: OptionContract, split: SplitRow, marks: Mapping[str, int]) -> SplitEffect:
+def _option_effect(position: Position, split: SplitRow, marks: Mapping[str, int], contract: OptionContract) -> _Effect:
     series = adjusted_contract(contract, split)
     if series is None:
-        cash = position.qty * position.instrument.multiplier * _mark_e4(position.instrument, marks)
-        return SplitEffect(position.instrument, None, 0, 0, cash, cash - position.cost_e4)
-    after = Instrument("OPTION", series.symbol)
-    return SplitEffect(position.instrument, after, position.qty * (split.new // split.old), position.cost_e4, 0, 0)
+        cash = position.value_e4(_mark_e4(position.instrument, marks))
+        return "", 0, 0, cash - position.cost_e4, cash
+    return f"OPTION:{series.symbol}", position.qty * (split.new // split.old), position.cost_e4, 0, 0
 
 
 def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:

@@ -1,35 +1,60 @@
-"""The broker: commands in, events out, and a book that is what its events make of it."""
+"""Broker: commands in, events out, and a state that is what its events make of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
-from ktdeval.api import DataError, JsonValue, dumps_canonical, loads_strict
+import msgspec
+
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb import order_commands, session_commands
-from ktdeval_qfinzero.pmb.book import Book
+from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
-from ktdeval_qfinzero.pmb.events import Event
+from ktdeval_qfinzero.pmb.events import CommandRefused, Event
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, Journal, read_lines
 from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.schemas import Arguments
 
-Command = Callable[[Engine, Mapping[str, JsonValue]], JsonValue]
+Command = Callable[[Engine, Any], str]
 
 COMMANDS: Mapping[str, Command] = {
-    "clock.move": session_commands.move_clock,
-    "account.create": session_commands.create_account,
-    "session.create": session_commands.create_session,
-    "session.step": session_commands.step,
-    "session.stop": session_commands.stop,
-    "order.place": order_commands.place,
-    "order.cancel": order_commands.cancel,
-    "order.modify": order_commands.modify,
-    "spread.place": order_commands.place_spread,
-    "option.exercise": order_commands.exercise,
+    "clock.move": commands.move_clock,
+    "account.create": commands.create_account,
+    "session.create": commands.create_session,
+    "session.step": commands.step,
+    "session.stop": commands.stop,
+    "order.place": commands.place,
+    "order.cancel": commands.cancel,
+    "order.modify": commands.modify,
+    "spread.place": commands.place_spread,
+    "option.exercise": commands.exercise,
 }
-"""Name in the log -> what it does."""
+"""Name in the log -> what it does; gives the id of what it is about."""
+TAKES: Mapping[str, type[Arguments]] = {name: get_type_hints(command)["given"] for name, command in COMMANDS.items()}
+"""Name in the log -> type of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A command that was carried out.
+
+    Attributes:
+        id: of the account, session, order or contract that it is about.
+        given: its arguments, typed.
+        before_ns: moment of the clock before it.
+        events: what it brought about.
+    """
+
+    id: str
+    given: Any
+    before_ns: int
+    events: tuple[Event, ...]
 
 
 class Broker:
@@ -38,7 +63,7 @@ class Broker:
     Args:
         dataset: bars, corporate actions and contracts.
         clock: advanced by the steps of a session.
-        on_tick: called after each tick of a session with the book and the marks.
+        on_tick: called after each tick of a session with the state and the marks.
     """
 
     def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
@@ -46,19 +71,19 @@ class Broker:
         self.clock = clock
         self._engine = Engine(Reference(dataset), Journal(), clock.as_of_ns, observer=on_tick)
         self._engine.place_in_calendar(clock.as_of_ns)
-        self._engine.book.now_ns = clock.as_of_ns
+        self._engine.state.now_ns = clock.as_of_ns
         self.log.add(clock.as_of_ns, "header", FORMAT, {"dataset": dataset.info.content_id})
 
     @property
     def engine(self) -> Engine:
-        """The state, brought up to the clock where somebody else has set it forward."""
+        """State, brought up to the clock where somebody else has set it forward."""
         self.synchronise()
         return self._engine
 
     @property
-    def book(self) -> Book:
+    def state(self) -> BrokerState:
         """Accounts, sessions and orders as of the clock. Only events change it."""
-        return self.engine.book
+        return self.engine.state
 
     @property
     def log(self) -> EventLog:
@@ -70,15 +95,12 @@ class Broker:
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
 
-    def execute(self, command: str, given: Mapping[str, JsonValue]) -> JsonValue:
-        """Carry out a command whose arguments follow its operation's schema, and write it down.
+    def execute(self, command: str, given: Mapping[str, JsonValue]) -> Outcome:
+        """Carry out a command whose arguments follow its operation's schema, and write it down as it was given.
 
         Args:
             command: one of `COMMANDS`.
             given: arguments.
-
-        Returns:
-            Ids that the answer is made of.
 
         Raises:
             ServiceError: the command is refused, which is written down too.
@@ -86,36 +108,35 @@ class Broker:
         return self._run(command, loads_strict(dumps_canonical(given)), self.engine)
 
     def step(self, session_id: str, ticks: int = 1) -> tuple[Event, ...]:
-        """Let ticks pass.
-
-        Returns:
-            What happened.
+        """Let ticks pass; gives what happened.
 
         Raises:
             ServiceError: the session does not run.
         """
-        last = len(self.log.entries)
-        self.execute("session.step", {"session_id": session_id, "step": ticks})
-        return tuple(self.log.events(after=last))
+        return self.execute("session.step", {"session_id": session_id, "step": ticks}).events
 
-    def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> JsonValue:
+    def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> Outcome:
+        arguments = msgspec.convert(given, TAKES[command])
+        before_ns, last = engine.now_ns, len(self.log.entries)
         self.log.add(engine.now_ns, "command", command, given)
         try:
-            return COMMANDS[command](engine, given)
+            made = COMMANDS[command](engine, arguments)
         except ServiceError as error:
             session_id = str(given.get("session_id", ""))
             engine.journal.emit(
                 engine.now_ns,
-                "COMMAND_REFUSED",
-                session_id=session_id if session_id in engine.book.sessions else "",
-                code=error.code,
-                message=error.message,
-                field=error.field,
+                CommandRefused(
+                    session_id=session_id if session_id in engine.state.sessions else "",
+                    code=error.code,
+                    message=error.message,
+                    field=error.field,
+                ),
             )
             raise
         finally:
             if engine.now_ns > self.clock.as_of_ns:
                 self.clock.advance(engine.now_ns)
+        return Outcome(made, arguments, before_ns, tuple(self.log.events(after=last)))
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
@@ -132,12 +153,13 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
         DataError: the log was changed, or made with other data.
     """
     entries = read_lines(lines)
-    if entries[0].data.get("dataset") != dataset.info.content_id:
+    header = entries[0].data
+    assert isinstance(header, Mapping)
+    if header.get("dataset") != dataset.info.content_id:
         raise DataError("broker log: it was made with other data; its header has the content id of the dataset that it needs")
     broker = Broker(dataset, Clock(entries[0].ts_ns))
-    for entry in entries:
-        if entry.kind == "command":
-            _again(broker, entry.type, entry.data)
+    for command, given in EventLog(entries).commands():
+        _again(broker, command, given)
     return broker.log.to_lines()
 
 
@@ -165,5 +187,5 @@ def _again(broker: Broker, command: str, given: Mapping[str, JsonValue]) -> None
             broker.execute(command, given)
     except ServiceError:
         return  # it was refused then too; the lines are compared
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # ValidationError is a ValueError
         raise DataError(f"broker log: arguments of a {command} are not what its operation takes") from error

@@ -1,4 +1,4 @@
-"""The state that a broker works on: its journal, its place in the calendar, and the frame of the day."""
+"""State that a broker works on: its journal, its place in the calendar, and the frame of the day."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval_qfinzero.pmb.book import Book
 from ktdeval_qfinzero.pmb.frames import BarFeed, Frame
 from ktdeval_qfinzero.pmb.log import Journal
-from ktdeval_qfinzero.pmb.records import Session
 from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.rules import Rules
 from ktdeval_qfinzero.pmb.schedule import require_reach
-from ktdeval_qfinzero.pmb.types import Account, Instrument, Order, Rules
+from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Session
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-Observer = Callable[[Book, Mapping[str, int]], None]
-"""Called after each tick of a session with the book and the marks (instrument id -> price)."""
+Observer = Callable[[BrokerState, Mapping[str, int]], None]
+"""Called after each tick of a session with the state and the marks (instrument id -> price)."""
 
 
 @dataclass(slots=True)
 class Engine:
-    """What commands and ticks act on.
+    """State, calendar and bars that commands and ticks act on.
 
     Attributes:
         reference: listings, actions and last prices.
-        journal: book and log.
+        journal: state and log.
         now_ns: the moment that the engine has come to.
         day_row: trading day (row of the calendar) that runs, or comes next.
         opened: whether that day's open is over.
@@ -51,18 +51,18 @@ class Engine:
     _marks: tuple[int, dict[str, int]] = (-1, {})
 
     @property
-    def book(self) -> Book:
-        """The book."""
-        return self.journal.book
+    def state(self) -> BrokerState:
+        """State of the broker."""
+        return self.journal.state
 
     @property
     def session(self) -> Session | None:
-        """The running session."""
-        return self.book.sessions[self.book.running] if self.book.running else None
+        """Running session."""
+        return self.state.sessions[self.state.running] if self.state.running else None
 
     @property
     def day(self) -> date:
-        """The trading day that runs, or comes next."""
+        """Trading day that runs, or comes next."""
         return trading_hours().day(self.day_row)
 
     def place_in_calendar(self, ns: int) -> None:
@@ -111,36 +111,35 @@ class Engine:
             self.done = int(np.searchsorted(self.frame.tick_ns, self.now_ns, side="right"))
 
     def instruments(self) -> tuple[Instrument, ...]:
-        """The running session's universe and what any account holds, with the underlyings of options; each once."""
+        """Running session's universe and what any account holds, with the underlyings of options; each once."""
         found: dict[Instrument, None] = {}
         session = self.session
         if session is not None:
-            found |= {Instrument("STOCK", symbol): None for symbol in session.stocks}
-            found |= {Instrument("OPTION", symbol): None for symbol in session.options}
+            found |= dict.fromkeys(session.universe)
         return tuple(dict.fromkeys((*_with_underlyings(found), *self.held())))
 
     def held(self) -> tuple[Instrument, ...]:
-        """What any account holds, with the underlyings of options."""
+        """Instruments that any account holds, with the underlyings of options."""
         found: dict[Instrument, None] = {}
-        for account in self.book.accounts.values():
+        for account in self.state.accounts.values():
             found |= {position.instrument: None for position in account.positions.values() if position.qty}
         return _with_underlyings(found)
 
     def rules_of(self, account: Account) -> Rules:
         """Rules of the account's latest session; the defaults before its first."""
-        sessions = (session for session in reversed(self.book.sessions.values()) if session.account_id == account.id)
+        sessions = (session for session in reversed(self.state.sessions.values()) if session.account_id == account.id)
         latest = next(sessions, None)
         return Rules() if latest is None else latest.rules
 
     def legs_of(self, order: Order) -> tuple[Order, ...]:
-        """The order, or all orders of the spread that it belongs to."""
+        """Order, or all orders of the spread that it belongs to."""
         if not order.spread_id:
             return (order,)
-        return tuple(self.book.orders[order_id] for order_id in self.book.spreads[order.spread_id].order_ids)
+        return tuple(self.state.orders[order_id] for order_id in self.state.spreads[order.spread_id].order_ids)
 
     def _cost(self, instrument_id: str) -> int | None:
         """Average cost of a position, for the price of what has never had one."""
-        for account in self.book.accounts.values():
+        for account in self.state.accounts.values():
             position = account.positions.get(instrument_id)
             if position is not None and position.qty:
                 return max(1, abs(position.cost_e4 // (position.qty * position.instrument.multiplier)))

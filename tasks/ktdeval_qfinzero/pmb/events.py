@@ -1,47 +1,57 @@
-"""Events: what happened, as plain JSON. The book is what its events make of it, and the log is their list.
+"""Events: what happened, and what each makes of the state. The log is their list, and the state is what it makes.
 
-Payloads hold whole numbers (`_e4` ten-thousandths of a dollar, `_ns` nanoseconds), texts and lists of these, so that an event read
+Fields are whole numbers (`_e4` ten-thousandths of a dollar, `_ns` nanoseconds), texts and lists of these, so that an event read
 back from its line is the event that was written. Signed quantities (`change`) are positive when units come in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from ktdeval.api import JsonValue
-from ktdeval_qfinzero.pmb.types import FeeRules, FillRules, Instrument, MarginRules, Order, Rules
+import msgspec
+
+from ktdeval.jsonio import JsonValue
+from ktdeval_qfinzero.pmb.rules import Rules
+from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.pmb.values import (
+    WORKING,
+    Account,
+    AccountType,
+    Bar,
+    ClientCall,
+    Frequency,
+    Instrument,
+    Order,
+    Session,
+    Spread,
+    Trade,
+)
 
 EventType = Literal[
-    "ACCOUNT_CREATED",  # account_id, account_type, initial_cash_e4
-    "CLOCK_MOVED",  # nothing: the event's moment is the clock's
-    "SESSION_CREATED",  # session_id, account_id, frequency, start_ns, end_ns, stocks, options, rules, equity_e4
-    "SESSION_FINISHED",  # session_id, equity_e4: its last tick is over
-    "SESSION_STOPPED",  # session_id, equity_e4: on request
-    "ORDER_ACCEPTED",  # order: all its fields; reserve_e4
-    "ORDER_REJECTED",  # order, with its reason
-    "ORDER_TRIGGERED",  # order_id: its stop was reached
-    "ORDER_CANCELLED",  # order_id, reason, replaced_by
-    "ORDER_EXPIRED",  # order_id, reason
-    "CLIENT_ID_USED",  # account_id, client_order_id, order_id, content
-    "SPREAD_PLACED",  # spread_id, order_ids, units, net_limit_e4
-    "TRADE",  # trade_id, order_id, qty, price_e4, fee_e4, settles, bar
-    "OPTION_INSTRUCTED",  # account_id, contract, do_not_exercise
-    "OPTION_EXERCISED",  # account_id, instrument, stock, change, cost_e4, stock_change, stock_cost_e4, realized_e4, cash_e4, fee_e4
-    "OPTION_ASSIGNED",  # as above
-    "OPTION_EXPIRED",  # as above
-    "POSITION_SPLIT",  # account_id, instrument, becomes, new, old, qty_before, qty_after, cost_after_e4, realized_e4, cash_e4
-    "DIVIDEND",  # account_id, instrument, qty, share_e4, cash_e4, settles
-    "INTEREST",  # account_id, days, cash_e4
-    "BORROW_FEE",  # account_id, instrument, qty, fee_bps, days, cash_e4
-    "MARGIN_CALL",  # account_id, session_id, equity_e4, maintenance_e4, due
-    "MARGIN_CALL_MET",  # account_id, session_id, equity_e4, maintenance_e4
-    "DAY_CLOSED",  # account_id, session_id, day, next_day, cash_e4, equity_e4, long_value_e4, short_value_e4, maintenance_e4
-    "COMMAND_REFUSED",  # session_id, code, message, field
-]
+    "ACCOUNT_CREATED", "CLOCK_MOVED", "SESSION_CREATED", "SESSION_FINISHED", "SESSION_STOPPED", "ORDER_ACCEPTED", "ORDER_REJECTED",
+    "ORDER_TRIGGERED", "ORDER_CANCELLED", "ORDER_EXPIRED", "CLIENT_ID_USED", "SPREAD_PLACED", "TRADE", "OPTION_INSTRUCTED",
+    "OPTION_EXERCISED", "OPTION_ASSIGNED", "OPTION_EXPIRED", "POSITION_SPLIT", "DIVIDEND", "INTEREST", "BORROW_FEE", "MARGIN_CALL",
+    "MARGIN_CALL_MET", "DAY_CLOSED", "COMMAND_REFUSED",
+]  # fmt: skip
 
-Payload = Mapping[str, JsonValue]
+
+class Happening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of an event.
+
+    Attributes:
+        type: name in the log.
+    """
+
+    type: ClassVar[EventType]
+
+    def apply(self, state: BrokerState) -> None:
+        """Change the state, which has the event's number and moment already.
+
+        Raises:
+            KeyError: it is about something that the state does not hold, which a log that was not tampered with never does.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +61,249 @@ class Event:
     Attributes:
         seq: its number in the log, which commands count in too.
         ts_ns: when.
-        type: what.
-        data: its payload.
+        data: what.
     """
 
     seq: int
     ts_ns: int
-    type: EventType
-    data: Payload
+    data: Happening
+
+    @property
+    def type(self) -> EventType:
+        """Name in the log."""
+        return self.data.type
+
+
+def apply(state: BrokerState, event: Event) -> None:
+    """Change the state by an event; nothing else changes it.
+
+    Raises:
+        KeyError: as of `Happening.apply`.
+    """
+    state.seq, state.now_ns = event.seq, event.ts_ns
+    if state.running:
+        state.sessions[state.running].clock_ns = event.ts_ns
+    event.data.apply(state)
+
+
+class AccountCreated(Happening, frozen=True):
+    """An account was opened."""
+
+    type = "ACCOUNT_CREATED"
+    account_id: str
+    account_type: AccountType
+    initial_cash_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Add the account."""
+        cash_e4 = self.initial_cash_e4
+        state.accounts[self.account_id] = Account(self.account_id, self.account_type, state.now_ns, cash_e4, cash_e4)
+        state.days[self.account_id] = []
+
+
+class ClockMoved(Happening, frozen=True):
+    """Time passed; the moment of any event is the clock's."""
+
+    type = "CLOCK_MOVED"
+
+
+# ---- sessions
+
+
+class SessionCreated(Happening, frozen=True):
+    """A session began."""
+
+    type = "SESSION_CREATED"
+    session_id: str
+    account_id: str
+    frequency: Frequency
+    start_ns: int
+    end_ns: int
+    stocks: list[str]
+    options: list[str]
+    rules: Rules
+    equity_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Add the session, which now runs."""
+        universe = tuple(self.stocks), tuple(self.options)
+        state.sessions[self.session_id] = Session(
+            self.session_id, self.account_id, self.frequency, self.start_ns, self.end_ns, *universe, self.rules, self.equity_e4,
+            state.seq, state.now_ns,
+        )  # fmt: skip
+        state.running = self.session_id
+
+
+class _SessionOver(Happening, frozen=True):
+    session_id: str
+    equity_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """End the session."""
+        session = state.sessions[self.session_id]
+        session.status = "FINISHED" if self.type == "SESSION_FINISHED" else "STOPPED"
+        session.last_seq, session.end_equity_e4 = state.seq, self.equity_e4
+        state.running = ""
+
+
+class SessionFinished(_SessionOver, frozen=True):
+    """The last tick of a session is over."""
+
+    type = "SESSION_FINISHED"
+
+
+class SessionStopped(_SessionOver, frozen=True):
+    """A session was ended on request."""
+
+    type = "SESSION_STOPPED"
+
+
+# ---- orders
+
+
+class OrderAccepted(Happening, frozen=True):
+    """An order works from now on. Fields as of `Order`, with the id of the instrument."""
+
+    type = "ORDER_ACCEPTED"
+    order: dict[str, JsonValue]
+    reserve_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Add the order to those that work."""
+        order = _read_order(self.order)
+        state.orders[order.id] = state.working[order.id] = order
+        state.reserves[order.id] = self.reserve_e4
+        state.sessions[order.session_id].accepted += 1
+
+
+class OrderRejected(Happening, frozen=True):
+    """An order was refused by the account's means."""
+
+    type = "ORDER_REJECTED"
+    order: dict[str, JsonValue]
+
+    def apply(self, state: BrokerState) -> None:
+        """Keep the order on record."""
+        order = _read_order(self.order)
+        state.orders[order.id] = order
+        state.sessions[order.session_id].rejected += 1
+
+
+class OrderTriggered(Happening, frozen=True):
+    """The stop of an order was reached."""
+
+    type = "ORDER_TRIGGERED"
+    order_id: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Note that it was."""
+        state.orders[self.order_id].triggered = True
+
+
+class OrderCancelled(Happening, frozen=True):
+    """An order was cancelled, by its owner or by the broker."""
+
+    type = "ORDER_CANCELLED"
+    order_id: str
+    reason: str
+    replaced_by: str = ""
+
+    def apply(self, state: BrokerState) -> None:
+        """Take the order from those that work."""
+        order = state.working.pop(self.order_id)
+        del state.reserves[order.id]
+        order.status, order.reason, order.replaced_by = "CANCELLED", self.reason, self.replaced_by
+
+
+class OrderExpired(Happening, frozen=True):
+    """The time of an order was over."""
+
+    type = "ORDER_EXPIRED"
+    order_id: str
+    reason: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Take the order from those that work."""
+        order = state.working.pop(self.order_id)
+        del state.reserves[order.id]
+        order.status, order.reason = "EXPIRED", self.reason
+
+
+class ClientIdUsed(Happening, frozen=True):
+    """A client's own id stands for an order."""
+
+    type = "CLIENT_ID_USED"
+    account_id: str
+    client_order_id: str
+    order_id: str
+    content: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Remember the id."""
+        state.client_calls[self.account_id, self.client_order_id] = ClientCall(self.order_id, self.content)
+
+
+class SpreadPlaced(Happening, frozen=True):
+    """Orders fill together or not at all."""
+
+    type = "SPREAD_PLACED"
+    spread_id: str
+    order_ids: list[str]
+    units: int
+    net_limit_e4: int | None
+
+    def apply(self, state: BrokerState) -> None:
+        """Add the spread."""
+        state.spreads[self.spread_id] = Spread(self.spread_id, tuple(self.order_ids), self.units, self.net_limit_e4)
+
+
+class Traded(Happening, frozen=True):
+    """Units of an order were filled. `bar` is open, high, low, close and volume; `settles` a day."""
+
+    type = "TRADE"
+    trade_id: str
+    order_id: str
+    qty: int
+    price_e4: int
+    fee_e4: int
+    settles: str
+    bar: list[int]
+
+    def apply(self, state: BrokerState) -> None:
+        """Add the trade, and move units and cash."""
+        order = state.orders[self.order_id]
+        trade = Trade(
+            self.trade_id, state.now_ns, order.id, order.session_id, order.account_id, order.instrument, order.side,
+            self.qty, self.price_e4, self.fee_e4, Bar(*self.bar),
+        )  # fmt: skip
+        state.trades.append(trade)
+        order.filled_qty += trade.qty
+        order.filled_value_e4 += trade.qty * trade.price_e4
+        order.status = "PARTIALLY_FILLED" if order.open_qty else "FILLED"
+        if order.status not in WORKING:
+            del state.working[order.id], state.reserves[order.id]
+        account = state.accounts[order.account_id]
+        account.position(order.instrument).move(trade.change, trade.value_e4)
+        state.count(account, order.instrument.id, "TRADE", trade.change)
+        state.pay(account, "TRADE", -trade.value_e4)
+        state.charge(account, trade.fee_e4)
+        if trade.side == "SELL":
+            account.settle_later(self.settles, -trade.value_e4)
+
+
+class CommandRefused(Happening, frozen=True):
+    """A command was refused."""
+
+    type = "COMMAND_REFUSED"
+    session_id: str
+    code: str
+    message: str
+    field: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Count it."""
+        if self.session_id in state.sessions:
+            state.sessions[self.session_id].refused += 1
 
 
 def order_payload(order: Order) -> dict[str, JsonValue]:
@@ -67,24 +312,5 @@ def order_payload(order: Order) -> dict[str, JsonValue]:
     return {**fields, "instrument": order.instrument.id}
 
 
-def read_order(payload: Payload) -> Order:
-    """The order of a payload."""
-    return Order(**{**payload, "instrument": read_instrument(payload["instrument"])})
-
-
-def read_instrument(instrument_id: str) -> Instrument:
-    """The instrument of an id such as `STOCK:AVLN`."""
-    kind, _, symbol = instrument_id.partition(":")
-    return Instrument("OPTION" if kind == "OPTION" else "STOCK", symbol)
-
-
-def rules_payload(rules: Rules) -> dict[str, JsonValue]:
-    """Rules as nested objects, by the names of their fields."""
-    return asdict(rules)
-
-
-def read_rules(payload: Payload) -> Rules:
-    """Rules from nested objects; what is not named is as by default."""
-    return Rules(
-        FeeRules(**payload.get("fees", {})), FillRules(**payload.get("fills", {})), MarginRules(**payload.get("margin", {}))
-    )
+def _read_order(payload: Mapping[str, JsonValue]) -> Order:
+    return Order(**{**payload, "instrument": Instrument.of(payload["instrument"])})

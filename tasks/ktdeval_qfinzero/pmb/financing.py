@@ -14,7 +14,8 @@ import numpy as np
 
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import as_datetime64
-from ktdeval_qfinzero.pmb.types import Account, Rules
+from ktdeval_qfinzero.pmb.rules import Rules
+from ktdeval_qfinzero.pmb.values import Account
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 _BPS_YEAR = 10_000 * 360
@@ -22,7 +23,7 @@ _BPS_YEAR = 10_000 * 360
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """What a close charges: interest on borrowed cash, and the fee of each borrowed stock (ticker -> amount); all positive."""
+    """Charges of a close: interest on borrowed cash, and the fee of each borrowed stock (ticker -> amount); all positive."""
 
     interest_e4: int
     borrow_e4: Mapping[str, int]
@@ -32,11 +33,6 @@ def settlement_day(trade_day: date) -> date:
     """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
     hours = trading_hours()
     return hours.day(int(np.searchsorted(hours.days, as_datetime64(trade_day), side="right")))
-
-
-def settled_cash_e4(account: Account, today: date) -> int:
-    """Cash without the sales that settle after today."""
-    return account.cash_e4 - sum(amount for day, amount in account.unsettled if day > today)
 
 
 def debit_e4(account: Account, marks: Mapping[str, int]) -> int:

@@ -11,9 +11,11 @@ import numpy as np
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution
 from ktdeval_qfinzero.data.stores import PriceStore, Span
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
-from ktdeval_qfinzero.pmb.types import Bar, Frequency, Instrument
+from ktdeval_qfinzero.pmb.values import Bar, Frequency, Instrument
 from ktdeval_qfinzero.trading_hours import TradingHours, trading_hours
 
+NEVER = 1 << 30
+"""Later than any tick of a day."""
 _MOST_BARS = 1_000_000
 _MOST_DAYS: Mapping[Frequency, int] = {"1m": 21, "1d": 252}
 _RESOLUTION: Mapping[Frequency, Resolution] = {"1m": "minute", "1d": "day"}
@@ -104,7 +106,7 @@ class BarFeed:
             target[place, places] = getattr(bars, name)
 
     def _bars(self, row: int, instrument: Instrument, count: int) -> Bars:
-        """The day's bars, from a chunk of some days."""
+        """Bars of a day, from a chunk of some days."""
         hours = trading_hours()
         chunk = self._chunks.get(instrument)
         if chunk is None or row not in chunk[0]:

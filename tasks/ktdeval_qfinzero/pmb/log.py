@@ -1,19 +1,24 @@
-"""The log: commands and events as canonical JSON lines, each with the hash of everything before it."""
+"""Log: commands and events as canonical JSON lines, each with the hash of everything before it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ktdeval.api import DataError, JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.pmb.book import Book, apply
-from ktdeval_qfinzero.pmb.events import Event, EventType, Payload
+import msgspec
+
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval_qfinzero.pmb.events import Event, Happening, apply
+from ktdeval_qfinzero.pmb.holding_events import HAPPENINGS
+from ktdeval_qfinzero.pmb.state import BrokerState
 
 FORMAT = "qfinzero-broker-log/1"
 _START = "0" * 64
 
+Payload = Mapping[str, JsonValue]
 LineKind = Literal["header", "command", "event"]
 
 
@@ -26,14 +31,14 @@ class Entry:
         ts_ns: moment of the clock.
         kind: header, command or event.
         type: name of the command or event; of the header, the format.
-        data: what belongs to it.
+        data: what belongs to it; of an event its content, typed once it is made or applied.
     """
 
     seq: int
     ts_ns: int
     kind: LineKind
     type: str
-    data: Payload
+    data: Payload | Happening
 
 
 @dataclass(slots=True)
@@ -44,11 +49,15 @@ class EventLog:
     _lines: list[str] = field(default_factory=list)
     _hash: str = _START
 
-    def add(self, ts_ns: int, kind: LineKind, type: str, data: Payload) -> Entry:
+    def add(self, ts_ns: int, kind: LineKind, type: str, data: Payload | Happening) -> Entry:
         """Append an entry, whose data nobody may change from then on."""
         entry = Entry(len(self.entries), ts_ns, kind, type, data)
         self.entries.append(entry)
         return entry
+
+    def commands(self) -> Iterator[tuple[str, Payload]]:
+        """Names and arguments of the commands."""
+        return ((entry.type, entry.data) for entry in self.entries if isinstance(entry.data, Mapping) and entry.kind == "command")
 
     def events(self, after: int = -1) -> Iterator[Event]:
         """Events after a number."""
@@ -70,21 +79,19 @@ class EventLog:
 
 @dataclass(slots=True)
 class Journal:
-    """A book and the log of how it came about; `emit` keeps the two together.
+    """A state and the log of how it came about; `emit` keeps the two together.
 
     Attributes:
-        book: what the events made.
+        state: what the events made.
         log: commands and events.
     """
 
-    book: Book = field(default_factory=Book)
+    state: BrokerState = field(default_factory=BrokerState)
     log: EventLog = field(default_factory=EventLog)
 
-    def emit(self, ts_ns: int, type: EventType, **data: JsonValue) -> Event:
+    def emit(self, ts_ns: int, data: Happening) -> None:
         """Write an event down and apply it."""
-        event = _event(self.log.add(ts_ns, "event", type, data))
-        apply(self.book, event)
-        return event
+        apply(self.state, _event(self.log.add(ts_ns, "event", data.type, data)))
 
 
 def read_lines(lines: Iterable[str]) -> list[Entry]:
@@ -110,29 +117,31 @@ def read_lines(lines: Iterable[str]) -> list[Entry]:
     return entries
 
 
-def fold(lines: Iterable[str]) -> Book:
-    """The book that a log's events make, without data and without commands.
+def state_of_log(lines: Iterable[str]) -> BrokerState:
+    """State that a log's events make, without data and without commands.
 
     Raises:
         DataError: the log was changed, or no broker wrote it.
     """
-    book = Book()
+    state = BrokerState()
     for entry in read_lines(lines):
         if entry.kind == "event":
             try:
-                apply(book, _event(entry))
+                apply(state, _event(entry))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise DataError(f"broker log line {entry.seq + 1}: its event does not fit what was before") from error
-    return book
+    return state
 
 
 def _event(entry: Entry) -> Event:
-    return Event(entry.seq, entry.ts_ns, entry.type, entry.data)  # type: ignore[arg-type]  # only names of events are written as such
+    data = entry.data if isinstance(entry.data, Happening) else msgspec.convert(entry.data, HAPPENINGS[entry.type])
+    return Event(entry.seq, entry.ts_ns, data)
 
 
 def _line(last: str, entry: Entry) -> tuple[str, str]:
     """(hash, line) of an entry after the hash before it."""
-    content = {"data": entry.data, "kind": entry.kind, "seq": entry.seq, "ts_ns": entry.ts_ns, "type": entry.type}
+    data = msgspec.to_builtins(entry.data) if isinstance(entry.data, Happening) else entry.data
+    content = {"data": data, "kind": entry.kind, "seq": entry.seq, "ts_ns": entry.ts_ns, "type": entry.type}
     found = hashlib.sha256(f"{last}{dumps_canonical(content)}".encode()).hexdigest()
     return found, dumps_canonical({**content, "hash": found})
 

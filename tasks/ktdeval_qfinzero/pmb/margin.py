@@ -16,10 +16,10 @@ from typing import Literal
 
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE
-from ktdeval_qfinzero.pmb.financing import settled_cash_e4
 from ktdeval_qfinzero.pmb.option_margin import MarginGroup, cash_account_groups, margin_groups, required_e4, uncovered_calls
 from ktdeval_qfinzero.pmb.portfolio import Holding, Portfolio, WantedTrade as WantedTrade, after_trades, portfolio_of
-from ktdeval_qfinzero.pmb.types import Account, AccountType, Instrument, MarginRules, Rules, Side
+from ktdeval_qfinzero.pmb.rules import MarginRules, Rules
+from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Side
 
 ProblemCode = Literal[
     "INSUFFICIENT_BUYING_POWER",
@@ -34,7 +34,7 @@ ProblemCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a trade is refused: a code, and one line of what is wrong and how to mend it."""
+    """Why a trade is refused: a code, and one line of what is wrong and how to fix it."""
 
     code: ProblemCode
     words: str
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What equity must reach to open positions (initial) and to keep them (maintenance, which is never more)."""
+    """Amounts that equity must reach to open positions (initial) and to keep them (maintenance, which is never more)."""
 
     initial_e4: int
     maintenance_e4: int
@@ -50,7 +50,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What else decides on a trade.
+    """Circumstances that decide on a trade.
 
     Attributes:
         today: the account's trading day, `trading_hours().session_day(clock)`.
@@ -68,7 +68,7 @@ class MarginState:
     """An account's margin at given marks.
 
     Attributes:
-        equity_e4, initial_e4, maintenance_e4, buying_power_e4: as the functions of these names.
+        equity_e4, initial_e4, maintenance_e4, buying_power_e4: as of `equity_e4`, `Requirements` and `margin_state`.
         deficit_e4: by how much maintenance is missed, 0 where it is met; in a CASH account also what shares sold short are worth,
             which such an account can't carry. There is a margin call where it is above 0.
     """
@@ -93,35 +93,25 @@ def equity_e4(account: Account, marks: Mapping[str, int]) -> int:
     return portfolio_of(account, marks).equity_e4
 
 
-def requirements(account: Account, marks: Mapping[str, int], rules: Rules) -> Requirements:
-    """Initial and maintenance requirement.
+def margin_state(account: Account, marks: Mapping[str, int], rules: Rules, today: date | None = None) -> MarginState:
+    """Margin of an account, for snapshots and for the test of a margin call after each tick.
+
+    Buying power is what new long stock could be bought for: (equity − initial requirement) / initial rate; never negative. In a
+    CASH account: settled cash that no short put has set aside. Without `today`, no entry of `unsettled` counts as settled.
 
     Args:
         account: the account.
         marks: of every position held, and `STOCK:X` of the underlying of every short option.
         rules: the session's.
+        today: trading day.
 
     Raises:
         ServiceError: `unavailable`: a mark is missing.
     """
-    return portfolio_requirements(portfolio_of(account, marks), rules.margin)
-
-
-def buying_power_e4(account: Account, marks: Mapping[str, int], rules: Rules, today: date | None = None) -> int:
-    """What new long stock could be bought for: (equity − initial requirement) / initial rate; never negative.
-
-    In a CASH account: settled cash that no short put has set aside. Without `today`, no entry of `unsettled` counts as settled.
-    """
-    return margin_state(account, marks, rules, today).buying_power_e4
-
-
-def margin_state(account: Account, marks: Mapping[str, int], rules: Rules, today: date | None = None) -> MarginState:
-    """All of it at once, for snapshots and for the test of a margin call after each tick."""
     portfolio = portfolio_of(account, marks)
     equity, required = portfolio.equity_e4, portfolio_requirements(portfolio, rules.margin)
     if account.type == "CASH":
-        settled = account.cash_e4 - sum(amount for day, amount in account.unsettled if today is None or day > today)
-        power = settled - portfolio.secured_e4()
+        power = account.settled_e4(today) - portfolio.secured_e4()
     else:
         rate = max(rules.margin.long_initial_pct, rules.margin.long_maintenance_pct)
         power = (equity - required.initial_e4) * 100 // rate
@@ -156,7 +146,7 @@ def order_problem(
     Args:
         account: before the trade.
         trades: one trade; all legs of a spread together, for a spread is judged as a whole.
-        marks: as of `requirements`, with `STOCK:X` of the underlying of a wanted option.
+        marks: as of `margin_state`, with `STOCK:X` of the underlying of a wanted option.
         rules: the session's.
         circumstances: day, locates and other orders.
     """
@@ -237,7 +227,7 @@ def _cures(portfolio: Portfolio, rules: Rules) -> Iterator[tuple[int, str, Wante
 
 
 def _greatest_relief(portfolio: Portfolio, rules: Rules) -> WantedTrade:
-    """The closing of a whole position that leaves the least deficit."""
+    """Closing of a whole position that leaves the least deficit."""
     before = deficit_e4(portfolio, rules.margin)
     trades = {name: _closing(holding, abs(holding.qty), rules) for name, holding in portfolio.holdings.items()}
     left = {name: deficit_e4(after_trades(portfolio, (trade,)), rules.margin) for name, trade in trades.items()}
@@ -246,13 +236,10 @@ def _greatest_relief(portfolio: Portfolio, rules: Rules) -> WantedTrade:
 
 def _closing(holding: Holding, qty: int, rules: Rules) -> WantedTrade:
     """A closing at the market: slippage, and for options half the spread and the fee of a contract."""
-    option = holding.instrument.kind == "OPTION"
-    half_bps = 2 * rules.fills.slippage_bps + (rules.fills.option_spread_bps if option else 0)
-    worse = -(-holding.mark_e4 * half_bps // 20_000)
-    fee = rules.fees.option_per_contract_e4 if option else rules.fees.stock_per_share_e4
+    worse = -(-holding.mark_e4 * rules.fills.half_bps(holding.instrument) // 20_000)
     buy = holding.qty < 0
     price = holding.mark_e4 + worse if buy else max(0, holding.mark_e4 - worse)
-    return WantedTrade(holding.instrument, "BUY" if buy else "SELL", qty, price, qty * fee)
+    return WantedTrade(holding.instrument, "BUY" if buy else "SELL", qty, price, rules.fees.trade_e4(holding.instrument, qty))
 
 
 def _deficit_e4(portfolio: Portfolio, required: Requirements) -> int:
@@ -325,7 +312,7 @@ def _cash_problem(
     if account.margin_call_due is not None:
         return Problem("MARGIN_RESTRICTED", "something must be closed first: until then, only closing trades are allowed")
     needed = _outlay_e4(trades) + after.secured_e4() + circumstances.reserved_e4
-    short_of = needed - settled_cash_e4(account, circumstances.today)
+    short_of = needed - account.settled_e4(circumstances.today)
     if short_of <= 0:
         return None
     if needed <= account.cash_e4:

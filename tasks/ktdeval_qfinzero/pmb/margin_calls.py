@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ktdeval_qfinzero.pmb.candidates import NEVER
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.events import order_payload
-from ktdeval_qfinzero.pmb.frames import Frame
+from ktdeval_qfinzero.pmb.events import OrderAccepted, OrderCancelled, order_payload
+from ktdeval_qfinzero.pmb.frames import NEVER, Frame
+from ktdeval_qfinzero.pmb.holding_events import MarginCalled, MarginCallMet
 from ktdeval_qfinzero.pmb.margin import MarginState, liquidation_plan, margin_state
-from ktdeval_qfinzero.pmb.records import Session
-from ktdeval_qfinzero.pmb.types import Account, Order, Position, Rules
+from ktdeval_qfinzero.pmb.rules import Rules
+from ktdeval_qfinzero.pmb.values import Account, Order, Session
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 LIQUIDATION = "LIQUIDATION: an unmet margin call is liquidated"
@@ -42,7 +42,7 @@ def next_look(account: Account, rules: Rules, frame: Frame, first: int) -> int:
 
 def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> None:
     """Begin, end or enforce an account's margin call, at the marks after a tick."""
-    account = engine.book.accounts[session.account_id]
+    account = engine.state.accounts[session.account_id]
     marks = engine.marks()
     state = margin_state(account, marks, session.rules)
     if not state.deficit_e4:
@@ -52,8 +52,8 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
     due = account.margin_call_due
     if due is None:
         due = trading_hours().day(engine.day_row + session.rules.margin.call_days)
-        engine.journal.emit(now_ns, "MARGIN_CALL", **_figures(session, state), due=due.isoformat())
-    forced = any(order.forced for order in engine.book.working.values())
+        engine.journal.emit(now_ns, MarginCalled(*_figures(session, state), due.isoformat()))
+    forced = any(order.forced for order in engine.state.working.values())
     if (
         due is not None
         and not forced
@@ -69,24 +69,19 @@ def closable(account: Account, order: Order) -> int:
     return max(0, held if order.side == "SELL" else -held)
 
 
-def value_e4(position: Position, mark_e4: int) -> int:
-    """Market value of a position."""
-    return position.qty * mark_e4 * position.instrument.multiplier
-
-
 def _met(engine: Engine, session: Session, state: MarginState, now_ns: int) -> None:
-    engine.journal.emit(now_ns, "MARGIN_CALL_MET", **_figures(session, state))
-    for order in [order for order in engine.book.working.values() if order.forced]:
-        engine.journal.emit(now_ns, "ORDER_CANCELLED", order_id=order.id, reason=NO_LONGER_NEEDED, replaced_by="")
+    engine.journal.emit(now_ns, MarginCallMet(*_figures(session, state)))
+    for order in [order for order in engine.state.working.values() if order.forced]:
+        engine.journal.emit(now_ns, OrderCancelled(order_id=order.id, reason=NO_LONGER_NEEDED))
 
 
 def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
     """Cancel the account's orders and send market orders that close what must be closed; they fill from the next bar on."""
-    book = engine.book
-    for order_id in tuple(book.working):
-        engine.journal.emit(now_ns, "ORDER_CANCELLED", order_id=order_id, reason=LIQUIDATION, replaced_by="")
-    for instrument, side, qty in liquidation_plan(book.accounts[session.account_id], engine.marks(), session.rules):
-        number = len(book.orders) + 1
+    state = engine.state
+    for order_id in tuple(state.working):
+        engine.journal.emit(now_ns, OrderCancelled(order_id=order_id, reason=LIQUIDATION))
+    for instrument, side, qty in liquidation_plan(state.accounts[session.account_id], engine.marks(), session.rules):
+        number = len(state.orders) + 1
         order = Order(
             f"ord-{number:06d}",
             number,
@@ -101,13 +96,9 @@ def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
             now_ns,
             forced=True,
         )
-        engine.journal.emit(now_ns, "ORDER_ACCEPTED", order=order_payload(order), reserve_e4=0)
+        engine.journal.emit(now_ns, OrderAccepted(order=order_payload(order), reserve_e4=0))
 
 
-def _figures(session: Session, state: MarginState) -> dict[str, int | str]:
-    return {
-        "account_id": session.account_id,
-        "session_id": session.id,
-        "equity_e4": state.equity_e4,
-        "maintenance_e4": state.maintenance_e4,
-    }
+def _figures(session: Session, state: MarginState) -> tuple[str, str, int, int]:
+    """What both events of a margin call begin with."""
+    return session.account_id, session.id, state.equity_e4, state.maintenance_e4

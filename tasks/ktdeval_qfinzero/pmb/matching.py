@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE
-from ktdeval_qfinzero.pmb.types import Bar, Fill, FillRules, Instrument, Kind, Order, Side
+from ktdeval_qfinzero.pmb.rules import FillRules
+from ktdeval_qfinzero.pmb.values import Bar, Fill, Instrument, Kind, Order, Side
 
 CENT = 100
 DOLLAR = 10_000
@@ -14,7 +15,7 @@ DOLLAR = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a bar did to an order.
+    """Effect of a bar on an order.
 
     Attributes:
         triggered: whether its stop was reached on this bar, for the first time.
@@ -49,7 +50,7 @@ def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules)
 
     A sale brings at least one step, the least price that can be traded at. Without slippage and spread, the price itself.
     """
-    half_bps = 2 * rules.slippage_bps + (rules.option_spread_bps if instrument.kind == "OPTION" else 0)
+    half_bps = rules.half_bps(instrument)
     if not half_bps:
         return price_e4
     if side == "BUY":
@@ -62,7 +63,7 @@ def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules)
 
 
 def match(order: Order, bar: Bar, left: int, rules: FillRules) -> Match:
-    """What a bar does to an order.
+    """Match an order with a bar.
 
     Args:
         order: working; its bar starts at or after its acceptance.
@@ -122,7 +123,7 @@ def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | N
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar) -> int | None:
-    """The open where it is at or better than the limit; else the limit where the bar reached it."""
+    """Open where it is at or better than the limit; else the limit where the bar reached it."""
     if side == "BUY":
         return bar.open_e4 if bar.open_e4 <= limit_e4 else limit_e4 if bar.low_e4 <= limit_e4 else None
     return bar.open_e4 if bar.open_e4 >= limit_e4 else limit_e4 if bar.high_e4 >= limit_e4 else None

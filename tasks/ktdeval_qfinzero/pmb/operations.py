@@ -1,400 +1,381 @@
-"""Declarations of the PMB operations."""
+"""Operations of PMB: reads, and commands with the answer made of what they brought about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_type_hints
 
-from ktdeval_qfinzero.operations import Operation, Schema
-from ktdeval_qfinzero.pmb import handlers, schemas
-from ktdeval_qfinzero.pmb.schemas import ACCOUNT_ID, ORDER_ID, SESSION_ID, listed
-from ktdeval_qfinzero.pmb.types import AccountType, Frequency, OrderStatus
-from ktdeval_qfinzero.schema_parts import (
-    CURSOR,
-    MOMENT,
-    NEXT_CURSOR,
-    UNKNOWN,
-    answer,
-    choice,
-    limit,
-    maybe,
-    number,
-    row,
-    rows,
-    text,
+import msgspec
+
+from ktdeval_qfinzero.errors import invalid, not_found
+from ktdeval_qfinzero.instruments import parse_tickers
+from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.operations import Operation, summary_of, typed
+from ktdeval_qfinzero.paging import read_cursor, write_cursor
+from ktdeval_qfinzero.pmb.answers import (
+    AccountAnswer,
+    AccountCreated,
+    Accounts,
+    Borrow,
+    BorrowShown,
+    ClockShown,
+    Exercised,
+    Export,
+    HistoryPage,
+    Market,
+    OrderAnswer,
+    OrderModified,
+    OrderPlaced,
+    OrdersPage,
+    Positions,
+    SessionAnswer,
+    SpreadPlaced,
+    Stepped,
+    SummaryAnswer,
+    TradesPage,
 )
-
-_PAGE = {"limit": limit(1_000, 100), "cursor": CURSOR}
-_BOTH = {"session_id": SESSION_ID, "account_id": ACCOUNT_ID}
-_BOOLEAN: Schema = {"type": "boolean", "description": "Whether the order was known already by its client_order_id."}
-_STATUS = choice("What became of the order.", get_args(OrderStatus))
-_REASON: Schema = {"type": ["string", "null"], "description": "Why it was rejected, cancelled or expired."}
-_ID: Schema = {"type": "string", "description": "Id."}
-_MAYBE_ID: Schema = {"type": ["string", "null"], "description": "Your own id of the order."}
-_FIGURE = maybe(number("Null where it is not defined; `undefined` says why."))
-_MONEY = number("Dollars.")
-_COUNT: Schema = {"type": "integer", "description": "How many."}
-
-_ORDER_PARTS: Mapping[str, Schema] = {"order_id": _ID, "client_order_id": _MAYBE_ID, "status": _STATUS, "reason": _REASON}
-_ORDER_ANSWER = answer(**_ORDER_PARTS, order=schemas.SHOWN_ORDER)
-_SESSION_ANSWER = answer(session_id=_ID, account_id=_ID, session=schemas.SESSION, account=schemas.ACCOUNT)
-
-_AMOUNTS = ("start_equity", "final_equity", "fees_paid", "interest", "borrow_fees", "dividends")
-_RATES = ("total_return", "annualised_volatility", "sharpe", "max_drawdown", "turnover", "reject_rate", "invalid_action_rate")
-_COUNTS = ("num_days", "num_orders", "num_trades", "margin_call_count")
-_SUMMARY: Mapping[str, Schema] = {
-    "session_id": _ID,
-    "account_id": _ID,
-    "status": choice("State of the session.", ("RUNNING", "FINISHED", "STOPPED")),
-    "start_ts": MOMENT,
-    "end_ts": MOMENT,
-    "current_ts": MOMENT,
-    **dict.fromkeys(_AMOUNTS, _MONEY),
-    **dict.fromkeys(_RATES, _FIGURE),
-    **dict.fromkeys(_COUNTS, _COUNT),
-    "undefined": {"type": "object", "description": "Figure that is null -> why.", "additionalProperties": {"type": "string"}},
-}
-_SUMMARY_ROW = row(_SUMMARY, tuple(_SUMMARY))
-
-_EXPORT_ALWAYS: Mapping[str, Schema] = {
-    "as_of_ts": MOMENT,
-    "session_id": _ID,
-    "format": choice("Form of the tables.", ("json", "csv")),
-    "session": schemas.SESSION,
-    "log_lines": {"type": "integer", "description": "Lines of the broker's log so far."},
-    "log_hash": {"type": "string", "description": "Hash of the log's last line, which stands for all lines."},
-    "summary": _SUMMARY_ROW,
-}
-_EXPORT = row(
-    {
-        **_EXPORT_ALWAYS,
-        "orders": listed(schemas.SHOWN_ORDER, "Orders, oldest first; of json."),
-        "trades": listed(schemas.TRADE, "Trades, oldest first; of json."),
-        "history": listed(schemas.DAY_CLOSE, "Closes of days; of json."),
-        "files": {
-            "type": "object",
-            "description": "File name -> text: orders.csv, trades.csv, history.csv; of csv.",
-            "additionalProperties": {"type": "string"},
-        },
-    },
-    tuple(_EXPORT_ALWAYS),
+from ktdeval_qfinzero.pmb.arguments import (
+    MOST_TICKERS,
+    BorrowQuery,
+    ExportSession,
+    HistoryQuery,
+    Nothing,
+    OneAccount,
+    OneOrder,
+    OneSession,
+    OrdersQuery,
+    TradesQuery,
 )
-_BAR = {
-    "instrument_id": _ID,
-    "instrument": schemas.INSTRUMENT_SHOWN,
-    "start_ts": MOMENT,
-    "end_ts": MOMENT,
-    **{name: number("Price, in dollars.") for name in ("open", "high", "low", "close")},
-    "volume": {"type": "integer", "description": "Shares or contracts traded."},
-}
-_BORROW = {
-    "ticker": _ID,
-    "available_shares": {"type": "integer", "description": "Shares that can be borrowed in all; 0 where nothing is known."},
-    "fee_bps_per_year": maybe(number("Fee a year, in hundredths of a percent of the market value.")),
-    "known_since": {"type": ["string", "null"], "description": "From when on this holds."},
-}
-
-_ACCOUNTS = (
-    Operation(
-        "PMB.account.create",
-        "POST",
-        "/v1/accounts",
-        "Open a paper account as of the clock.",
-        {
-            "base_currency": choice("Currency.", ("USD",), default="USD"),
-            "account_type": choice(
-                "MARGIN may borrow and go short; CASH buys with settled cash only.", get_args(AccountType), default="MARGIN"
-            ),
-            "initial_cash": {
-                "type": "number",
-                "description": "Dollars paid in.",
-                "exclusiveMinimum": 0,
-                "maximum": schemas.MOST_CASH,
-                "default": 100_000,
-            },
-            "start_date": text("First day of use, such as 2025-01-06; not before the clock."),
-            "timezone": text("Accepted and without effect: all moments are UTC.", 64),
-        },
-        (),
-        answer(account_id=_ID, account=schemas.ACCOUNT),
-        handlers.create_account,
-        changes=True,
-    ),
-    Operation(
-        "PMB.account.get",
-        "GET",
-        "/v1/accounts/{account_id}",
-        "An account at the last prices: cash, equity, margin and buying power.",
-        {"account_id": ACCOUNT_ID},
-        ("account_id",),
-        answer(account=schemas.ACCOUNT),
-        handlers.get_account,
-    ),
-    Operation(
-        "PMB.account.list",
-        "GET",
-        "/v1/accounts",
-        "All accounts of this workspace.",
-        {},
-        (),
-        answer(accounts=listed(schemas.ACCOUNT, "Accounts, oldest first.")),
-        handlers.list_accounts,
-    ),
-    Operation(
-        "PMB.account.positions",
-        "GET",
-        "/v1/accounts/{account_id}/positions",
-        "Positions of an account at the last prices.",
-        {"account_id": ACCOUNT_ID},
-        ("account_id",),
-        answer(account_id=_ID, positions=listed(schemas.POSITION, "Positions by instrument id.")),
-        handlers.positions,
-    ),
-    Operation(
-        "PMB.account.orders",
-        "GET",
-        "/v1/accounts/{account_id}/orders",
-        "Orders of an account and what became of them, oldest first.",
-        {
-            "account_id": ACCOUNT_ID,
-            "session_id": SESSION_ID,
-            "status_in": text(
-                f"Only these states, comma-separated: {', '.join(get_args(OrderStatus))}; OPEN: all that work; NEW: as ACCEPTED.",
-                100,
-            ),
-            **_PAGE,
-        },
-        ("account_id",),
-        answer(account_id=_ID, orders=listed(schemas.SHOWN_ORDER, "Orders, oldest first."), next_cursor=NEXT_CURSOR),
-        handlers.orders,
-    ),
-    Operation(
-        "PMB.account.trades",
-        "GET",
-        "/v1/accounts/{account_id}/trades",
-        "Executions of an account, oldest first.",
-        {"account_id": ACCOUNT_ID, "session_id": SESSION_ID, **_PAGE},
-        ("account_id",),
-        answer(account_id=_ID, trades=listed(schemas.TRADE, "Trades, oldest first."), next_cursor=NEXT_CURSOR),
-        handlers.trades,
-    ),
-    Operation(
-        "PMB.account.history",
-        "GET",
-        "/v1/accounts/{account_id}/history",
-        "An account at the close of each day on which it was in a session or held anything.",
-        {"account_id": ACCOUNT_ID, **_PAGE},
-        ("account_id",),
-        answer(account_id=_ID, history=listed(schemas.DAY_CLOSE, "Closes, oldest first."), next_cursor=NEXT_CURSOR),
-        handlers.history,
-    ),
+from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, Outcome
+from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.placement import session_of
+from ktdeval_qfinzero.pmb.shown import (
+    account_shown,
+    bar_shown,
+    day_shown,
+    event_shown,
+    order_shown,
+    position_shown,
+    session_shown,
+    summary_shown,
+    to_csv,
+    trade_shown,
 )
+from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, OrderStatus, Session
+from ktdeval_qfinzero.schemas import Answer
 
-_SESSIONS = (
-    Operation(
-        "PMB.session.create",
-        "POST",
-        "/v1/sessions",
-        "Begin a trading session; the one clock goes to start_ts where that is later. Only one session runs at a time.",
-        {
-            "account_id": ACCOUNT_ID,
-            "frequency": choice("Ticks at each minute's or each day's end.", get_args(Frequency), default="1m"),
-            "start_ts": text("When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day."),
-            "end_ts": text("When it ends, included: a moment, or a day, which is all of it."),
-            "universe": schemas.UNIVERSE,
-            "execution_config": schemas.EXECUTION_CONFIG,
-        },
-        ("account_id", "start_ts", "end_ts", "universe"),
-        _SESSION_ANSWER,
-        handlers.create_session,
-        changes=True,
+if TYPE_CHECKING:
+    from ktdeval_qfinzero.data.rows import Resolution
+    from ktdeval_qfinzero.operations import Plain
+    from ktdeval_qfinzero.workspace import Workspace
+
+STATUS_ALIASES: Final[dict[str, tuple[OrderStatus, ...]]] = {"OPEN": WORKING, "NEW": ("ACCEPTED",)}
+CSV_COLUMNS: Final = {
+    "orders": (
+        "order_id", "client_order_id", "created_at", "instrument", "side", "order_type", "qty", "limit_price", "stop_price",
+        "time_in_force", "expire_ts", "status", "filled_qty", "avg_fill_price", "reason", "replaces", "replaced_by", "spread_id",
     ),
-    Operation(
-        "PMB.session.get",
-        "GET",
-        "/v1/sessions/{session_id}",
-        "A session: its clock, state and rules.",
-        {"session_id": SESSION_ID},
-        ("session_id",),
-        _SESSION_ANSWER,
-        handlers.get_session,
-    ),
-    Operation(
-        "PMB.session.step",
-        "POST",
-        "/v1/sessions/{session_id}/step",
-        "Let ticks pass, or time up to a moment; orders fill on the bars in between.",
-        {
-            "session_id": SESSION_ID,
-            "step": schemas.whole("Ticks; without effect where until_ts is given.", 1, schemas.MOST_STEPS, default=1),
-            "until_ts": text("Moment to go to, after the clock; the session's last tick where that is earlier."),
-        },
-        ("session_id",),
-        answer(
-            session_id=_ID,
-            clock=schemas.CLOCK,
-            events=listed(schemas.EVENT, "What happened, in order."),
-            account=schemas.ACCOUNT,
-        ),
-        handlers.step_session,
-        changes=True,
-    ),
-    Operation(
-        "PMB.session.stop",
-        "POST",
-        "/v1/sessions/{session_id}/stop",
-        "End a session now; its working orders expire, positions stay.",
-        {"session_id": SESSION_ID},
-        ("session_id",),
-        _SESSION_ANSWER,
-        handlers.stop_session,
-        changes=True,
-    ),
-    Operation(
-        "PMB.session.summary",
-        "GET",
-        "/v1/sessions/{session_id}/summary",
-        "Figures of a session so far: return, Sharpe ratio, drawdown, turnover, fees, rejections.",
-        {"session_id": SESSION_ID},
-        ("session_id",),
-        answer(**_SUMMARY),
-        handlers.summary,
-    ),
-    Operation(
-        "PMB.session.export",
-        "GET",
-        "/v1/sessions/{session_id}/export",
-        "Everything of a session: orders, trades, daily equity and figures.",
-        {"session_id": SESSION_ID, "format": choice("Form of the tables.", ("json", "csv"), default="json")},
-        ("session_id",),
-        _EXPORT,
-        handlers.export,
-    ),
-    Operation(
-        "PMB.session.market",
-        "GET",
-        "/v1/sessions/{session_id}/market",
-        "The last complete bar of each instrument of the session's universe.",
-        {"session_id": SESSION_ID},
-        ("session_id",),
-        answer(
-            session_id=_ID,
-            frequency=choice("Length of the bars.", get_args(Frequency)),
-            bars=rows(_BAR, tuple(_BAR), "Last bars, stocks first."),
-            without_bar=listed(_ID, "Ids of instruments that have had no bar yet."),
-        ),
-        handlers.market,
-    ),
+    "trades": ("trade_id", "ts", "order_id", "instrument", "side", "qty", "price", "value", "fee"),
+    "history": ("date", "cash", "equity", "long_value", "short_value", "maintenance_requirement"),
+}  # fmt: skip
+
+Row = TypeVar("Row")
+
+# ---- accounts
+
+
+def account_created(engine: Engine, done: Outcome) -> AccountCreated:
+    """A new account."""
+    account = account_shown(engine, engine.state.accounts[done.id])
+    return AccountCreated(as_of_ts=moment_text(engine.now_ns), account_id=done.id, account=account)
+
+
+def get_account(engine: Engine, given: OneAccount) -> AccountAnswer:
+    """An account at the last prices: cash, equity, margin and buying power."""
+    return AccountAnswer(as_of_ts=moment_text(engine.now_ns), account=account_shown(engine, _account(engine, given.account_id)))
+
+
+def list_accounts(engine: Engine, given: Nothing) -> Accounts:  # noqa: ARG001 - all functions of operations take both
+    """All accounts of this workspace."""
+    shown = [account_shown(engine, account) for account in engine.state.accounts.values()]
+    return Accounts(as_of_ts=moment_text(engine.now_ns), accounts=shown)
+
+
+def positions(engine: Engine, given: OneAccount) -> Positions:
+    """Positions of an account at the last prices."""
+    account, marks = _account(engine, given.account_id), engine.marks()
+    held = [position_shown(held, marks[name]) for name, held in sorted(account.positions.items()) if held.qty]
+    return Positions(as_of_ts=moment_text(engine.now_ns), account_id=account.id, positions=held)
+
+
+def orders(engine: Engine, given: OrdersQuery) -> OrdersPage:
+    """Orders of an account and what became of them, oldest first."""
+    account, statuses = _account(engine, given.account_id), _statuses(given.status_in)
+    chosen = (
+        order
+        for order in engine.state.orders.values()
+        if order.account_id == account.id and given.session_id in (None, order.session_id) and order.status in statuses
+    )
+    rows, cursor = _page(chosen, given, lambda order: order.seq)
+    shown = [order_shown(order) for order in rows]
+    return OrdersPage(as_of_ts=moment_text(engine.now_ns), account_id=account.id, orders=shown, next_cursor=cursor)
+
+
+def trades(engine: Engine, given: TradesQuery) -> TradesPage:
+    """Executions of an account, oldest first."""
+    account = _account(engine, given.account_id)
+    numbered = enumerate(engine.state.trades)
+    chosen = (pair for pair in numbered if pair[1].account_id == account.id and given.session_id in (None, pair[1].session_id))
+    rows, cursor = _page(chosen, given, lambda pair: pair[0])
+    shown = [trade_shown(trade) for _, trade in rows]
+    return TradesPage(as_of_ts=moment_text(engine.now_ns), account_id=account.id, trades=shown, next_cursor=cursor)
+
+
+def history(engine: Engine, given: HistoryQuery) -> HistoryPage:
+    """An account at the close of each day on which it was in a session or held anything."""
+    account = _account(engine, given.account_id)
+    rows, cursor = _page(engine.state.days[account.id], given, lambda close: close.day.toordinal())
+    shown = [day_shown(close) for close in rows]
+    return HistoryPage(as_of_ts=moment_text(engine.now_ns), account_id=account.id, history=shown, next_cursor=cursor)
+
+
+# ---- sessions
+
+
+def get_session(engine: Engine, given: OneSession) -> SessionAnswer:
+    """A session: its clock, state and rules."""
+    return _session_answer(engine, session_of(engine, given.session_id))
+
+
+def session_changed(engine: Engine, done: Outcome) -> SessionAnswer:
+    """A session that was begun or ended."""
+    return _session_answer(engine, engine.state.sessions[done.id])
+
+
+def stepped(engine: Engine, done: Outcome) -> Stepped:
+    """Outcome of a step."""
+    session = engine.state.sessions[done.id]
+    clock = ClockShown(
+        prev_ts=moment_text(done.before_ns),
+        current_ts=moment_text(engine.now_ns),
+        frequency=session.frequency,
+        status=session.status,
+    )
+    return Stepped(
+        as_of_ts=moment_text(engine.now_ns),
+        session_id=session.id,
+        clock=clock,
+        events=[event_shown(event) for event in done.events if event.type != "CLOCK_MOVED"],
+        account=account_shown(engine, engine.state.accounts[session.account_id]),
+    )
+
+
+def summary(engine: Engine, given: OneSession) -> Answer:
+    """Figures of a session so far: return, Sharpe ratio, drawdown, turnover, fees, rejections."""
+    figures = msgspec.structs.asdict(summary_shown(engine, session_of(engine, given.session_id)))
+    answer: Answer = SummaryAnswer(as_of_ts=moment_text(engine.now_ns), **figures)
+    return answer
+
+
+def export(engine: Engine, given: ExportSession) -> Export:
+    """Everything of a session: orders, trades, daily equity and figures."""
+    state, log, session = engine.state, engine.journal.log, session_of(engine, given.session_id)
+    tables: dict[str, Sequence[Any]] = {
+        "orders": [order_shown(order) for order in state.orders.values() if order.session_id == session.id],
+        "trades": [trade_shown(trade) for trade in state.trades if trade.session_id == session.id],
+        "history": [day_shown(close) for close in state.days[session.account_id] if close.session_id == session.id],
+    }
+    files = {f"{name}.csv": to_csv(rows, CSV_COLUMNS[name]) for name, rows in tables.items()} if given.format == "csv" else {}
+    shown: dict[str, Any] = {"files": files} if given.format == "csv" else tables
+    return Export(
+        as_of_ts=moment_text(engine.now_ns),
+        session_id=session.id,
+        format=given.format,
+        session=session_shown(state, session),
+        log_lines=len(log.entries),
+        log_hash=log.last_hash,
+        summary=summary_shown(engine, session),
+        **shown,
+    )
+
+
+def market(engine: Engine, given: OneSession) -> Market:
+    """The last complete bar of each instrument of the session's universe."""
+    session = session_of(engine, given.session_id)
+    names = session.universe
+    resolution: Resolution = "minute" if session.frequency == "1m" else "day"
+    last = {name: engine.reference.last_bar(name, resolution, engine.now_ns) for name in names}
+    return Market(
+        as_of_ts=moment_text(engine.now_ns),
+        session_id=session.id,
+        frequency=session.frequency,
+        bars=[bar_shown(name, bars, session.frequency) for name, bars in last.items() if bars is not None],
+        without_bar=[name.id for name, bars in last.items() if bars is None],
+    )
+
+
+# ---- orders
+
+
+def get_order(engine: Engine, given: OneOrder) -> OrderAnswer:
+    """An order and what became of it."""
+    if given.order_id not in engine.state.orders:
+        raise not_found("order_id", "there is no such order")
+    return OrderAnswer(**_order(engine, given.order_id))
+
+
+def order_placed(engine: Engine, done: Outcome) -> OrderPlaced:
+    """An order that was sent, now or before."""
+    return OrderPlaced(**_order(engine, done.id), idempotent=not done.events)
+
+
+def order_cancelled(engine: Engine, done: Outcome) -> OrderAnswer:
+    """An order that was cancelled."""
+    return OrderAnswer(**_order(engine, done.id))
+
+
+def order_modified(engine: Engine, done: Outcome) -> OrderModified:
+    """An order that took the place of another."""
+    return OrderModified(**_order(engine, done.id), old_order_id=done.given.order_id, new_order_id=done.id)
+
+
+def spread_placed(engine: Engine, done: Outcome) -> SpreadPlaced:
+    """A spread that was sent, now or before."""
+    legs = engine.legs_of(engine.state.orders[done.id])
+    return SpreadPlaced(
+        as_of_ts=moment_text(engine.now_ns),
+        spread_id=legs[0].spread_id,
+        status=legs[0].status,
+        reason=legs[0].reason or None,
+        orders=[order_shown(order) for order in legs],
+        idempotent=not done.events,
+    )
+
+
+def exercised(engine: Engine, done: Outcome) -> Exercised:
+    """Outcome for contracts."""
+    return Exercised(
+        as_of_ts=moment_text(engine.now_ns),
+        account_id=done.given.account_id,
+        contract=done.id,
+        do_not_exercise=(done.given.account_id, done.id) in engine.state.kept,
+        events=[event_shown(event) for event in done.events],
+    )
+
+
+def borrow(engine: Engine, given: BorrowQuery) -> Borrow:
+    """What can be borrowed of stocks to sell them short, and what it costs."""
+    tickers = parse_tickers(given.tickers, "tickers")
+    if len(tickers) > MOST_TICKERS:
+        raise invalid("tickers", f"at most {MOST_TICKERS}")
+    listed = [ticker for ticker in tickers if engine.reference.listed(Instrument("STOCK", ticker), engine.now_ns)]
+    known = {ticker: engine.reference.prices.borrow(ticker, engine.now_ns) for ticker in listed}
+    rows = [
+        BorrowShown(
+            ticker=ticker,
+            available_shares=0 if row is None else row.shares,
+            fee_bps_per_year=None if row is None else row.fee_bps_per_year,
+            known_since=None if row is None else moment_text(row.available_ns),
+        )
+        for ticker, row in known.items()
+    ]
+    unknown = [ticker for ticker in tickers if ticker not in known]
+    return Borrow(as_of_ts=moment_text(engine.now_ns), borrow=rows, unknown=unknown)
+
+
+# ---- parts of answers
+
+
+def _session_answer(engine: Engine, session: Session) -> SessionAnswer:
+    return SessionAnswer(
+        as_of_ts=moment_text(engine.now_ns),
+        session_id=session.id,
+        account_id=session.account_id,
+        session=session_shown(engine.state, session),
+        account=account_shown(engine, engine.state.accounts[session.account_id]),
+    )
+
+
+def _order(engine: Engine, order_id: str) -> dict[str, Any]:
+    """Fields that all answers about an order have."""
+    order = engine.state.orders[order_id]
+    return {
+        "as_of_ts": moment_text(engine.now_ns),
+        "order_id": order.id,
+        "client_order_id": order.client_order_id or None,
+        "status": order.status,
+        "reason": order.reason or None,
+        "order": order_shown(order),
+    }
+
+
+def _account(engine: Engine, account_id: str) -> Account:
+    account = engine.state.accounts.get(account_id)
+    if account is None:
+        raise not_found("account_id", "there is no such account")
+    return account
+
+
+def _statuses(text: str | None) -> frozenset[str]:
+    known = get_args(OrderStatus)
+    if text is None:
+        return frozenset(known)
+    chosen: set[str] = set()
+    for word in text.split(","):
+        name = word.strip().upper()
+        if name not in STATUS_ALIASES and name not in known:
+            raise invalid("status_in", f"expected words out of {', '.join((*known, *STATUS_ALIASES))}, separated by commas")
+        chosen |= set(STATUS_ALIASES.get(name, (name,)))
+    return frozenset(chosen)
+
+
+def _page(
+    rows: Iterable[Row], given: OrdersQuery | TradesQuery | HistoryQuery, key: Callable[[Row], int]
+) -> tuple[Sequence[Row], str | None]:
+    """(rows after the cursor's key, up to the limit; where to go on, None at the end). Rows come by ascending key."""
+    after = -1 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
+    found = [row for row in rows if key(row) > after]
+    page = found[: given.limit]
+    return page, write_cursor(key(page[-1])) if len(found) > len(page) else None
+
+
+# ---- declarations
+
+
+def _read(name: str, path: str, function: Callable[[Engine, Any], Answer], gives: type[Answer] | None = None) -> Operation:
+    return Operation(name, "GET", path, summary_of(function), *typed(function, lambda workspace: workspace.broker.engine, gives))
+
+
+def _command(name: str, path: str, command: str, answer: Callable[[Engine, Outcome], Answer]) -> Operation:
+    def handler(workspace: Workspace, given: Plain) -> Answer:
+        done = workspace.broker.execute(command, given)
+        return answer(workspace.broker.engine, done)
+
+    gives = get_type_hints(answer)["return"]
+    return Operation(name, "POST", path, summary_of(COMMANDS[command]), TAKES[command], gives, handler, changes=True)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _command("PMB.account.create", "/v1/accounts", "account.create", account_created),
+    _read("PMB.account.get", "/v1/accounts/{account_id}", get_account),
+    _read("PMB.account.list", "/v1/accounts", list_accounts),
+    _read("PMB.account.positions", "/v1/accounts/{account_id}/positions", positions),
+    _read("PMB.account.orders", "/v1/accounts/{account_id}/orders", orders),
+    _read("PMB.account.trades", "/v1/accounts/{account_id}/trades", trades),
+    _read("PMB.account.history", "/v1/accounts/{account_id}/history", history),
+    _command("PMB.session.create", "/v1/sessions", "session.create", session_changed),
+    _read("PMB.session.get", "/v1/sessions/{session_id}", get_session),
+    _command("PMB.session.step", "/v1/sessions/{session_id}/step", "session.step", stepped),
+    _command("PMB.session.stop", "/v1/sessions/{session_id}/stop", "session.stop", session_changed),
+    _read("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary, SummaryAnswer),
+    _read("PMB.session.export", "/v1/sessions/{session_id}/export", export),
+    _read("PMB.session.market", "/v1/sessions/{session_id}/market", market),
+    _command("PMB.order.place", "/v1/orders", "order.place", order_placed),
+    _read("PMB.order.get", "/v1/orders/{order_id}", get_order),
+    _command("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "order.cancel", order_cancelled),
+    _command("PMB.order.modify", "/v1/orders/{order_id}/modify", "order.modify", order_modified),
+    _command("PMB.spread.place", "/v1/spreads", "spread.place", spread_placed),
+    _command("PMB.option.exercise", "/v1/options/exercise", "option.exercise", exercised),
+    _read("PMB.borrow.query", "/v1/borrow", borrow),
 )
-
-_ORDERS = (
-    Operation(
-        "PMB.order.place",
-        "POST",
-        "/v1/orders",
-        "Place an order; it can fill on bars that start at or after the clock.",
-        {**_BOTH, "order": schemas.ORDER, "client_order_id": schemas.CLIENT_ORDER_ID},
-        ("session_id", "account_id", "order"),
-        answer(**_ORDER_PARTS, idempotent=_BOOLEAN, order=schemas.SHOWN_ORDER),
-        handlers.place_order,
-        changes=True,
-    ),
-    Operation(
-        "PMB.order.get",
-        "GET",
-        "/v1/orders/{order_id}",
-        "An order and what became of it.",
-        {"order_id": ORDER_ID},
-        ("order_id",),
-        _ORDER_ANSWER,
-        handlers.get_order,
-    ),
-    Operation(
-        "PMB.order.cancel",
-        "POST",
-        "/v1/orders/{order_id}/cancel",
-        "Cancel a working order; of a spread, all its legs.",
-        {"order_id": ORDER_ID, **_BOTH},
-        ("order_id", "session_id", "account_id"),
-        _ORDER_ANSWER,
-        handlers.cancel_order,
-        changes=True,
-    ),
-    Operation(
-        "PMB.order.modify",
-        "POST",
-        "/v1/orders/{order_id}/modify",
-        "Replace a working order by one with other prices or another quantity; it loses its place in time.",
-        {"order_id": ORDER_ID, **_BOTH, "updates": schemas.UPDATES},
-        ("order_id", "session_id", "account_id", "updates"),
-        answer(**_ORDER_PARTS, old_order_id=_ID, new_order_id=_ID, order=schemas.SHOWN_ORDER),
-        handlers.modify_order,
-        changes=True,
-    ),
-    Operation(
-        "PMB.spread.place",
-        "POST",
-        "/v1/spreads",
-        "Place a spread of two to four legs: all fill at one tick's opens, as market orders do, or none does.",
-        {
-            **_BOTH,
-            "legs": schemas.LEGS,
-            "qty": schemas.whole("Units of the spread.", 1, 10_000),
-            "net_limit_price": {
-                "type": "number",
-                "description": "Most that a unit may cost a share, over all legs (negative: least it must bring); none: at market.",
-                "minimum": -schemas.MOST_PRICE,
-                "maximum": schemas.MOST_PRICE,
-            },
-            "time_in_force": schemas.TIME_IN_FORCE,
-            "expire_ts": schemas.EXPIRE_TS,
-            "client_order_id": schemas.CLIENT_ORDER_ID,
-        },
-        ("session_id", "account_id", "legs", "qty"),
-        answer(
-            spread_id=_ID,
-            status=_STATUS,
-            reason=_REASON,
-            orders=listed(schemas.SHOWN_ORDER, "An order for each leg."),
-            idempotent=_BOOLEAN,
-        ),
-        handlers.place_spread,
-        changes=True,
-    ),
-    Operation(
-        "PMB.option.exercise",
-        "POST",
-        "/v1/options/exercise",
-        "Exercise held contracts at once, or say that they are not to be exercised at expiry.",
-        {
-            **_BOTH,
-            "contract": text("OPRA symbol of the option.", 24),
-            "qty": schemas.whole("Contracts to exercise now.", 1, schemas.MOST_QTY),
-            "do_not_exercise": {
-                "type": "boolean",
-                "description": "Instead of qty: true forbids exercise at expiry, false allows it again.",
-            },
-        },
-        ("session_id", "account_id", "contract"),
-        answer(
-            account_id=_ID,
-            contract=_ID,
-            do_not_exercise={"type": "boolean", "description": "Whether exercise at expiry is forbidden."},
-            events=listed(schemas.EVENT, "What happened."),
-        ),
-        handlers.exercise,
-        changes=True,
-    ),
-    Operation(
-        "PMB.borrow.query",
-        "GET",
-        "/v1/borrow",
-        "What can be borrowed of stocks to sell them short, and what it costs.",
-        {"tickers": text("Tickers in capitals, comma-separated, such as AVLN,BRKT; at most 200.", 2_400)},
-        ("tickers",),
-        answer(borrow=rows(_BORROW, tuple(_BORROW), "In the order asked for."), unknown=UNKNOWN),
-        handlers.borrow,
-    ),
-)
-
-OPERATIONS: tuple[Operation, ...] = (*_ACCOUNTS, *_SESSIONS, *_ORDERS)
+"""All of them, in the order in which models see them."""

@@ -11,50 +11,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
 
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract
-from ktdeval_qfinzero.pmb.financing import settled_cash_e4
-from ktdeval_qfinzero.pmb.types import Account, FeeRules, Instrument, Position
+from ktdeval_qfinzero.pmb.holding_events import OptionAssigned, OptionExercised, OptionExpired, OptionOver
+from ktdeval_qfinzero.pmb.rules import FeeRules
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Position
 from ktdeval_qfinzero.trading_hours import trading_hours
-
-LifeKind = Literal["EXERCISED", "ASSIGNED", "EXPIRED", "PENDING"]
 
 THRESHOLD_E4 = 100
 """Least amount in the money, of one share, at which an expiring option is exercised: a cent."""
 
 
 @dataclass(frozen=True, slots=True)
-class LifeEvent:
-    """What happened to contracts of one option position.
+class Ending:
+    """An option position of which contracts end.
 
     Attributes:
-        kind: EXERCISED (held), ASSIGNED (written), EXPIRED (gone without value), PENDING (no price of the underlying, no change).
-        instrument: the option.
-        stock: its underlying.
-        option_qty: change of the option position (−5: five long contracts are gone; +5: five short ones).
-        option_cost_e4: part of the option position's `cost_e4` that leaves with it (subtract it).
-        stock_qty: change of the stock position; 0 when expired.
-        cash_e4: strike paid (negative) or received, without fee.
-        stock_cost_e4: what the delivered shares cost (negative: bring), strike and the option's premium together; 0 when expired.
-        realized_e4: realized at once in the option position: −option_cost_e4 when it expired, else 0.
-        fee_e4: exercise fee, positive.
-        spot_e4, intrinsic_e4: underlying's price used and the worth of exercise for one share; None without a price.
+        account_id: of the holder or writer.
+        position: not flat.
+        spot_e4: price of the underlying: at expiry its official close, else its last known one; None where there never was one.
+        fees: exercise fee.
+        settles: day on which cash settles.
     """
 
-    kind: LifeKind
-    instrument: Instrument
-    stock: Instrument
-    option_qty: int = 0
-    option_cost_e4: int = 0
-    stock_qty: int = 0
-    cash_e4: int = 0
-    stock_cost_e4: int = 0
-    realized_e4: int = 0
-    fee_e4: int = 0
-    spot_e4: int | None = None
-    intrinsic_e4: int | None = None
+    account_id: str
+    position: Position
+    spot_e4: int | None
+    fees: FeeRules
+    settles: str
 
 
 def settlement_session(instrument: Instrument) -> date:
@@ -62,33 +47,55 @@ def settlement_session(instrument: Instrument) -> date:
     return trading_hours().last_expiry_session(_contract(instrument).expiry)
 
 
-def expiry_event(position: Position, spot_e4: int | None, fees: FeeRules, do_not_exercise: bool = False) -> LifeEvent:
-    """What expiry makes of a whole position.
+def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver | None:
+    """What expiry makes of a whole position; None without a price: a missing one is never taken as out of the money.
 
     Args:
-        position: of an option, not flat.
-        spot_e4: official close of the underlying in the expiry session; else its last known close; None only if there was never
-            one: then PENDING, for a missing price is never taken as out of the money. To be asked again when there is one.
-        fees: exercise fee.
+        ending: the position.
         do_not_exercise: the holder's instruction; without effect on a short position.
     """
-    contract = _contract(position.instrument)
-    stock = Instrument("STOCK", contract.underlying)
+    position, spot_e4 = ending.position, ending.spot_e4
     if spot_e4 is None:
-        return LifeEvent("PENDING", position.instrument, stock)
-    intrinsic = contract.intrinsic_e4(spot_e4)
-    if intrinsic < THRESHOLD_E4 or (do_not_exercise and position.qty > 0):
-        return LifeEvent(
-            "EXPIRED",
-            position.instrument,
-            stock,
-            option_qty=-position.qty,
-            option_cost_e4=position.cost_e4,
-            realized_e4=-position.cost_e4,
-            spot_e4=spot_e4,
-            intrinsic_e4=intrinsic,
-        )
-    return _delivery(position, abs(position.qty), spot_e4, fees)
+        return None
+    contract = _contract(position.instrument)
+    if contract.intrinsic_e4(spot_e4) >= THRESHOLD_E4 and not (do_not_exercise and position.qty > 0):
+        return delivery_event(ending, abs(position.qty))
+    return OptionExpired(
+        account_id=ending.account_id,
+        instrument=position.instrument.id,
+        stock=f"STOCK:{contract.underlying}",
+        change=-position.qty,
+        cost_e4=position.cost_e4,
+        stock_change=0,
+        stock_cost_e4=0,
+        realized_e4=-position.cost_e4,
+        cash_e4=0,
+        fee_e4=0,
+        spot_e4=spot_e4,
+        settles=ending.settles,
+    )
+
+
+def delivery_event(ending: Ending, qty: int) -> OptionOver:
+    """Exercise of `qty` held contracts, or assignment of written ones: shares against the strike. The price is only noted."""
+    position, contract = ending.position, _contract(ending.position.instrument)
+    change = -qty if position.qty > 0 else qty
+    shares = -change * CONTRACT_SIZE * (1 if contract.right == "C" else -1)
+    cost = position.cost_e4 * qty // abs(position.qty)
+    return (OptionExercised if position.qty > 0 else OptionAssigned)(
+        account_id=ending.account_id,
+        instrument=position.instrument.id,
+        stock=f"STOCK:{contract.underlying}",
+        change=change,
+        cost_e4=cost,
+        stock_change=shares,
+        stock_cost_e4=shares * contract.strike_e4 + cost,
+        realized_e4=0,
+        cash_e4=-shares * contract.strike_e4,
+        fee_e4=qty * ending.fees.option_exercise_e4,
+        spot_e4=ending.spot_e4,
+        settles=ending.settles,
+    )
 
 
 def exercise_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
@@ -118,16 +125,6 @@ def _holding_problem(account: Account, instrument: Instrument, qty: int, today: 
     if not 0 < qty <= held:
         return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
     return "the option has expired" if today > settlement_session(instrument) else None
-
-
-def exercise_event(position: Position, qty: int, spot_e4: int | None, fees: FeeRules) -> LifeEvent:
-    """Exercise of `qty` held contracts before expiry; it takes effect at once. `spot_e4` is only noted."""
-    return _delivery(position, qty, spot_e4, fees)
-
-
-def assignment_event(position: Position, qty: int, spot_e4: int | None, fees: FeeRules) -> LifeEvent:
-    """Assignment of `qty` written contracts before expiry. `spot_e4` is only noted."""
-    return _delivery(position, qty, spot_e4, fees)
 
 
 def early_assignments(
@@ -160,33 +157,13 @@ def early_assignments(
     return tuple(assigned)
 
 
-def _delivery(position: Position, qty: int, spot_e4: int | None, fees: FeeRules) -> LifeEvent:
-    contract = _contract(position.instrument)
-    change = -qty if position.qty > 0 else qty
-    shares = -change * CONTRACT_SIZE * (1 if contract.right == "C" else -1)
-    cost = position.cost_e4 * qty // abs(position.qty)
-    return LifeEvent(
-        "EXERCISED" if position.qty > 0 else "ASSIGNED",
-        position.instrument,
-        Instrument("STOCK", contract.underlying),
-        option_qty=change,
-        option_cost_e4=cost,
-        stock_qty=shares,
-        cash_e4=-shares * contract.strike_e4,
-        stock_cost_e4=shares * contract.strike_e4 + cost,
-        fee_e4=qty * fees.option_exercise_e4,
-        spot_e4=spot_e4,
-        intrinsic_e4=None if spot_e4 is None else contract.intrinsic_e4(spot_e4),
-    )
-
-
 def _cash_account_problem(account: Account, contract: OptionContract, qty: int, today: date) -> str | None:
     shares = qty * CONTRACT_SIZE
     if contract.right == "P":
         stock = account.positions.get(f"STOCK:{contract.underlying}")
         enough = stock is not None and stock.qty >= shares
         return None if enough else f"a CASH account must hold the {shares} shares of {contract.underlying} that are to be delivered"
-    enough = settled_cash_e4(account, today) >= shares * contract.strike_e4
+    enough = account.settled_e4(today) >= shares * contract.strike_e4
     return (
         None
         if enough

@@ -4,7 +4,7 @@ A short option that nothing offsets requires its premium and the greater of 20% 
 money, and 10% of the underlying's price (call) or of the strike (put). Offsets are looked for in the account: shares, long options
 of the same right that do not expire before the short one, and a short option of the other right. Long options are paid in full and
 have no loan value. Requirements here INCLUDE the market value of the short options, as the published formulas do, and not that of
-the long ones; `margin.requirements` puts them into terms of equity. One contract is 100 shares and rates are whole percents, so
+the long ones; `margin.Requirements` puts them into terms of equity. One contract is 100 shares and rates are whole percents, so
 every amount is exact: nothing is rounded.
 """
 
@@ -17,7 +17,7 @@ from datetime import date
 from typing import Literal
 
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract
-from ktdeval_qfinzero.pmb.types import MarginRules
+from ktdeval_qfinzero.pmb.rules import MarginRules
 
 Strategy = Literal["COVERED", "SPREAD", "COMBINATION", "UNCOVERED", "CASH_SECURED"]
 
@@ -90,7 +90,7 @@ def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: Ma
 
 
 def margin_groups(holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules) -> tuple[MarginGroup, ...]:
-    """The short options of one underlying in a MARGIN account, each in one group.
+    """Short options of one underlying in a MARGIN account, each in one group.
 
     Up to five ways of grouping are worked out and the one with the least requirement is taken, the first of equal ones: no offset
     but that of calls by puts; and shares first or long options first, each with only those pairs that save something or with all
@@ -124,7 +124,7 @@ def margin_groups(holdings: Iterable[OptionHolding], shares: int, spot_e4: int, 
 def cash_account_groups(
     holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
 ) -> tuple[MarginGroup, ...]:
-    """The short options of one underlying in a CASH account: calls covered by shares, puts by the whole strike in cash.
+    """Short options of one underlying in a CASH account: calls covered by shares, puts by the whole strike in cash.
 
     A call that shares do not cover can't be opened there; one that became so has the uncovered requirement.
     """

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from ktdeval.api import JsonValue, content_hash
+from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.data.rows import E4
-from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
+from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.moments import parse_moment
+from ktdeval_qfinzero.pmb.arguments import NamedInstrument, NewOrder, PlaceSpread
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.fills import fee_e4
 from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
 from ktdeval_qfinzero.pmb.matching import price_step, slipped
 from ktdeval_qfinzero.pmb.option_life import settlement_session
-from ktdeval_qfinzero.pmb.records import Session
+from ktdeval_qfinzero.pmb.rules import FillRules
 from ktdeval_qfinzero.pmb.schedule import day_order_end
-from ktdeval_qfinzero.pmb.types import FillRules, Instrument, Kind, Order, OrderType, Side, TimeInForce
+from ktdeval_qfinzero.pmb.values import Instrument, Kind, Order, OrderType, Session, Side, TimeInForce
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 MOST_WORKING = 5_000
@@ -33,7 +33,7 @@ _PRICES: Mapping[OrderType, tuple[bool, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class OrderSpec:
-    """What an order asks for; fields as of `Order`, `expire_ns` only of GTD."""
+    """Terms of an order; fields as of `Order`, `expire_ns` only of GTD."""
 
     instrument: Instrument
     side: Side
@@ -52,47 +52,47 @@ class OrderSpec:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an account can bear: the reason why not (empty where it can), and what the order ties up."""
+    """Whether an account can bear an order: the reason why not (empty where it can), and what the order ties up."""
 
     reason: str
     reserve_e4: int = 0
 
 
-def read_spec(given: Mapping[str, JsonValue], field: str = "order") -> OrderSpec:
-    """An order from a call's arguments, whose schema has been checked.
+def read_spec(given: NewOrder) -> OrderSpec:
+    """An order from a call's arguments.
 
     Raises:
         ServiceError: `invalid_argument`, with the place.
     """
-    instrument = read_instrument_argument(given["instrument"], f"{field}.instrument")
-    order_type: OrderType = given["order_type"]
+    instrument = read_instrument(given.instrument, "order.instrument")
     prices = []
-    for name, has in zip(("limit_price", "stop_price"), _PRICES[order_type], strict=True):
-        value = given.get(name)
+    for name, value, has in zip(
+        ("limit_price", "stop_price"), (given.limit_price, given.stop_price), _PRICES[given.order_type], strict=True
+    ):
         if has == (value is None):
-            raise invalid(f"{field}.{name}", f"{order_type} orders need it" if has else f"{order_type} orders don't have it")
-        prices.append(None if value is None else read_price(value, instrument.kind, f"{field}.{name}"))
-    expire_ns = read_expiry(given, field)
-    time_in_force: TimeInForce = given.get("time_in_force", "DAY")
-    return OrderSpec(instrument, given["side"], order_type, given["qty"], prices[0], prices[1], time_in_force, expire_ns)
+            raise invalid(
+                f"order.{name}", f"{given.order_type} orders need it" if has else f"{given.order_type} orders don't have it"
+            )
+        prices.append(None if value is None else read_price(value, instrument.kind, f"order.{name}"))
+    expire_ns = read_expiry(given, "order.expire_ts")
+    return OrderSpec(instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
 
 
-def read_instrument_argument(given: Mapping[str, JsonValue], field: str) -> Instrument:
-    """The instrument of a call.
+def read_instrument(given: NamedInstrument, field: str) -> Instrument:
+    """Instrument of a call.
 
     Raises:
         ServiceError: `invalid_argument`.
     """
-    kind: Kind = given["type"]
-    name, other = ("symbol", "contract") if kind == "STOCK" else ("contract", "symbol")
-    symbol = given.get(name)
-    if symbol is None or given.get(other) is not None:
-        raise invalid(f"{field}.{name}", f"of the type {kind}, an instrument has `{name}` and no `{other}`")
-    if kind == "OPTION":
-        return Instrument(kind, parse_contract(symbol, f"{field}.{name}").symbol)
+    name, other = ("symbol", "contract") if given.type == "STOCK" else ("contract", "symbol")
+    symbol, excluded = (given.symbol, given.contract) if given.type == "STOCK" else (given.contract, given.symbol)
+    if symbol is None or excluded is not None:
+        raise invalid(f"{field}.{name}", f"of the type {given.type}, an instrument has `{name}` and no `{other}`")
+    if given.type == "OPTION":
+        return Instrument(given.type, parse_contract(symbol, f"{field}.{name}").symbol)
     if not TICKER.fullmatch(symbol):
         raise invalid(f"{field}.{name}", "expected a ticker in capitals, such as AVLN")
-    return Instrument(kind, symbol)
+    return Instrument(given.type, symbol)
 
 
 def read_price(value: float, kind: Kind, field: str) -> int:
@@ -121,31 +121,25 @@ def exact_e4(value: float, field: str) -> int:
     return int(scaled)
 
 
-def read_expiry(given: Mapping[str, JsonValue], field: str) -> int | None:
+def read_expiry(given: NewOrder | PlaceSpread, field: str) -> int | None:
     """When a GTD order expires; None of others.
 
     Raises:
         ServiceError: `invalid_argument`: missing, or given for another time in force.
     """
-    text = given.get("expire_ts")
-    place = _expiry_field(field)
-    if (given.get("time_in_force", "DAY") == "GTD") == (text is None):
-        raise invalid(place, "GTD orders need it, others don't have it")
-    return None if text is None else parse_moment(text, place, end_of_day=True)
+    if (given.time_in_force == "GTD") == (given.expire_ts is None):
+        raise invalid(field, "GTD orders need it, others don't have it")
+    return None if given.expire_ts is None else parse_moment(given.expire_ts, field, end_of_day=True)
 
 
-def require_later(spec: OrderSpec, now_ns: int, field: str) -> None:
+def require_later(expire_ns: int | None, now_ns: int, field: str) -> None:
     """Refuse an order whose time is over.
 
     Raises:
         ServiceError: `invalid_argument`.
     """
-    if spec.expire_ns is not None and spec.expire_ns <= now_ns:
-        raise invalid(_expiry_field(field), "expected a moment after the clock")
-
-
-def _expiry_field(field: str) -> str:
-    return f"{field}.expire_ts" if field else "expire_ts"
+    if expire_ns is not None and expire_ns <= now_ns:
+        raise invalid(field, "expected a moment after the clock")
 
 
 def require_room(engine: Engine, orders: int) -> None:
@@ -154,7 +148,7 @@ def require_room(engine: Engine, orders: int) -> None:
     Raises:
         ServiceError: `conflict`.
     """
-    if len(engine.book.working) + orders > MOST_WORKING:
+    if len(engine.state.working) + orders > MOST_WORKING:
         raise conflict(f"at most {MOST_WORKING} orders can work at one time; cancel some first", "order")
 
 
@@ -164,7 +158,7 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
     Raises:
         ServiceError: `invalid_argument`.
     """
-    account = engine.book.accounts[session.account_id]
+    account = engine.state.accounts[session.account_id]
     position = account.positions.get(instrument.id)
     universe = session.stocks if instrument.kind == "STOCK" else session.options
     held = position is not None and position.qty != 0
@@ -193,9 +187,9 @@ def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides:
         price = expected_price(spec, marks, session.rules.fills)
         if price is None:
             return Verdict(f"NO_MARK: no price of {spec.instrument.symbol} is known yet; send a limit order")
-        fees = fee_e4(spec.instrument, spec.qty, session.rules.fees)
+        fees = session.rules.fees.trade_e4(spec.instrument, spec.qty)
         wanted.append(WantedTrade(spec.instrument, spec.side, spec.qty, price, fees))
-    account = engine.book.accounts[session.account_id]
+    account = engine.state.accounts[session.account_id]
     sold = [spec.instrument.symbol for spec in specs if spec.side == "SELL" and spec.instrument.kind == "STOCK"]
     reserved = reserved_e4(engine, account.id, besides)
     today = trading_hours().session_day(engine.now_ns + 1)
@@ -209,7 +203,7 @@ def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides:
 def reserved_e4(engine: Engine, account_id: str, besides: Sequence[Order] = ()) -> int:
     """What an account's working orders tie up; of what is filled in part, the part that is open, rounded up."""
     apart = {order.id for order in besides}
-    reserves, working = engine.book.reserves, engine.book.working
+    reserves, working = engine.state.reserves, engine.state.working
     open_orders = (order for order in working.values() if order.account_id == account_id and order.id not in apart)
     return sum(-(-reserves[order.id] * order.open_qty // order.qty) for order in open_orders)
 
@@ -223,8 +217,8 @@ def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) 
 
 
 def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | int | bool) -> Order:
-    """The order of a spec, with the next number."""
-    number = len(engine.book.orders) + 1
+    """Order of a spec, with the next number."""
+    number = len(engine.state.orders) + 1
     expire_ns = day_order_end(engine.now_ns, session.frequency) if spec.time_in_force == "DAY" else spec.expire_ns
     fields = {**asdict(spec), "instrument": spec.instrument, "expire_ns": expire_ns, "client_order_id": "", **more}
     return Order(
@@ -238,16 +232,26 @@ def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | i
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:
-    """The session of a call.
+    """Session of a call.
 
     Raises:
         ServiceError: `not_found`; `conflict`: it does not run, or belongs to another account.
     """
-    session = engine.book.sessions.get(session_id)
-    if session is None:
-        raise ServiceError("not_found", "there is no such session", "session_id")
+    session = session_of(engine, session_id)
     if account_id is not None and account_id != session.account_id:
         raise conflict("the session belongs to another account", "account_id")
     if session.status != "RUNNING":
         raise conflict(f"the session is {session.status}; create a new one", "session_id")
+    return session
+
+
+def session_of(engine: Engine, session_id: str) -> Session:
+    """A session by id.
+
+    Raises:
+        ServiceError: `not_found`.
+    """
+    session = engine.state.sessions.get(session_id)
+    if session is None:
+        raise not_found("session_id", "there is no such session")
     return session

@@ -1,4 +1,4 @@
-"""What margin is worked out from: holdings at prices, and what trades would make of them."""
+"""Values that margin is worked out from: holdings at prices, and what trades would make of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE
 from ktdeval_qfinzero.pmb.option_margin import OptionHolding
-from ktdeval_qfinzero.pmb.types import Account, AccountType, Instrument, Kind, Side
+from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Kind, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def portfolio_of(account: Account, marks: Mapping[str, int]) -> Portfolio:
 
 
 def after_trades(portfolio: Portfolio, trades: Iterable[WantedTrade]) -> Portfolio:
-    """What trades would make of a portfolio.
+    """Portfolio after trades.
 
     Closed units bring or cost their mark or the trade's price, whichever is worse for the trader. Opened ones count at the trade's
     price, what is sold short at its mark where that is higher, so that an order whose limit lies far from the market makes nobody

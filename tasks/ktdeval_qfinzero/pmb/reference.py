@@ -1,4 +1,4 @@
-"""What the broker must know beside bars: listings, corporate actions, locates, and the last price of what is held."""
+"""Data that the broker needs beside bars: listings, corporate actions, locates, and the last price of what is held."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval_qfinzero.data.stores import Dataset, PriceStore, Span
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
 from ktdeval_qfinzero.pmb.actions import adjusted_contract
-from ktdeval_qfinzero.pmb.types import Instrument
+from ktdeval_qfinzero.pmb.values import Instrument
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 
@@ -36,7 +36,7 @@ class Reference:
 
     @property
     def prices(self) -> PriceStore:
-        """The store of prices."""
+        """Store of prices."""
         return self.dataset.prices
 
     def splits_on(self, symbol: str, day: date) -> Sequence[SplitRow]:
@@ -75,7 +75,7 @@ class Reference:
         return {symbol: row.fee_bps_per_year for symbol, row in rows if row is not None}
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
-        """The last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any.
+        """Last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any.
 
         Of two that end at the same moment, it is the day's: the official close.
         """
@@ -88,7 +88,7 @@ class Reference:
         return None if bar is None else self._adjusted(instrument.symbol, int(bar.close_e4[0]), int(bar.start_ns[0]), as_of_ns)
 
     def last_bar(self, instrument: Instrument, resolution: Resolution, as_of_ns: int) -> Bars | None:
-        """The last complete bar by a moment, as a table of one row; None without any."""
+        """Last complete bar by a moment, as a table of one row; None without any."""
         asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
         view = View(self.dataset, as_of_ns)
         bars = view.bars(asset_class, instrument.symbol, resolution, Span(as_of_ns - _RECENT, as_of_ns))
@@ -97,7 +97,7 @@ class Reference:
         return bars.take(slice(len(bars) - 1, len(bars))) if len(bars) else None
 
     def ex_price(self, symbol: str, price_e4: int, day: date) -> int:
-        """The last price of a stock as the corporate actions at the open of a day leave it, rounded down; at least one step."""
+        """Last price of a stock as the corporate actions at the open of a day leave it, rounded down; at least one step."""
         for split in self.splits_on(symbol, day):
             price_e4 = price_e4 * split.old // split.new
         for dividend in self.dividends_on(symbol, day, _open_of(day)):
@@ -110,7 +110,7 @@ class Reference:
         return self._splits[symbol]
 
     def _option_mark(self, contract: OptionContract, bar: Bars | None, as_of_ns: int) -> int | None:
-        """The close of an option's last bar; where a split came after it, that of the series which it made this one of."""
+        """Close of an option's last bar; where a split came after it, that of the series which it made this one of."""
         splits = [row for row in self._splits_of(contract.underlying) if row.announced_ns <= _open_of(row.ex_day) <= as_of_ns]
         if splits and (bar is None or bar.start_ns[0] < day_start(splits[-1].ex_day)):
             return self._inherited_mark(contract, splits[-1])

@@ -9,7 +9,7 @@ import numpy as np
 from ktdeval_qfinzero.data.rows import IntArray
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import MINUTE
-from ktdeval_qfinzero.pmb.types import Frequency
+from ktdeval_qfinzero.pmb.values import Frequency
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 _DAYS_AHEAD = 40

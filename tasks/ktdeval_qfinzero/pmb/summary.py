@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import date
+from typing import Annotated
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-
-from ktdeval.api import JsonValue
+from msgspec import Meta
 
 TRADING_DAYS = 252
 """Trading days of a year, by which volatility and Sharpe ratio are annualised."""
@@ -23,7 +24,7 @@ _ZERO_VOLATILITY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What a session's figures are made of; money in e4.
+    """Facts that a session's figures are made of; money in e4.
 
     Attributes:
         start_equity_e4: equity when the session began: the base of the first return.
@@ -60,8 +61,36 @@ class Figure:
     reason: str = ""
 
 
-def summarise(facts: SessionFacts) -> dict[str, JsonValue]:
-    """Figures by name: money in dollars, rates as fractions.
+_Figure = Annotated[float | None, Meta(description="Null where it is not defined; `undefined` says why.")]
+_Money = Annotated[float, Meta(description="Dollars.")]
+_Count = Annotated[int, Meta(description="How many.")]
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of a session: money in dollars, rates as fractions."""
+
+    start_equity: _Money
+    final_equity: _Money
+    total_return: _Figure
+    annualised_volatility: _Figure
+    sharpe: _Figure
+    max_drawdown: _Figure
+    turnover: _Figure
+    reject_rate: _Figure
+    invalid_action_rate: _Figure
+    fees_paid: _Money
+    interest: _Money
+    borrow_fees: _Money
+    dividends: _Money
+    num_days: _Count
+    num_orders: _Count
+    num_trades: _Count
+    margin_call_count: _Count
+    undefined: Annotated[dict[str, str], Meta(description="Figure that is null -> why.")]
+
+
+def summarise(facts: SessionFacts) -> Figures:
+    """Work out the figures.
 
     * total_return: final equity / equity at the start − 1.
     * annualised_volatility: sample standard deviation of daily returns × √252.
@@ -82,20 +111,20 @@ def summarise(facts: SessionFacts) -> dict[str, JsonValue]:
         "reject_rate": _share(facts.num_rejected, facts.num_orders, "no order was sent"),
         "invalid_action_rate": _share(facts.num_invalid, facts.num_actions, "no command was sent"),
     }
-    return {
-        "start_equity": _dollars(facts.start_equity_e4),
-        "final_equity": _dollars(equity[-1]),
+    return Figures(
+        start_equity=_dollars(facts.start_equity_e4),
+        final_equity=_dollars(equity[-1]),
         **{name: figure.value for name, figure in figures.items()},
-        "fees_paid": _dollars(facts.fees_e4),
-        "interest": _dollars(facts.interest_e4),
-        "borrow_fees": _dollars(facts.borrow_fees_e4),
-        "dividends": _dollars(facts.dividends_e4),
-        "num_days": len(facts.closes),
-        "num_orders": facts.num_orders,
-        "num_trades": facts.num_trades,
-        "margin_call_count": facts.margin_call_count,
-        "undefined": {name: figure.reason for name, figure in figures.items() if figure.value is None},
-    }
+        fees_paid=_dollars(facts.fees_e4),
+        interest=_dollars(facts.interest_e4),
+        borrow_fees=_dollars(facts.borrow_fees_e4),
+        dividends=_dollars(facts.dividends_e4),
+        num_days=len(facts.closes),
+        num_orders=facts.num_orders,
+        num_trades=facts.num_trades,
+        margin_call_count=facts.margin_call_count,
+        undefined={name: figure.reason for name, figure in figures.items() if figure.value is None},
+    )
 
 
 def _total_return(equity: list[int]) -> Figure:

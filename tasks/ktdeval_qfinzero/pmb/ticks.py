@@ -1,19 +1,130 @@
-"""The loop over a day's ticks: it goes from one tick at which something can happen to the next."""
+"""Ticks of a day: at which one an order can next act, what happens there, and what is filled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval_qfinzero.pmb import margin_calls
-from ktdeval_qfinzero.pmb.candidates import NEVER, next_tick, next_tick_of_spread
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.fills import Execution, execute
-from ktdeval_qfinzero.pmb.frames import Frame
+from ktdeval_qfinzero.pmb.events import OrderCancelled, OrderExpired, OrderTriggered, Traded
+from ktdeval_qfinzero.pmb.financing import settlement_day
+from ktdeval_qfinzero.pmb.frames import NEVER, Frame
+from ktdeval_qfinzero.pmb.margin import Circumstances, Problem, WantedTrade, order_problem
 from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread
-from ktdeval_qfinzero.pmb.records import Session
-from ktdeval_qfinzero.pmb.types import WORKING, Order, TimeInForce
+from ktdeval_qfinzero.pmb.values import WORKING, Bar, Fill, Order, Session, TimeInForce
+
+
+def next_tick(order: Order, frame: Frame, first: int) -> int:
+    """First tick from `first` on at which an order may trigger, fill or expire; `NEVER` where there is none this day."""
+    column = frame.column.get(order.instrument.id)
+    if column is None:
+        return _expiry(order, frame)
+    first = max(first, int(np.searchsorted(frame.start_ns, order.accepted_ns)))
+    traded = frame.volume[first:, column] > 0
+    reached = _reached(order, frame, first, column)
+    return min(_first(traded if reached is None else traded & reached, first), _expiry(order, frame))
+
+
+def next_tick_of_spread(orders: Sequence[Order], frame: Frame, first: int) -> int:
+    """First tick at which all legs have a bar, or the spread expires."""
+    first = max(first, int(np.searchsorted(frame.start_ns, orders[0].accepted_ns)))
+    columns = [frame.column[order.instrument.id] for order in orders if order.instrument.id in frame.column]
+    if len(columns) < len(orders):
+        return _expiry(orders[0], frame)
+    traded: npt.NDArray[np.bool_] = np.all(frame.volume[first:, columns] > 0, axis=1)
+    return min(_first(traded, first), _expiry(orders[0], frame))
+
+
+def _reached(order: Order, frame: Frame, first: int, column: int) -> npt.NDArray[np.bool_] | None:
+    """Ticks at which the price that the order waits for is reached; None where it waits for none."""
+    waits_for_stop = order.stop_e4 is not None and not order.triggered
+    price = order.stop_e4 if waits_for_stop else order.limit_e4
+    if price is None:
+        return None
+    upwards = (order.side == "BUY") == waits_for_stop
+    return frame.high_e4[first:, column] >= price if upwards else frame.low_e4[first:, column] <= price
+
+
+def _expiry(order: Order, frame: Frame) -> int:
+    if order.expire_ns is None:
+        return NEVER
+    tick = int(np.searchsorted(frame.tick_ns, order.expire_ns))
+    return tick if tick < len(frame.tick_ns) else NEVER
+
+
+def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
+    place = int(hits.argmax()) if len(hits) else 0
+    return first + place if len(hits) and hits[place] else NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A fill that is about to happen to an order, and the bar that it happens on."""
+
+    order: Order
+    fill: Fill
+    bar: Bar
+
+
+def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], now_ns: int) -> bool:
+    """Fill an order, or all legs of a spread; where the account can't bear it any more, cancel instead.
+
+    Args:
+        engine: of the broker.
+        executions: one, or one for each leg.
+        marks: before the tick.
+        now_ns: the tick.
+
+    Returns:
+        Whether it was filled.
+    """
+    problem = None if executions[0].order.forced else _problem(engine, executions, marks, now_ns)
+    if problem is not None:
+        for execution in executions:
+            reason = f"{problem.code}: {problem.words}"
+            engine.journal.emit(now_ns, OrderCancelled(order_id=execution.order.id, reason=reason))
+        return False
+    settles = settlement_day(engine.day).isoformat()
+    for execution in executions:
+        order, fill, bar = execution.order, execution.fill, execution.bar
+        fees = engine.state.sessions[order.session_id].rules.fees
+        engine.journal.emit(
+            now_ns,
+            Traded(
+                trade_id=f"trd-{len(engine.state.trades) + 1:06d}",
+                order_id=order.id,
+                qty=fill.qty,
+                price_e4=fill.price_e4,
+                fee_e4=fees.trade_e4(order.instrument, fill.qty),
+                settles=settles,
+                bar=[bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume],
+            ),
+        )
+    return True
+
+
+def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], now_ns: int) -> Problem | None:
+    order = executions[0].order
+    session = engine.state.sessions[order.session_id]
+    prices = {execution.order.instrument.id: execution.fill.price_e4 for execution in executions}
+    wanted = tuple(
+        WantedTrade(
+            execution.order.instrument,
+            execution.order.side,
+            execution.fill.qty,
+            execution.fill.price_e4,
+            session.rules.fees.trade_e4(execution.order.instrument, execution.fill.qty),
+        )
+        for execution in executions
+    )
+    sold = (trade.instrument.symbol for trade in wanted if trade.side == "SELL" and trade.instrument.kind == "STOCK")
+    circumstances = Circumstances(engine.day, engine.reference.borrowable(sold, now_ns))
+    return order_problem(engine.state.accounts[order.account_id], wanted, {**marks, **prices}, session.rules, circumstances)
+
 
 _EXPIRED: Mapping[TimeInForce, str] = {"DAY": "DAY_OVER: the order was for one trading day", "GTD": "EXPIRE_TS: its time has come"}
 
@@ -21,7 +132,7 @@ _EXPIRED: Mapping[TimeInForce, str] = {"DAY": "DAY_OVER: the order was for one t
 def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> None:
     """Work through the frame's ticks up to a moment. What the close itself brings is the lifecycle's part."""
     stop = int(np.searchsorted(frame.tick_ns, min(until_ns, session.end_ns), side="right"))
-    account, rules = engine.book.accounts[session.account_id], session.rules
+    account, rules = engine.state.accounts[session.account_id], session.rules
     look = margin_calls.next_look(account, rules, frame, engine.done) if engine.done < stop else NEVER
     _plan(engine, frame, engine.done)
     while engine.done < stop:
@@ -29,10 +140,10 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
         _pass(engine, frame, tick)
         if tick == stop:
             return
-        before = len(engine.book.trades)
+        before = len(engine.state.trades)
         _Tick(engine, session, frame, tick).run()
         engine.done = tick + 1
-        if len(engine.book.trades) > before:
+        if len(engine.state.trades) > before:
             look = margin_calls.next_look(account, rules, frame, tick)
         if look == tick:
             if tick + 1 < len(frame.tick_ns):
@@ -58,10 +169,10 @@ class _Tick:
 
     def run(self) -> None:
         """Match and expire the orders that are due, in time priority."""
-        due, book = self._engine.due, self._engine.book
-        for order in tuple(book.working.values()):
+        due, state = self._engine.due, self._engine.state
+        for order in tuple(state.working.values()):
             key = order.spread_id or order.id
-            if order.id not in book.working or due.get(key, NEVER) > self._tick:
+            if order.id not in state.working or due.get(key, NEVER) > self._tick:
                 continue
             orders = self._engine.legs_of(order)
             late = order.expire_ns is not None and order.expire_ns < self._now_ns
@@ -78,13 +189,13 @@ class _Tick:
         bars = [frame.bar(tick, column) for column in columns]
         left = [capacity(bar, self._fills) - self._taken.get(column, 0) for bar, column in zip(bars, columns, strict=True)]
         if orders[0].spread_id:
-            spread = self._engine.book.spreads[orders[0].spread_id]
+            spread = self._engine.state.spreads[orders[0].spread_id]
             legs = [Leg(*leg) for leg in zip(orders, bars, left, strict=True)]
             fills = match_spread(legs, spread.net_limit_e4, spread.units, self._fills)
         else:
             found = match(orders[0], bars[0], min(left[0], self._most(orders[0])), self._fills)
             if found.triggered:
-                self._engine.journal.emit(self._now_ns, "ORDER_TRIGGERED", order_id=orders[0].id)
+                self._engine.journal.emit(self._now_ns, OrderTriggered(order_id=orders[0].id))
             fills = None if found.fill is None else (found.fill,)
         if fills is None:
             return
@@ -96,28 +207,28 @@ class _Tick:
 
     def _most(self, order: Order) -> int:
         """Units that an order may fill, whatever its bar has."""
-        return margin_calls.closable(self._engine.book.accounts[order.account_id], order) if order.forced else order.open_qty
+        return margin_calls.closable(self._engine.state.accounts[order.account_id], order) if order.forced else order.open_qty
 
     def _needless(self, order: Order) -> bool:
-        """Take a forced order from the book when there is nothing left to close; whether it was."""
+        """Take a forced order from the state when there is nothing left to close; whether it was."""
         needless = order.forced and not self._most(order)
         if needless:
             reason = margin_calls.NOTHING_LEFT
-            self._engine.journal.emit(self._now_ns, "ORDER_CANCELLED", order_id=order.id, reason=reason, replaced_by="")
+            self._engine.journal.emit(self._now_ns, OrderCancelled(order_id=order.id, reason=reason))
         return needless
 
 
 def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
-    """Take orders whose time has come from the book."""
+    """Take orders whose time has come from the state."""
     for order in orders:
         if order.status in WORKING and order.expire_ns is not None and order.expire_ns <= now_ns:
-            engine.journal.emit(now_ns, "ORDER_EXPIRED", order_id=order.id, reason=_EXPIRED[order.time_in_force])
+            engine.journal.emit(now_ns, OrderExpired(order_id=order.id, reason=_EXPIRED[order.time_in_force]))
 
 
 def _plan(engine: Engine, frame: Frame, first: int) -> None:
     """Find out at which tick each working order can next act, where that is not known."""
-    book = engine.book
-    legs = {order.spread_id or order.id: order for order in book.working.values()}
+    state = engine.state
+    legs = {order.spread_id or order.id: order for order in state.working.values()}
     known = engine.due
     engine.due = {key: known[key] if key in known else _next(engine, order, frame, first) for key, order in legs.items()}
 
@@ -139,4 +250,4 @@ def _pass(engine: Engine, frame: Frame, stop: int) -> None:
 
 def _observe(engine: Engine, frame: Frame) -> None:
     if engine.observer is not None:
-        engine.observer(engine.book, frame.marks_at(engine.done))
+        engine.observer(engine.state, frame.marks_at(engine.done))

@@ -1,14 +1,182 @@
-"""Letting time pass: opens, ticks and closes in order, with a session or without one."""
+"""Letting time pass: opens, ticks and closes in order, and what days bring to accounts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ktdeval_qfinzero.pmb import margin_calls
+from ktdeval_qfinzero.pmb.actions import entitlement, marks_after_split, orders_cancelled_by_split, split_effects
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.lifecycle import close_day, expire_orders_of_contracts, open_day
-from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.records import Session
+from ktdeval_qfinzero.pmb.events import ClockMoved, OrderCancelled, OrderExpired, SessionFinished, SessionStopped
+from ktdeval_qfinzero.pmb.financing import daily_charges, settlement_day
+from ktdeval_qfinzero.pmb.holding_events import (
+    BorrowFeeCharged,
+    DayClosed,
+    InterestCharged,
+)
+from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
+from ktdeval_qfinzero.pmb.option_life import Ending, delivery_event, early_assignments, expiry_event, settlement_session
 from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.ticks import expire_orders, run_ticks
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Session
 from ktdeval_qfinzero.trading_hours import trading_hours
+
+CONTRACT_EXPIRED = "CONTRACT_EXPIRED: the option has expired"
+SPLIT = "SPLIT: the order's terms were about units from before the split"
+
+
+def open_day(engine: Engine) -> None:
+    """Open of the engine's day: splits and dividends, then the day's frame where a session runs."""
+    now_ns = engine.now_ns = int(trading_hours().open_ns[engine.day_row])
+    marks = _marks_at_open(engine)
+    for ticker in dict.fromkeys(instrument.underlying for instrument in engine.instruments()):
+        marks = _split(engine, ticker, marks, now_ns)
+        _pay_dividends(engine, ticker, now_ns)
+    engine.opened = True
+    engine.load_frame(marks)
+
+
+def close_day(engine: Engine) -> None:
+    """Close of the engine's day, after its last tick."""
+    now_ns = engine.now_ns = int(trading_hours().close_ns[engine.day_row])
+    holders = {account.id for account in engine.state.accounts.values() if any(held.qty for held in account.positions.values())}
+    for account in engine.state.accounts.values():
+        if account.id in holders:
+            _expire_options(engine, account, now_ns)
+            _assign_early(engine, account, now_ns)
+        _finance(engine, account, now_ns)
+    session = engine.session
+    if session is not None:
+        margin_calls.review(engine, session, now_ns, at_close=True)
+    for account in engine.state.accounts.values():
+        own = session is not None and session.account_id == account.id
+        if own or account.id in holders or account.unsettled:
+            _record_close(engine, account, session if own else None, now_ns)
+
+
+def _marks_at_open(engine: Engine) -> dict[str, int]:
+    """Last marks: of stocks as the day's corporate actions leave them, of options from before the open."""
+    if engine.frame is None:
+        return _visible_at_open(engine, engine.instruments())
+    carried = engine.frame.marks_at(engine.done)
+    for name, mark in carried.items():
+        kind, _, symbol = name.partition(":")
+        carried[name] = engine.reference.ex_price(symbol, mark, engine.day) if kind == "STOCK" else mark
+    missing = [instrument for instrument in engine.held() if instrument.id not in carried]
+    return carried | _visible_at_open(engine, missing)
+
+
+def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[str, int]:
+    options = [instrument for instrument in instruments if instrument.kind == "OPTION"]
+    stocks = [instrument for instrument in instruments if instrument.kind == "STOCK"]
+    return engine.visible_marks(stocks, engine.now_ns) | engine.visible_marks(options, engine.now_ns - 1)
+
+
+def _split(engine: Engine, ticker: str, marks: dict[str, int], now_ns: int) -> dict[str, int]:
+    """Splits of a stock: its orders, and what is held of it. Gives the marks as they leave them."""
+    for split in engine.reference.splits_on(ticker, engine.day):
+        for order_id in orders_cancelled_by_split(engine.state.working.values(), split):
+            engine.journal.emit(now_ns, OrderCancelled(order_id=order_id, reason=SPLIT))
+        for account in engine.state.accounts.values():
+            for effect in split_effects(account, split, marks):
+                engine.journal.emit(now_ns, effect)
+        marks = marks_after_split(marks, split)
+    return marks
+
+
+def _pay_dividends(engine: Engine, ticker: str, now_ns: int) -> None:
+    for dividend in engine.reference.dividends_on(ticker, engine.day, now_ns):
+        for account in engine.state.accounts.values():
+            due = entitlement(account, dividend)
+            if due is not None:
+                engine.journal.emit(now_ns, due)
+
+
+def _expire_options(engine: Engine, account: Account, now_ns: int) -> None:
+    """Settle what expires at this close, and what could not be settled before for want of a price."""
+    fees, settles = engine.rules_of(account).fees, settlement_day(engine.day).isoformat()
+    for name in sorted(account.positions):
+        position = account.positions[name]
+        if position.instrument.kind == "STOCK" or not position.qty or settlement_session(position.instrument) > engine.day:
+            continue
+        spot = engine.reference.visible_mark(Instrument("STOCK", position.instrument.underlying), now_ns)
+        kept = (account.id, position.instrument.symbol) in engine.state.kept
+        event = expiry_event(Ending(account.id, position, spot, fees, settles), do_not_exercise=kept)
+        if event is not None:
+            engine.journal.emit(now_ns, event)
+
+
+def expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
+    """Take orders for contracts that expire at this close from the state."""
+    for order in tuple(engine.state.working.values()):
+        if (
+            order.id in engine.state.working
+            and order.instrument.kind == "OPTION"
+            and settlement_session(order.instrument) <= engine.day
+        ):
+            for leg in engine.legs_of(order):
+                engine.journal.emit(now_ns, OrderExpired(order_id=leg.id, reason=CONTRACT_EXPIRED))
+
+
+def _assign_early(engine: Engine, account: Account, now_ns: int) -> None:
+    """Assign short calls whose holders exercise for tomorrow's dividend."""
+    tickers = {position.instrument.underlying for position in account.positions.values() if position.qty < 0}
+    tomorrow = settlement_day(engine.day)
+    dividends = {
+        ticker: sum(row.amount_e4 for row in engine.reference.dividends_on(ticker, tomorrow, now_ns)) for ticker in sorted(tickers)
+    }
+    dividends = {ticker: amount for ticker, amount in dividends.items() if amount}
+    if dividends:
+        fees, marks = engine.rules_of(account).fees, engine.marks()
+        for instrument in early_assignments(account.positions, marks, dividends):
+            position = account.positions[instrument.id]
+            spot = marks.get(f"STOCK:{instrument.underlying}")
+            ending = Ending(account.id, position, spot, fees, tomorrow.isoformat())
+            engine.journal.emit(now_ns, delivery_event(ending, -position.qty))
+
+
+def _finance(engine: Engine, account: Account, now_ns: int) -> None:
+    """Charge what is borrowed at this close for the nights until the next trading day."""
+    shorts = [
+        position.instrument.symbol
+        for position in account.positions.values()
+        if position.qty < 0 and position.instrument.kind == "STOCK"
+    ]
+    if account.cash_e4 >= 0 and not shorts:
+        return
+    days = (settlement_day(engine.day) - engine.day).days
+    bps = engine.reference.borrow_bps(shorts, now_ns)
+    charges = daily_charges(account, engine.marks(), engine.rules_of(account), bps, days)
+    if charges.interest_e4:
+        engine.journal.emit(now_ns, InterestCharged(account_id=account.id, days=days, cash_e4=-charges.interest_e4))
+    for ticker, fee_e4 in charges.borrow_e4.items():
+        stock = f"STOCK:{ticker}"
+        qty = account.positions[stock].qty
+        engine.journal.emit(
+            now_ns,
+            BorrowFeeCharged(account_id=account.id, instrument=stock, qty=qty, fee_bps=bps[ticker], days=days, cash_e4=-fee_e4),
+        )
+
+
+def _record_close(engine: Engine, account: Account, session: Session | None, now_ns: int) -> None:
+    marks = engine.marks()
+    state = margin_state(account, marks, engine.rules_of(account))
+    values = [position.value_e4(marks[name]) for name, position in account.positions.items() if position.qty]
+    engine.journal.emit(
+        now_ns,
+        DayClosed(
+            account_id=account.id,
+            session_id="" if session is None else session.id,
+            day=engine.day.isoformat(),
+            next_day=settlement_day(engine.day).isoformat(),
+            cash_e4=account.cash_e4,
+            equity_e4=state.equity_e4,
+            long_value_e4=sum(value for value in values if value > 0),
+            short_value_e4=-sum(value for value in values if value < 0),
+            maintenance_e4=state.maintenance_e4,
+        ),
+    )
+
 
 SESSION_OVER = "SESSION_OVER: the session has ended"
 
@@ -41,22 +209,22 @@ def advance(engine: Engine, to_ns: int) -> None:
         engine.opened = False
         _finish(engine, close_ns)
     engine.now_ns = to_ns
-    expire_orders(engine, tuple(engine.book.working.values()), to_ns)
-    if to_ns > engine.book.now_ns:
-        engine.journal.emit(to_ns, "CLOCK_MOVED")
+    expire_orders(engine, tuple(engine.state.working.values()), to_ns)
+    if to_ns > engine.state.now_ns:
+        engine.journal.emit(to_ns, ClockMoved())
 
 
 def last_tick(session: Session) -> int:
-    """The session's last tick."""
+    """Session's last tick."""
     return tick_at(ticks_by(session.end_ns, session.frequency), session.frequency)
 
 
 def end_session(engine: Engine, session: Session, now_ns: int, *, stopped: bool) -> None:
     """End a session: its orders expire, and its equity is written down."""
-    for order_id in tuple(engine.book.working):
-        engine.journal.emit(now_ns, "ORDER_EXPIRED", order_id=order_id, reason=SESSION_OVER)
-    equity = equity_e4(engine.book.accounts[session.account_id], engine.marks())
-    engine.journal.emit(now_ns, "SESSION_STOPPED" if stopped else "SESSION_FINISHED", session_id=session.id, equity_e4=equity)
+    for order_id in tuple(engine.state.working):
+        engine.journal.emit(now_ns, OrderExpired(order_id=order_id, reason=SESSION_OVER))
+    equity = equity_e4(engine.state.accounts[session.account_id], engine.marks())
+    engine.journal.emit(now_ns, (SessionStopped if stopped else SessionFinished)(session.id, equity))
     engine.feed = None
 
 
@@ -81,5 +249,5 @@ def _nothing_to_do(engine: Engine) -> bool:
     """Whether days can pass without changing anything: no session runs, and no account holds or owes anything."""
     return engine.session is None and not any(
         account.cash_e4 < 0 or account.unsettled or any(position.qty for position in account.positions.values())
-        for account in engine.book.accounts.values()
+        for account in engine.state.accounts.values()
     )

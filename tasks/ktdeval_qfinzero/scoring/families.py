@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -12,55 +14,20 @@ PREFIXES: Final = ("UPQ", "ESP", "PMB")
 # Pseudo-calls that say "I will not do this" (compared in upper case).
 REFUSAL_NAMES: Final = frozenset({"REFUSE", "CANNOT_COMPLY", "NONE"})
 
+_ROWS: Final = tuple(csv.DictReader(Path(__file__).with_name("tools.csv").read_text(encoding="utf-8").splitlines()))
+
 # Name -> (address, method) of the 26 service tools.
 SERVICE_TOOLS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {
-        "UPQ.stock.minute": ("/stock", "GET"),
-        "UPQ.stock.daily": ("/stock/daily", "GET"),
-        "UPQ.option.chain_query": ("/option/chain_query", "GET"),
-        "UPQ.option.ticker_query": ("/option/ticker_query", "GET"),
-        "UPQ.rates.query": ("/rates/query", "GET"),
-        "ESP.events.query": ("/esp/events/query", "POST"),
-        "ESP.events.get": ("/esp/events/{event_id}", "GET"),
-        "ESP.events.stream": ("/esp/events/stream", "POST"),
-        "ESP.triggers.next": ("/esp/triggers/next", "POST"),
-        "ESP.timeline": ("/esp/timeline", "POST"),
-        "ESP.calendar.econ": ("/esp/calendar/econ", "POST"),
-        "ESP.calendar.earnings": ("/esp/calendar/earnings", "POST"),
-        "ESP.news.body": ("/esp/news/{news_id}/body", "GET"),
-        "PMB.account.create": ("/v1/accounts", "POST"),
-        "PMB.account.positions": ("/v1/accounts/{account_id}/positions", "GET"),
-        "PMB.account.orders": ("/v1/accounts/{account_id}/orders", "GET"),
-        "PMB.account.trades": ("/v1/accounts/{account_id}/trades", "GET"),
-        "PMB.session.create": ("/v1/sessions", "POST"),
-        "PMB.session.step": ("/v1/sessions/{session_id}/step", "POST"),
-        "PMB.session.stop": ("/v1/sessions/{session_id}/stop", "POST"),
-        "PMB.session.summary": ("/v1/sessions/{session_id}/summary", "GET"),
-        "PMB.session.export": ("/v1/sessions/{session_id}/export", "GET"),
-        "PMB.session.market": ("/v1/sessions/{session_id}/market", "GET"),
-        "PMB.order.place": ("/v1/orders", "POST"),
-        "PMB.order.cancel": ("/v1/orders/{order_id}/cancel", "POST"),
-        "PMB.order.modify": ("/v1/orders/{order_id}/modify", "POST"),
-    }
+    {row["name"]: (row["path"], row["method"]) for row in _ROWS if row["is_public"] == "yes"}
 )
 
 # Tools of the services here that the public registry does not have.
-FURTHER_TOOLS: Final = frozenset(
-    {
-        "UPQ.crypto.minute", "UPQ.crypto.daily", "UPQ.dividends.query", "UPQ.splits.query", "UPQ.symbols.list",
-        "UPQ.health.freshness",
-        "ESP.news.search", "ESP.calendar.coverage", "ESP.health.freshness",
-        "PMB.account.get", "PMB.account.list", "PMB.account.history", "PMB.session.get", "PMB.order.get", "PMB.spread.place",
-        "PMB.option.exercise", "PMB.borrow.query",
-    }
-)  # fmt: skip
+FURTHER_TOOLS: Final = frozenset(row["name"] for row in _ROWS) - SERVICE_TOOLS.keys()
 
-# The public planning scorer has addresses for 24 of the 26: a run makes its account and session before an episode begins.
-_WITHOUT_PLANNING_ADDRESS: Final = frozenset({"PMB.account.create", "PMB.session.create"})
-
-# Name -> (address, method) that the planning reference assumes for a call that names neither.
+# Name -> (address, method) that the planning reference assumes for a call that names neither. The public planning scorer has
+# addresses for 24 of the 26: a run makes its account and session before an episode begins.
 PLANNING_ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {name: address for name, address in SERVICE_TOOLS.items() if name not in _WITHOUT_PLANNING_ADDRESS}
+    {name: address for name, address in SERVICE_TOOLS.items() if name not in ("PMB.account.create", "PMB.session.create")}
 )
 
 # Name -> family of all 27 registered names; the refusal is a family of its own.

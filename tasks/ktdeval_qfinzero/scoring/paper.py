@@ -1,4 +1,4 @@
-"""The rules of the paper (section 4, appendix A.3), for both suites: fair, one call for one step, nothing for nothing.
+"""Rules of the paper (section 4, appendix A.3), for both suites: fair, one call for one step, nothing for nothing.
 
 What A.3 says is marked [A.3]; what it leaves open is decided here and marked [here].
 
@@ -50,11 +50,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.api import DataError, JsonValue
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.alignment import align
 from ktdeval_qfinzero.scoring.families import FURTHER_TOOLS, REGISTRY, known_family
-from ktdeval_qfinzero.scoring.ids import expected_ids, given_ids
-from ktdeval_qfinzero.scoring.predicted import PredictedCall, read_calls
+from ktdeval_qfinzero.scoring.predicted import PredictedCall, expected_ids, given_ids, read_calls
 from ktdeval_qfinzero.scoring.times import TOLERANCE_SECONDS, is_within, time_fields, tolerance_of
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
 from ktdeval_qfinzero.scoring.values import ONE, ZERO, compare_objects, is_placeholder
@@ -68,7 +68,7 @@ FAILURE_MODES: Final[Mapping[str, str]] = MappingProxyType(
         "missing_param": "the aligned call lacks a required parameter or time field",
         "wrong_value": "a required parameter of the aligned call differs",
         "wrong_time": "a time field of the aligned call is out of tolerance",
-        "extra_call": "a call serves no step and stands in the place of none: there are more calls than steps, or it is a repeat",
+        "extra_call": "a call serves no step and replaces none: there are more calls than steps, or it is a repeat",
         "false_refusal": "no service is called although the task can be done",
         "missed_refusal": "something other than a refusal although the task can't be done",
         "malformed_call": "an item of the answer is no call: no object, no name, or arguments that can't be read",
@@ -80,7 +80,7 @@ _OTHER_TOOL_SCORE: Final = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class _Match:
-    """What a call earns on a step, and why not more."""
+    """Scores of a call on a step, and why not more."""
 
     tm: Fraction
     pa: Fraction
@@ -162,7 +162,7 @@ def _refusal(makes_no_call: bool, malformed: int, predicted: int, run_context: M
 
 
 def _match(gold: GoldCall, call: PredictedCall) -> _Match | None:
-    """What a call earns on a step; None for a tool of another family."""
+    """Scores of a call on a step; None for a tool of another family."""
     tm = _tool(gold.tool, call.tool)
     if tm == 0:
         return None
@@ -196,7 +196,7 @@ def _fields(gold: GoldCall) -> dict[str, JsonValue]:
 
 
 def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _Alignment:
-    """The best alignment. Among equally good ones the content of steps and calls decides, never their order."""
+    """Best alignment. Among equally good ones the content of steps and calls decides, never their order."""
     rows = sorted(range(len(golds)), key=lambda step: _content(golds[step]))
     asked = Counter(_expectation(gold) for gold in golds)
     alike = [asked[_expectation(golds[step])] for step in rows]
@@ -228,7 +228,7 @@ def _content(gold: GoldCall) -> str:
 
 
 def _expectation(gold: GoldCall) -> str:
-    """What a step asks for; equal for identical steps, whatever else is noted of them."""
+    """Expectation of a step; equal for identical steps, whatever else is noted of them."""
     return json.dumps([gold.tool, gold.required, gold.times], sort_keys=True, default=dict)
 
 

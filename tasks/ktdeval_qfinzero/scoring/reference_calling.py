@@ -20,7 +20,7 @@ from itertools import combinations, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.families import REFUSAL_NAMES, registry_family
 from ktdeval_qfinzero.scoring.reply_text import ParsedReply, parse_reply
 from ktdeval_qfinzero.scoring.times import reference_time, reference_within, time_fields, tolerance_of
@@ -172,7 +172,7 @@ def _address(call: _Call, gold: GoldCall) -> float:
 
 
 def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
-    """What the public code logs. It logs too much: calls that another expected call needs count against this one."""
+    """Failures as the public code logs them. It logs too much: calls that another expected call needs count against this one."""
     found = {name for gold in golds for name in (*_tool_failures(calls, gold), *_address_failures(calls, gold))}
     for gold in golds:
         fits = [call for call in calls if _tool(call, gold) > 0]

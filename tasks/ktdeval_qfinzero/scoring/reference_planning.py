@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.families import PLANNING_ENDPOINTS, prefix_family
+from ktdeval_qfinzero.scoring.predicted import RUN_IDS, with_run_ids
 from ktdeval_qfinzero.scoring.reference_calling import inverted_share
 from ktdeval_qfinzero.scoring.times import reference_time, reference_within, time_fields, tolerance_of
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
@@ -29,7 +30,6 @@ from ktdeval_qfinzero.scoring.values import PLANNING_RULES, reference_failures, 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {"tm": 0.20, "pa": 0.20, "ta": 0.10, "ss": 0.10, "dc": 0.15, "er": 0.10, "rs": 0.10, "ef": 0.05}
 )
-RUN_IDS: Final = ("session_id", "account_id")
 
 # Episodes in which the second step must be tried again; `rs` looks for a call like it.
 _RECOVERY_TASKS: Final = frozenset({"ms-005", "ms-009", "ms-020"})
@@ -118,7 +118,7 @@ def _read(item: JsonValue) -> _Call | None:
 
 
 def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
-    """The step with the run's ids in its parameters and address, and without the ids that only an address holds."""
+    """Step with the run's ids in its parameters and address, and without the ids that only an address holds."""
     endpoint = step.endpoint
     if endpoint is not None:
         endpoint = str(_substituted(endpoint, run_context))
@@ -130,9 +130,7 @@ def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
 
 def _substituted(value: JsonValue, run_context: Mapping[str, str]) -> JsonValue:
     if isinstance(value, str):
-        for name in RUN_IDS:
-            value = value.replace(f"{{{name}}}", run_context.get(name, f"{{{name}}}"))
-        return value
+        return with_run_ids(value, run_context)
     if isinstance(value, dict):
         return {key: _substituted(inner, run_context) for key, inner in value.items()}
     return [_substituted(inner, run_context) for inner in value] if isinstance(value, list) else value
@@ -198,7 +196,7 @@ def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
 
 
 def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
-    """What the public code logs for a step. It logs too much: each call of the family that misses a time counts."""
+    """Failures of a step as the public code logs them. It logs too much: each call of the family that misses a time counts."""
     found: set[str] = set()
     tool = max((_tool(call, step) for call in calls), default=0.0)
     if tool < 1:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ktdeval.api import JsonValue, loads_strict
+from ktdeval.jsonio import JsonValue, loads_strict
 
 MAX_REPLY_CHARS: Final = 4_000_000
 CALL_KEYS: Final = ("tool_name", "method", "endpoint", "params")
@@ -29,7 +29,7 @@ _TRAILING_COMMA: Final = re.compile(r",\s*([}\]])")
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """What was read from one reply.
+    """Content of one reply.
 
     Args:
         is_readable: whether JSON with an object at its root was found.
@@ -73,7 +73,7 @@ def parse_reply(text: str) -> ParsedReply:
 
 
 def strip_fences(text: str) -> str:
-    """The text without blanks around it and without one code fence at each end."""
+    """Text without blanks around it and without one code fence at each end."""
     text = text.strip()
     if text.startswith(_FENCE):
         text = text.removeprefix(_FENCE).removeprefix("json").lstrip()

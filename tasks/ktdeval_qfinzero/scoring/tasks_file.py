@@ -1,146 +1,174 @@
-"""Task files: one JSON object a line, in the public format of both suites. Files are foreign: everything is checked on the way in.
+"""Tasks in the public format of both suites: rows of a file or of a dataset. They are foreign: everything is checked on the way in.
 
-A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task. Both have `id`, `category`,
-`difficulty`, `natural_language_instruction` and perhaps `grading_notes` and `ground_truth`. A call has `tool_name`, and perhaps
-`endpoint`, `method`, `required_params`, `optional_params`, `time_constraints`, `step_id` and `grading_notes`.
-Keys beyond these are refused: most often they are misspelled, and a task would lose what they say.
+A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task. Keys that the format does not have
+are refused: most often they are misspelled, and a task would lose what they say.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, Literal
 
-from ktdeval.api import DataError, JsonValue, loads_strict, near_matches
+from msgspec import Meta, field
+
+from ktdeval.errors import DataError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
+from ktdeval.sample_files import SampleRows, read_samples, write_samples
+from ktdeval.typed import Value, from_plain
 from ktdeval_qfinzero.scoring.times import EXACT, TOLERANCE_SECONDS, instant_of, time_fields
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import is_placeholder
 
-MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-MAX_LINE_CHARS: Final = 1_000_000
-MAX_TASKS: Final = 100_000
 MAX_CALLS: Final = 200
-MAX_DEPTH: Final = 32
 
-_CALLS_KEY: Final = "expected_tool_calls"
-_STEPS_KEY: Final = "expected_steps"
-_TASK_KEYS: Final = frozenset(
-    {"id", "category", "difficulty", "natural_language_instruction", "grading_notes", "ground_truth", _CALLS_KEY, _STEPS_KEY}
-)
-_CALL_KEYS: Final = frozenset(
-    {
-        "tool_name",
-        "endpoint",
-        "method",
-        "required_params",
-        "optional_params",
-        "time_constraints",
-        "step_id",
-        "grading_notes",
-    }
-)
+COLUMNS: Final[Mapping[str, str]] = {
+    "id": "unique name of the task",
+    "category": "group that summaries are given for",
+    "difficulty": "easy, medium or hard",
+    "natural_language_instruction": "instruction to the agent",
+    "expected_tool_calls": "calling suite: expected calls as JSON; absent in the planning suite",
+    "expected_steps": "planning suite: expected calls as JSON; absent in the calling suite",
+    "grading_notes": "remark of the author",
+    "ground_truth": "facts that no metric reads, as JSON",
+}
+"""Columns of a published dataset of tasks."""
+
+_JSON_COLUMNS: Final = ("expected_tool_calls", "expected_steps", "ground_truth")
 _MINUTES_SUFFIX: Final = "_minutes"
 _MAX_SHOWN_CHARS: Final = 60
+_MAX_MESSAGE_CHARS: Final = 300
+_UNKNOWN: Final = re.compile(r"unknown field `(.*)`")
+_NO_TEXT: Final = "`str` matching regex '\\\\S'"
+
+_Text = Annotated[str, Meta(pattern=r"\S")]
+_Object = dict[str, Any]
 
 
-def load_tasks(path: Path) -> tuple[GoldTask, ...]:
-    """Read the tasks of a file in order; blank lines are passed over.
+class _CallRow(Value, frozen=True):
+    tool_name: _Text
+    endpoint: str | None = None
+    method: Literal["GET", "POST"] | None = None
+    required_params: _Object = field(default_factory=dict)
+    optional_params: _Object = field(default_factory=dict)
+    time_constraints: _Object = field(default_factory=dict)
+    step_id: str | None = None
+    grading_notes: str = ""
+
+    def gold(self, where: str) -> GoldCall:
+        _check_times(self.time_constraints, f"{where}.time_constraints")
+        return GoldCall(
+            self.tool_name,
+            self.endpoint,
+            self.method,
+            self.required_params,
+            self.optional_params,
+            self.time_constraints,
+            self.step_id,
+            self.grading_notes,
+        )
+
+
+_Calls = Annotated[tuple[_CallRow, ...], Meta(min_length=1, max_length=MAX_CALLS)]
+
+
+class _TaskRow(Value, frozen=True):
+    id: _Text
+    category: _Text
+    difficulty: _Text
+    natural_language_instruction: _Text
+    expected_tool_calls: _Calls | None = None
+    expected_steps: _Calls | None = None
+    grading_notes: str = ""
+    ground_truth: _Object = field(default_factory=dict)
+
+
+def load_tasks(source: str | Path) -> tuple[GoldTask, ...]:
+    """Read the tasks of a source of samples (`ktdeval.sample_files`), in order.
 
     Raises:
-        DataError: the file can't be read, is too large, or a line is no task; names file, line and what is wrong.
+        DataError: the source can't be read, or a row is no task; names the source, the row and what is wrong.
+    """
+    return tasks_of(read_tasks(source))
+
+
+def read_tasks(source: str | Path) -> SampleRows:
+    """Read the rows of a source of tasks.
+
+    Raises:
+        DataError: the source can't be read.
+    """
+    return read_samples(str(source), _JSON_COLUMNS)
+
+
+def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
+    """Check rows and make them tasks.
+
+    Raises:
+        DataError: a row is no task, or has the id of another.
     """
     tasks: dict[str, GoldTask] = {}
-    for number, line in enumerate(_text_of(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            task = task_from_row(_row_of(line))
-            if task.id in tasks:
-                raise DataError(f"a second task {_shown(task.id)}; ids are unique in a file")
-        except DataError as error:
-            raise DataError(f"{path}:{number}: {error}") from error
+    for row in rows.rows:
+        task = task_from_row(row.value, row.where)
+        if task.id in tasks:
+            raise DataError(f"{row.where}: a second task {_shown(task.id)}; ids are unique in a file")
         tasks[task.id] = task
-        if len(tasks) > MAX_TASKS:
-            raise DataError(f"{path}: more than {MAX_TASKS} tasks; split the file")
-    if not tasks:
-        raise DataError(f"{path}: no task in it; give a file with one JSON object a line")
     return tuple(tasks.values())
 
 
-def _text_of(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise DataError(f"{path}: more than {MAX_FILE_BYTES} bytes; split the file")
-        return data.decode("utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: can't read tasks: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None:
+    """Write tasks as a folder that `datasets` and `load_tasks` read.
+
+    Raises:
+        UsageError: the folder is not empty.
+        DataError: it can't be written.
+    """
+    rows = [task_to_row(task) for task in tasks]
+    used = {name: meaning for name, meaning in COLUMNS.items() if any(name in row for row in rows)}
+    write_samples(folder, rows, title, used)
 
 
-def _row_of(line: str) -> JsonValue:
-    if len(line) > MAX_LINE_CHARS:
-        raise DataError(f"{len(line)} characters in one line, more than {MAX_LINE_CHARS}")
-    try:
-        row = loads_strict(line)
-    except RecursionError as error:
-        raise DataError("the JSON is nested too deep") from error
-    except ValueError as error:
-        raise DataError(f"not JSON: {error}") from error
-    if not _is_flat_enough(row):
-        raise DataError(f"the JSON is nested deeper than {MAX_DEPTH} levels")
-    return row
+def task_from_row(row: JsonValue, where: str) -> GoldTask:
+    """Check one row and make it a task; null is as good as absent.
 
-
-def _is_flat_enough(value: JsonValue) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        containers = [item for item in level if isinstance(item, dict | list)]
-        level = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
-        if not level:
-            return True
-    return False
-
-
-def task_from_row(row: JsonValue) -> GoldTask:
-    """Check one row and make it a task.
+    Args:
+        row: parsed JSON.
+        where: file and line, for messages.
 
     Raises:
         DataError: the row is not of the public format; says which field and what is wrong.
     """
-    if not isinstance(row, dict):
-        raise DataError(f"a task is an object, not {type(row).__name__}")
-    _check_keys(row, _TASK_KEYS, "the task")
-    if (_CALLS_KEY in row) == (_STEPS_KEY in row):
-        raise DataError(f"a task has either {_CALLS_KEY} (calling) or {_STEPS_KEY} (planning)")
-    key = _CALLS_KEY if _CALLS_KEY in row else _STEPS_KEY
-    calls = row[key]
-    if not isinstance(calls, list) or not 1 <= len(calls) <= MAX_CALLS:
-        raise DataError(f"{key} is a list of 1 to {MAX_CALLS} calls")
+    try:
+        read = from_plain(_without_nulls(row), _TaskRow, where, DataError)
+    except DataError as error:
+        raise DataError(f"{where}: {_plain_words(str(error).removeprefix(f'{where}: '))}") from error
+    if (read.expected_tool_calls is None) == (read.expected_steps is None):
+        raise DataError(f"{where}: a task has either expected_tool_calls (calling) or expected_steps (planning)")
+    key = "expected_steps" if read.expected_tool_calls is None else "expected_tool_calls"
+    calls = read.expected_tool_calls or read.expected_steps or ()
     return GoldTask(
-        id=_text(row, "id", "the task"),
-        suite="calling" if key == _CALLS_KEY else "planning",
-        category=_text(row, "category", "the task"),
-        difficulty=_text(row, "difficulty", "the task"),
-        instruction=_text(row, "natural_language_instruction", "the task"),
-        calls=tuple(_call_of(call, f"{key}[{index}]") for index, call in enumerate(calls)),
-        notes=_optional_text(row, "grading_notes", "the task") or "",
-        truth=_object(row, "ground_truth", "the task"),
+        id=read.id,
+        suite="planning" if read.expected_tool_calls is None else "calling",
+        category=read.category,
+        difficulty=read.difficulty,
+        instruction=read.natural_language_instruction,
+        calls=tuple(call.gold(f"{where}: {key}[{index}]") for index, call in enumerate(calls)),
+        notes=read.grading_notes,
+        truth=read.ground_truth,
     )
 
 
 def task_to_row(task: GoldTask) -> dict[str, JsonValue]:
-    """The row that `task_from_row` reads back as an equal task."""
+    """Return the row that `task_from_row` reads back as an equal task."""
     is_planning = task.suite == "planning"
     row: dict[str, JsonValue] = {
         "id": task.id,
         "category": task.category,
         "difficulty": task.difficulty,
         "natural_language_instruction": task.instruction,
-        _STEPS_KEY if is_planning else _CALLS_KEY: [_call_row(call) for call in task.calls],
+        "expected_steps" if is_planning else "expected_tool_calls": [_call_row(call) for call in task.calls],
         "grading_notes": task.notes,
     }
     return {**row, "ground_truth": dict(task.truth)} if is_planning or task.truth else row
@@ -160,29 +188,25 @@ def _call_row(call: GoldCall) -> dict[str, JsonValue]:
     return {**row, "grading_notes": call.notes} if call.notes else row
 
 
-def _call_of(call: JsonValue, where: str) -> GoldCall:
-    if not isinstance(call, dict):
-        raise DataError(f"{where} is an object, not {type(call).__name__}")
-    _check_keys(call, _CALL_KEYS, where)
-    times = _object(call, "time_constraints", where)
-    _check_times(times, where)
-    return GoldCall(
-        tool=_text(call, "tool_name", where),
-        endpoint=_optional_text(call, "endpoint", where),
-        method=_method(call, where),
-        required=_object(call, "required_params", where),
-        optional=_object(call, "optional_params", where),
-        times=times,
-        step_id=_optional_text(call, "step_id", where),
-        notes=_optional_text(call, "grading_notes", where) or "",
-    )
+def _without_nulls(row: JsonValue) -> JsonValue:
+    """Row without null fields, of its calls either; values within parameters stay."""
+    if not isinstance(row, dict):
+        return row
+    kept = {name: value for name, value in row.items() if value is not None}
+    for name in ("expected_tool_calls", "expected_steps"):
+        if isinstance(kept.get(name), list):
+            kept[name] = [
+                {key: value for key, value in call.items() if value is not None} if isinstance(call, dict) else call
+                for call in kept[name]
+            ]
+    return kept
 
 
-def _method(call: Mapping[str, JsonValue], where: str) -> str | None:
-    method = _optional_text(call, "method", where)
-    if method not in (None, "GET", "POST"):
-        raise DataError(f"{where}: method is GET or POST, not {_shown(method)}")
-    return method
+def _plain_words(message: str) -> str:
+    message = message.replace(_NO_TEXT, "a text that is not empty")
+    if unknown := _UNKNOWN.search(message):
+        message += near_matches(unknown[1][:_MAX_SHOWN_CHARS], {*_TaskRow.__struct_fields__, *_CallRow.__struct_fields__})
+    return f"{message[:_MAX_MESSAGE_CHARS]}{'; give GET or POST' if 'enum value' in message else ''}"
 
 
 def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
@@ -194,7 +218,7 @@ def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
             wanted = (
                 f"an ISO 8601 date or time, a placeholder, null, or a number of minutes for a name that ends in {_MINUTES_SUFFIX}"
             )
-            raise DataError(f"{where}: time_constraints.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give {wanted}")
+            raise DataError(f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give {wanted}")
 
 
 def _is_time(name: str, value: JsonValue) -> bool:
@@ -208,33 +232,3 @@ def _is_time(name: str, value: JsonValue) -> bool:
 def _shown(value: JsonValue) -> str:
     """A value in an error message, short whatever the file holds."""
     return repr(value)[:_MAX_SHOWN_CHARS]
-
-
-def _check_keys(row: Mapping[str, JsonValue], known: frozenset[str], where: str) -> None:
-    for key in row:
-        if key not in known:
-            shown = key[:_MAX_SHOWN_CHARS]
-            raise DataError(f"{where} has an unknown key {shown!r}{near_matches(shown, sorted(known))}")
-
-
-def _text(row: Mapping[str, JsonValue], key: str, where: str) -> str:
-    value = row.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{where}: {key} is a text that is not empty")
-    return value
-
-
-def _optional_text(row: Mapping[str, JsonValue], key: str, where: str) -> str | None:
-    value = row.get(key)
-    if value is not None and not isinstance(value, str):
-        raise DataError(f"{where}: {key} is a text, not {type(value).__name__}")
-    return value
-
-
-def _object(row: Mapping[str, JsonValue], key: str, where: str) -> Mapping[str, JsonValue]:
-    value = row.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise DataError(f"{where}: {key} is an object, not {type(value).__name__}")
-    return value

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 
+Tolerance = Literal["exact", "5min", "30min", "60min", "1day", "2day"]
 EXACT: Final = "exact"
 
 # Name -> seconds on either side, ends included (A.3).
@@ -38,7 +39,7 @@ _MOMENT: Final = re.compile(
 
 
 def time_fields(times: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The constrained fields with their expected values: everything but `format` and `tolerance`."""
+    """Constrained fields with their expected values: everything but `format` and `tolerance`."""
     return {name: value for name, value in times.items() if name not in _NOT_FIELDS}
 
 

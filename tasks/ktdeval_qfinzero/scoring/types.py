@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 
 Suite = Literal["calling", "planning"]
 
@@ -71,7 +71,7 @@ class GoldTask:
 
 @dataclass(frozen=True)
 class Scores:
-    """What one answer earned on one task.
+    """Scores of one answer on one task.
 
     Args:
         tm: tool match, 0 to 1.

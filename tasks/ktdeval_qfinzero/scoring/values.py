@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.times import instant_of
 
 RELATIVE_TOLERANCE: Final = 1e-4
@@ -42,7 +42,7 @@ _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_]
 
 @dataclass(frozen=True)
 class ReferenceRules:
-    """What differs between the two public scorers.
+    """Differences between the two public scorers.
 
     Args:
         braces_are_placeholders: `{...}` counts as a placeholder as well as `<...>`.

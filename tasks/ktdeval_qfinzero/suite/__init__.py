@@ -1,1 +1,1 @@
-"""The scoring tasks: items put to a model, its calls recorded or made, and what they earn."""
+"""Scoring tasks: items put to a model, its calls recorded or made, and what they earn."""

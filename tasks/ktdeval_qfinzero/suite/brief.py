@@ -1,22 +1,29 @@
-"""The words that an item is put in: system prompt and question, from the prompt files of this package."""
+"""Words that an item is put in: system prompt, situation and question, from the prompt files of this package."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import date
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Final
+from zoneinfo import ZoneInfo
 
-from ktdeval.api import JsonValue, content_hash, sha256_hex
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Item
+from ktdeval_qfinzero.benchmark.wordings import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.esp.schemas import STREAM_CURSOR
-from ktdeval_qfinzero.operations import Operation, Schema
-from ktdeval_qfinzero.scoring.ids import with_run_ids
+from ktdeval_qfinzero.esp.types import StreamQuery
+from ktdeval_qfinzero.moments import SECOND, moment_text
+from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.schemas import Schema
+from ktdeval_qfinzero.scoring.predicted import with_run_ids
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.situation import Situation, clock_words
 from ktdeval_qfinzero.view import View
 
 _FOLDER = Path(__file__).with_name("prompts")
@@ -26,9 +33,16 @@ _PROMPTS: Final = (
 _UNTOLD: Final = frozenset({"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"})
 
 
+_NEW_YORK: Final = ZoneInfo("America/New_York")
+_FREQUENCIES: Final[Mapping[str, str]] = MappingProxyType({"1m": "one minute", "1d": "one trading day"})
+
+PUBLIC_IDS: Final[Mapping[str, str]] = MappingProxyType({"session_id": "sess-dryrun-2025", "account_id": "acct-dryrun-2025"})
+"""Ids that the public benchmark fills into its tasks in a run without services."""
+
+
 @cache
 def prompt_text(name: str) -> str:
-    """The text of a prompt file that ships with the package (a constant, so it is read once)."""
+    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
@@ -46,7 +60,7 @@ def tool_hashes() -> dict[str, str]:
 
 
 def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) -> str:
-    """The system prompt of an item of our own.
+    """System prompt of an item of our own.
 
     Args:
         config: the variant.
@@ -66,12 +80,12 @@ def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) ->
 
 
 def public_system_text(config: SuiteConfig) -> str:
-    """The system prompt of a task of a file: no clock, no market of ours."""
+    """System prompt of a task of a file: no clock, no market of ours."""
     return Template(prompt_text("public")).substitute(_shared(config))
 
 
 def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
-    """The question. `as_of_ns` is the moment of the clock; None for a task of a file, which has none."""
+    """Question. `as_of_ns` is the moment of the clock; None for a task of a file, which has none."""
     asked = with_run_ids(instruction, situation.ids)
     if as_of_ns is None:
         return Template(prompt_text("public_user")).substitute(instruction=asked)
@@ -101,7 +115,7 @@ def tools_text() -> str:
 def _told(operation: Operation) -> JsonValue:
     """JSON Schema of an operation's arguments, as told in text; the stream's cursor is of its own kind, and stays."""
     schema: dict[str, JsonValue] = _shortened(operation.parameters)
-    if operation.properties.get("cursor") != STREAM_CURSOR:
+    if operation.takes is not StreamQuery:
         schema["properties"].pop("cursor", None)
     return schema
 
@@ -117,3 +131,59 @@ def _shortened(schema: Schema) -> dict[str, JsonValue]:
 
 def _compact(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# ---- situations
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Account and session that an agent finds.
+
+    Attributes:
+        ids: `session_id` and `account_id`, as far as there are any.
+        session: arguments that the session was opened with; None without one.
+    """
+
+    ids: Mapping[str, str]
+    session: Mapping[str, JsonValue] | None = None
+
+    @property
+    def words(self) -> str:
+        """Which account and session there are. What they hold must be asked for."""
+        if "account_id" not in self.ids:
+            return "There is no account and no session."
+        if self.session is None:
+            return f"There is an account, {ACCOUNT}, and no session."
+        universe = self.session["universe"]
+        names = ", ".join((*universe.get("stocks", ()), *universe.get("options", ())))
+        frequency = _FREQUENCIES[self.session.get("frequency", "1m")]
+        return (
+            f"There is an account, {ACCOUNT}, with a session, {SESSION}. The session has ticks of {frequency}, "
+            f"ends at {self.session['end_ts']}, and trades {names}."
+        )
+
+
+def situation_of(item: Item) -> Situation:
+    """Situation that the setup of an item makes.
+
+    Raises:
+        DataError: more than one account or session, which there are no words for.
+    """
+    accounts, sessions = _calls(item, "PMB.account.create"), _calls(item, "PMB.session.create")
+    if len(accounts) > 1 or len(sessions) > 1:
+        raise DataError(f"{item.task.id} ({item.template}): its setup opens more than one account or session")
+    ids = {"account_id": ACCOUNT} if accounts else {}
+    if not sessions:
+        return Situation(ids)
+    return Situation({**ids, "session_id": SESSION}, sessions[0].args)
+
+
+def _calls(item: Item, tool: str) -> list[Call]:
+    return [call for call in item.setup if call.tool == tool]
+
+
+def clock_words(as_of_ns: int) -> str:
+    """`2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York`."""
+    local = datetime.fromtimestamp(as_of_ns // SECOND, UTC).astimezone(_NEW_YORK)
+    return f"{moment_text(as_of_ns)}, which is {local:%A, %Y-%m-%d}, {clock_text(as_of_ns)} in New York"

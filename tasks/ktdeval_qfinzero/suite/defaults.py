@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.operations import Schema
+from ktdeval_qfinzero.schemas import Schema
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
-    """The arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
+    """Arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
 
     Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that have
     no effect beside other arguments are not filled in.

@@ -1,4 +1,4 @@
-"""What an exam asks: items of our own on a dataset, or the tasks of a file. Opened once in a process, for neither changes."""
+"""Questions of a variant: items of our own on a dataset, or the tasks of a file. Opened once in a process, for neither changes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import click
 
-from ktdeval.api import ConfigError, JsonValue, content_hash, file_sha256
-from ktdeval_qfinzero.bench.generate import make_items
-from ktdeval_qfinzero.bench.items import Call, Item
+from ktdeval.errors import ConfigError
+from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval_qfinzero.benchmark.generate import make_items
+from ktdeval_qfinzero.benchmark.items import Call, Item
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.moments import day_of
-from ktdeval_qfinzero.scoring.tasks_file import load_tasks, task_to_row
+from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -36,7 +36,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Material:
-    """All that exams of a config are made of.
+    """All that the samples of a config are made of.
 
     Attributes:
         questions: in the order asked.
@@ -52,7 +52,7 @@ class Material:
 
 
 def open_material(config: SuiteConfig) -> Material:
-    """The questions of a config: those of its file, or else items of our own.
+    """Questions of a config: those of its file, or else items of our own.
 
     Raises:
         ConfigError: the file's tasks are of the other suite.
@@ -60,7 +60,7 @@ def open_material(config: SuiteConfig) -> Material:
         StoreError: the cache of the embedded dataset can't be written.
     """
     if config.tasks_file is not None:
-        return file_material(config, Path(config.tasks_file))
+        return file_material(config, config.tasks_file)
     dataset = embedded_dataset(config.data_seed)
     return own_material(config, dataset, embedded_items(config.data_seed, config.suite, config.items_seed))
 
@@ -83,20 +83,21 @@ def _closed_days(dataset: Dataset, items: Sequence[Item]) -> tuple[date, ...]:
     return tuple(day for day in days if day.weekday() < _SATURDAY and trading_hours().row_of(day) is None)
 
 
-def file_material(config: SuiteConfig, path: Path) -> Material:
-    """Questions that are tasks of a file.
+def file_material(config: SuiteConfig, source: str) -> Material:
+    """Questions that are tasks of a file or a dataset.
 
     Raises:
         ConfigError: they are of the other suite.
-        DataError: the file can't be read.
+        DataError: the source can't be read.
     """
-    tasks = load_tasks(path)
+    rows = read_tasks(source)
+    tasks = tasks_of(rows)
     for task in tasks:
         if task.suite != config.suite:
-            raise ConfigError(f"{path}: {task.id} is of the {task.suite} suite; use it with a task whose suite is {task.suite}")
+            raise ConfigError(f"{source}: {task.id} is of the {task.suite} suite; use it with a task whose suite is {task.suite}")
     questions = _chosen([Question(task) for task in tasks], config.items)
     described = {
-        "tasks_file": {"name": path.name, "sha256": file_sha256(path)},
+        "tasks_file": {"name": rows.name, "sha256": rows.sha256},
         "questions": {"count": len(questions), "sha256": content_hash([task_to_row(task) for task in tasks])},
     }
     return Material(questions, None, described)
@@ -127,11 +128,11 @@ def _call_json(call: Call) -> JsonValue:
 
 @cache
 def embedded_dataset(seed: int) -> Dataset:
-    """The embedded synthetic dataset, made once and kept in the cache (`$KTDEVAL_CACHE_DIR`, or the user's cache folder)."""
+    """Embedded synthetic dataset, made once and kept in the cache (`$KTDEVAL_CACHE_DIR`, or the user's cache folder)."""
     return open_embedded(cache_root(), seed, lambda message: click.echo(message, err=True))
 
 
 @cache
 def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Item, ...]:
-    """The items of a suite on the embedded dataset."""
+    """Items of a suite on the embedded dataset."""
     return make_items(embedded_dataset(data_seed), suite, items_seed)

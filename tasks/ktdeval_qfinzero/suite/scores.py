@@ -1,18 +1,25 @@
-"""The figures of many answers: means over items with their intervals, beside what an answer without any call earns."""
+"""Scores over many answers: means over items with their intervals, next to what an answer without any call earns."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from math import fsum
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
 import numpy as np
 
-from ktdeval.api import AnswerRecord, Interval, JsonValue, Score, ScoreDefinition, derive_seed, wilson
-from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
-from ktdeval_qfinzero.suite.grading import DIFFERS, FAILED, IDS, METRICS, OTHER
+from ktdeval.contracts import AnswerRecord, Score, ScoreDefinition
+from ktdeval.jsonio import JsonValue
+from ktdeval.seeds import derive_seed
+from ktdeval.stats import Interval, wilson
+from ktdeval.typed import Value, from_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_qfinzero.suite.config import SuiteConfig
+from ktdeval_qfinzero.suite.grading import OTHER
+from ktdeval_qfinzero.suite.records import METRICS, Asked, Graded, Rules
 
 LEVEL: Final = 0.95
 DRAWS: Final = 999
@@ -21,175 +28,173 @@ DRAWS: Final = 999
 NO_SUBMISSION: Final = "no_submission"
 """Failure mode of an item to which the model gave no valid submission."""
 
-_PAPER: Final = "QFinZero, section 4 and appendix A.3"
-_PUBLIC: Final = "the public code of QFinZero at f78ac0d, its quirks included"
-_OURS: Final = "of our own"
-_UNIT: Final = (0.0, 1.0)
+_NO_ITEM: Final = "no item was answered"
 _SCALE: Final = {"overall": 100.0}
 
 
+class _Definition(Value, frozen=True):
+    """A score in `scores.yaml`; from 0 to `most`."""
+
+    formula: str
+    unit: str = "fraction"
+    most: float = 1.0
+    better: Literal["higher", "lower"] = "higher"
+    source: Literal["rules", "ours"] = "ours"
+    headline: bool = True
+    live_only: bool = False
+
+
+class _Definitions(Value, frozen=True):
+    sources: dict[str, str]
+    scores: dict[str, _Definition]
+
+
+@cache
+def _defined() -> _Definitions:
+    path = Path(__file__).with_name("scores.yaml")
+    return from_plain(load_yaml(path), _Definitions, path.name)
+
+
 def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
-    """What each score of a variant means, in the order shown."""
-    source = _PAPER if config.rules == "paper" else _PUBLIC
-    defined = {
-        "overall": _mean("(TM + PA + TA) / 3 × 100, mean over items", source, "points", (0.0, 100.0)),
-        "exact": _mean(
-            "share of items with TM = PA = TA = 1 by the paper's rules and no surplus call; to refuse: answered without any call",
-            _OURS,
-        ),
-        "tm": _mean("tool match: share of the expected calls made with the right tool, half for another one of its family", source),
-        "pa": _mean("parameter accuracy: mean over the expected calls' parameters", source),
-        "ta": _mean("time alignment: share of the expected calls' time fields met within their tolerance", source),
-    }
-    if config.is_live:
-        defined["end_state_match"] = _mean(
-            "share of items whose accounts, orders and clock end as the expected calls leave them", _OURS
-        )
+    """Define each score of a variant, in the order shown."""
+    read = _defined()
     return {
-        **defined,
-        "refusal_accuracy": _mean("share of the items to refuse that were answered without any call", _OURS, headline=False),
-        "call_precision": _mean(
-            "share of the calls that serve an expected one with its very tool; mean over answers with calls", _OURS, headline=False
-        ),
-        "unanswered": ScoreDefinition(
-            formula="items whose model call failed, over all items; they are left out of the other scores",
-            unit="fraction of items",
-            range=_UNIT,
-            better="lower",
-            source=_OURS,
-            headline=False,
-        ),
+        name: ScoreDefinition(
+            formula=each.formula,
+            unit=each.unit,
+            range=(0.0, each.most),
+            better=each.better,
+            source=read.sources[config.rules if each.source == "rules" else each.source],
+            headline=each.headline,
+        )
+        for name, each in read.scores.items()
+        if config.is_live or not each.live_only
     }
-
-
-def _mean(
-    formula: str, source: str, unit: str = "fraction", range_: tuple[float, float] = _UNIT, headline: bool = True
-) -> ScoreDefinition:
-    return ScoreDefinition(formula=formula, unit=unit, range=range_, better="higher", source=source, headline=headline)
-
-
-@dataclass(frozen=True)
-class _Point:
-    """One value of one item, 0 to 1."""
-
-    item: str
-    value: float
 
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
-    """All scores of `definitions` over these records, which may be of several windows and seeds. Pure.
+    """Compute all scores of `definitions` over these records, which may be of several windows and seeds. Pure.
 
     An item without a valid submission earns 0 everywhere: that is the model's failure. One whose model call failed tells nothing
     of the model, and is only counted.
     """
-    asked = [record for record in records if record["provenance"] != "error"]
-    overall, *parts = METRICS
-    scores = {overall: _metric(overall, asked, config.rules), "exact": _exact(asked)}
-    scores |= {name: _metric(name, asked, config.rules) for name in parts}
+    asked = [Asked.of(record) for record in records if record.provenance != "error"]
+    scores = {
+        "overall": _metric("overall", asked, config.rules),
+        "exact": _exact(asked),
+        **{name: _metric(name, asked, config.rules) for name in METRICS if name != "overall"},
+        "refusal_accuracy": _refusal(asked),
+        "call_precision": _precision(asked),
+        "unanswered": _unanswered(records),
+    }
     if config.is_live:
         scores["end_state_match"] = _end_state(asked)
-    return {**scores, "refusal_accuracy": _refusal(asked), "call_precision": _precision(asked), "unanswered": _unanswered(records)}
+    return {name: scores[name] for name in definitions(config)}
 
 
 # ---- one score
 
 
-def _metric(name: str, asked: Sequence[AnswerRecord], rules: Rules) -> Score:
+def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
     if not asked:
-        return _nothing("no item was answered")
-    scale = _SCALE.get(name, 1.0)
-    detail: dict[str, JsonValue] = {"other_rules": {"rules": OTHER[rules], "value": _average(_values(asked, OTHER[rules], name))}}
+        return _nothing(_NO_ITEM)
+    scale, other = _SCALE.get(name, 1.0), OTHER[rules]
+    detail: dict[str, JsonValue] = {"other_rules": {"rules": other, "value": _mean(asked, _earned(other, name))}}
     if name == "overall":
 
-        def means(of_group: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-            return {each: _average(_values(of_group, rules, each)) for each in METRICS}
+        def means(of_group: Sequence[Asked], by_rules: Rules = rules) -> dict[str, JsonValue]:
+            return {each: _mean(of_group, _earned(by_rules, each)) for each in METRICS}
 
-        detail |= {
-            "other_rules": {"rules": OTHER[rules], **{each: _average(_values(asked, OTHER[rules], each)) for each in METRICS}},
-            "by_category": _groups(asked, "category", means),
-            "by_difficulty": _groups(asked, "difficulty", means),
+        detail = {
+            "other_rules": {"rules": other, **means(asked, other)},
+            "by_category": _groups(asked, lambda one: one.facts.category, means),
+            "by_difficulty": _groups(asked, lambda one: one.facts.difficulty, means),
             "failure_modes": _failure_modes(asked),
-            "without_submission": sum(record["answer"] is None for record in asked),
-            "ids": {name.removeprefix("ids_"): sum(int(_value(record, name)) for record in asked) for name in IDS},
+            "without_submission": sum(one.graded is None for one in asked),
+            "ids": {
+                "expected": sum(one.graded.ids_expected for one in asked if one.graded),
+                "right": sum(one.graded.ids_right for one in asked if one.graded),
+            },
         }
-    points = [_Point(record["sample"], _value(record, f"{rules}_{name}") / scale) for record in asked]
-    baseline = _average([float(record["facts"]["empty"][name]) for record in asked])
-    return _score(name, points, scale, baseline, detail)
+    points = [(one.item, value / scale) for one, value in zip(asked, _values(asked, _earned(rules, name)), strict=True)]
+    return _score(name, points, scale, _average([getattr(one.facts.empty, name) for one in asked]), detail)
 
 
-def _exact(asked: Sequence[AnswerRecord]) -> Score:
+def _exact(asked: Sequence[Asked]) -> Score:
     if not asked:
-        return _nothing("no item was answered")
+        return _nothing(_NO_ITEM)
 
-    def share(of_group: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-        return {"value": _average([_value(record, "exact") for record in of_group])}
+    def share(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
+        return {"value": _mean(of_group, lambda graded: graded.exact)}
 
-    detail: dict[str, JsonValue] = {f"by_{key}": _groups(asked, key, share) for key in ("category", "difficulty")}
-    points = [_Point(record["sample"], _value(record, "exact")) for record in asked]
-    return _score("exact", points, 1.0, _average([record["facts"]["empty"]["exact"] for record in asked]), detail)
-
-
-def _end_state(asked: Sequence[AnswerRecord]) -> Score:
-    if not asked:
-        return _nothing("no item was answered")
-    changing = [record for record in asked if record["facts"]["changes_state"]]
-    differing = Counter(_names(asked, DIFFERS))
     detail: dict[str, JsonValue] = {
-        "changing": {"n": len(changing), "value": _average([_value(record, "end_state_match") for record in changing])},
-        "differing": dict(sorted(differing.items())),
+        "by_category": _groups(asked, lambda one: one.facts.category, share),
+        "by_difficulty": _groups(asked, lambda one: one.facts.difficulty, share),
     }
-    points = [_Point(record["sample"], _value(record, "end_state_match")) for record in asked]
     return _score(
-        "end_state_match", points, 1.0, _average([record["facts"]["empty"]["end_state_match"] for record in asked]), detail
+        "exact", _points(asked, lambda graded: graded.exact), 1.0, _average([one.facts.empty.exact for one in asked]), detail
     )
 
 
-def _refusal(asked: Sequence[AnswerRecord]) -> Score:
-    """Of the items to refuse. The others, answered without a call, are in the detail: who never calls anything refuses all."""
-    wanted = [record for record in asked if record["facts"]["refusal"]]
-    others = [record for record in asked if not record["facts"]["refusal"]]
-    false = sum(bool(record["scores"].get("no_call")) for record in others)
+def _end_state(asked: Sequence[Asked]) -> Score:
+    if not asked:
+        return _nothing(_NO_ITEM)
+
+    def match(graded: Graded) -> bool:
+        return bool(graded.end_state_match)
+
+    changing = [one for one in asked if one.facts.changes_state]
+    detail: dict[str, JsonValue] = {
+        "changing": {"n": len(changing), "value": _mean(changing, match)},
+        "differing": _counts(part for one in asked if one.graded for part in one.graded.differing),
+    }
+    baseline = _average([one.facts.empty.end_state_match or 0.0 for one in asked])
+    return _score("end_state_match", _points(asked, match), 1.0, baseline, detail)
+
+
+def _refusal(asked: Sequence[Asked]) -> Score:
+    """Score the items to refuse. The others, answered without a call, are in the detail: who never calls anything refuses all."""
+
+    def no_call(graded: Graded) -> bool:
+        return graded.no_call
+
+    wanted = [one for one in asked if one.facts.refusal]
+    others = [one for one in asked if not one.facts.refusal]
+    false = sum(one.graded.no_call for one in others if one.graded)
     detail: dict[str, JsonValue] = {
         "false_refusals": {"n": len(others), "count": false, "value": false / len(others) if others else None},
-        "said_so": sum(_says_refused(record) for record in wanted),
+        "said_so": sum(one.status == "refused" and one.graded.no_call for one in wanted if one.graded),
     }
     if not wanted:
         return Score(None, 0, detail=detail, reason="no item to refuse was answered")
-    points = [_Point(record["sample"], _value(record, "no_call")) for record in wanted]
-    return _score("refusal_accuracy", points, 1.0, 1.0, detail)
+    return _score("refusal_accuracy", _points(wanted, no_call), 1.0, 1.0, detail)
 
 
-def _says_refused(record: AnswerRecord) -> bool:
-    """A refusal that says that it is one: the status, and no call."""
-    answer = record["answer"]
-    return answer is not None and answer["status"] == "refused" and bool(record["scores"]["no_call"])
-
-
-def _precision(asked: Sequence[AnswerRecord]) -> Score:
-    counted = [record for record in asked if record["answer"] is None or record["scores"]["call_precision"] is not None]
+def _precision(asked: Sequence[Asked]) -> Score:
+    counted = [one for one in asked if one.graded is None or one.graded.call_precision is not None]
     if not counted:
         return _nothing("no answer has a call")
-    return _score(
-        "call_precision", [_Point(record["sample"], _value(record, "call_precision")) for record in counted], 1.0, None, {}
-    )
+    return _score("call_precision", _points(counted, lambda graded: graded.call_precision or 0.0), 1.0, None, {})
 
 
 def _unanswered(records: Sequence[AnswerRecord]) -> Score:
     if not records:
         return _nothing("there are no items")
-    points = [_Point(record["sample"], float(record["provenance"] == "error")) for record in records]
-    return _score("unanswered", points, 1.0, None, {"count": int(sum(point.value for point in points))})
+    points = [(record.sample, float(record.provenance == "error")) for record in records]
+    return _score("unanswered", points, 1.0, None, {"count": int(sum(value for _, value in points))})
 
 
 def _nothing(reason: str) -> Score:
     return Score(None, 0, reason=reason)
 
 
-def _score(name: str, points: Sequence[_Point], scale: float, baseline: float | None, detail: Mapping[str, JsonValue]) -> Score:
-    interval = interval_of(name, [(point.item, point.value) for point in points])
+def _score(
+    name: str, points: Sequence[tuple[str, float]], scale: float, baseline: float | None, detail: Mapping[str, JsonValue]
+) -> Score:
+    interval = interval_of(name, points)
     if scale != 1.0:
         interval = interval.transformed(lambda end: end * scale)
-    value = scale * (_average([point.value for point in points]) or 0.0)
+    value = scale * (_average([value for _, value in points]) or 0.0)
     return Score(value, len(points), interval, baseline, detail)
 
 
@@ -197,7 +202,7 @@ def _score(name: str, points: Sequence[_Point], scale: float, baseline: float | 
 
 
 def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
-    """The interval of a mean over items.
+    """Interval of a mean over items.
 
     Answers to one item (in several seeds or windows) are no independent ones: the item's mean is what is resampled. Shares of
     items that were asked once have Wilson's score interval; so have means all of whose items earned nothing or everything, where
@@ -225,13 +230,21 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
 # ---- details
 
 
-def _value(record: AnswerRecord, name: str) -> float:
-    """A recorded score; 0 where there was no valid submission."""
-    return float(record["scores"][name]) if record["answer"] is not None else 0.0
+def _earned(rules: Rules, name: str) -> Callable[[Graded], float]:
+    return lambda graded: float(getattr(graded.earned[rules], name))
 
 
-def _values(records: Sequence[AnswerRecord], rules: Rules, name: str) -> list[float]:
-    return [_value(record, f"{rules}_{name}") for record in records]
+def _values(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> list[float]:
+    """A figure of each item; 0 where there was no valid submission."""
+    return [0.0 if one.graded is None else float(figure(one.graded)) for one in asked]
+
+
+def _points(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> list[tuple[str, float]]:
+    return list(zip((one.item for one in asked), _values(asked, figure), strict=True))
+
+
+def _mean(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> float | None:
+    return _average(_values(asked, figure))
 
 
 def _average(values: Sequence[float]) -> float | None:
@@ -239,22 +252,20 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def _groups(
-    records: Sequence[AnswerRecord], key: str, figures: Callable[[Sequence[AnswerRecord]], Mapping[str, JsonValue]]
+    asked: Sequence[Asked], key: Callable[[Asked], str], figures: Callable[[Sequence[Asked]], Mapping[str, JsonValue]]
 ) -> dict[str, JsonValue]:
     """Figures by category or difficulty, names in order."""
-    groups: dict[str, list[AnswerRecord]] = {}
-    for record in records:
-        groups.setdefault(record["facts"][key], []).append(record)
+    groups: dict[str, list[Asked]] = {}
+    for one in asked:
+        groups.setdefault(key(one), []).append(one)
     return {group: {"n": len(groups[group]), **figures(groups[group])} for group in sorted(groups)}
 
 
-def _failure_modes(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
+def _failure_modes(asked: Sequence[Asked]) -> dict[str, JsonValue]:
     """Mode -> answers that it was found in."""
-    found = Counter(_names(records, FAILED))
-    if missing := sum(record["answer"] is None for record in records):
-        found[NO_SUBMISSION] = missing
-    return dict(sorted(found.items()))
+    modes = [mode for one in asked if one.graded for mode in one.graded.failure_modes]
+    return _counts([*modes, *(NO_SUBMISSION for one in asked if one.graded is None)])
 
 
-def _names(records: Sequence[AnswerRecord], prefix: str) -> list[str]:
-    return [name.removeprefix(prefix) for record in records for name in record["scores"] if name.startswith(prefix)]
+def _counts(names: Iterable[str]) -> dict[str, JsonValue]:
+    return dict(sorted(Counter(names).items()))

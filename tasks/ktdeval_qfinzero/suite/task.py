@@ -1,31 +1,22 @@
-"""A task of the suite: config in, exams out, answers summarised."""
+"""A task of the suite: config in, samples out, answers summarised."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
-from ktdeval.api import (
-    AnswerRecord,
-    EpisodeSpec,
-    JsonValue,
-    Lens,
-    MarketSnapshot,
-    MaskConfig,
-    Score,
-    ScoreDefinition,
-    Subject,
-    Window,
-    to_mapping,
-)
+from ktdeval.contracts import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window, windows_of
+from ktdeval.fields import to_mapping
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot
+from ktdeval.masking import Lens, MaskConfig
+from ktdeval.sample_files import source_name
 from ktdeval_qfinzero.suite.brief import prompt_hashes, tool_hashes
-from ktdeval_qfinzero.suite.config import SuiteConfig, load_config, windows_of
-from ktdeval_qfinzero.suite.exam import SuiteExam
-from ktdeval_qfinzero.suite.form import answer_form
+from ktdeval_qfinzero.suite.config import SuiteConfig
+from ktdeval_qfinzero.suite.environment import answer_form
 from ktdeval_qfinzero.suite.material import Material, open_material
+from ktdeval_qfinzero.suite.samples import SuiteSamples
 from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 
@@ -44,13 +35,13 @@ class SuiteTask:
         mode: such as `calling_native_dry`.
         tools: none; samples bring their own.
         harness: the limits.
-        subject: none.
+        target_task: none.
         windows, default_windows: for the runner; questions do not depend on them.
         scores: what `summarise` gives.
     """
 
     tools: tuple[str, ...] = ()
-    subject: str | None = None
+    target_task: str | None = None
 
     def __init__(self, name: str, config: SuiteConfig, opened: Callable[[SuiteConfig], Material] = open_material) -> None:
         self.name = name
@@ -66,7 +57,7 @@ class SuiteTask:
 
     @cached_property
     def material(self) -> Material:
-        """What is asked."""
+        """Questions of the variant."""
         return self._opened(self._config)
 
     @property
@@ -78,43 +69,30 @@ class SuiteTask:
         return math.ceil(sum(expected) / len(expected))
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """The whole config (of a file of tasks its name alone), the form, and hashes of questions, data, prompts and tools."""
+        """Whole config (of a file of tasks its name alone), the form, and hashes of questions, data, prompts and tools."""
         config, form = self._config, answer_form(self._config.calls)
         return {
             "name": self.name,
             "mode": self.mode,
             **to_mapping(config),
-            "tasks_file": None if config.tasks_file is None else Path(config.tasks_file).name,
+            "windows": {name: {"first": window.first, "last": window.last} for name, window in self.windows.items()},
+            "tasks_file": None if config.tasks_file is None else source_name(config.tasks_file),
             "form": {"name": form.name, "description": form.description, "parameters": form.parameters},
             "material": dict(self.material.described),
             "prompts": prompt_hashes(),
             "service_tools": tool_hashes(),
         }
 
-    def exam(self, spec: EpisodeSpec, snapshot: MarketSnapshot, subject: Subject | None) -> SuiteExam:  # noqa: ARG002 - has none
-        """The questions; the same for every window and seed.
+    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SuiteSamples:  # noqa: ARG002 - has none
+        """Questions; the same for every window and seed.
 
         Args:
             spec: the episode.
             snapshot: the runner's market, of which nothing is shown.
-            subject: none.
+            target_task: none.
         """
-        return SuiteExam(self._config, self.material, Lens(MaskConfig(self._config.mask), spec.mask_seed, snapshot, 0))
+        return SuiteSamples(self._config, self.material, Lens(MaskConfig(self._config.mask), spec.mask_seed, snapshot, 0))
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """The scores over all records together; pure."""
+        """Scores over all records together; pure."""
         return summarise(records, self._config)
-
-
-def make_task(name: str, config: Mapping[str, Any], where: str) -> SuiteTask:
-    """Build a variant from its resolved config.
-
-    Args:
-        name: the variant's name.
-        config: plain values of the task file.
-        where: prefix of error messages.
-
-    Raises:
-        ConfigError: the config is not valid.
-    """
-    return SuiteTask(name, load_config(config, where))

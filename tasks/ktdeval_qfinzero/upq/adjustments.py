@@ -23,9 +23,8 @@ from ktdeval_qfinzero.data.rows import FloatArray, IntArray, Resolution
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.upq.arguments import Mode
 from ktdeval_qfinzero.view import View
-
-Mode = Literal["none", "split", "total"]
 
 _EARLY_TRADING = 330 * MINUTE
 """Trading before the session's open, which is ex already: from 04:00 in New York."""
@@ -33,7 +32,7 @@ _EARLY_TRADING = 330 * MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What one event does to the bars before it.
+    """Effect of one event on the bars before it.
 
     Attributes:
         ticker: of the stock.
@@ -81,7 +80,7 @@ def factors(events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolu
 
 
 def _ex_session(ex_day: date, as_of_ns: int) -> tuple[date, int] | None:
-    """The first session without the event, and its open; None where it has not opened yet."""
+    """First session without the event, and its open; None where it has not opened yet."""
     hours = trading_hours()
     row = int(np.searchsorted(hours.days, as_datetime64(ex_day)))
     if row == len(hours.days) or hours.open_ns[row] > as_of_ns:

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
-from ktdeval.api import JsonValue
 from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, Resolution
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import moment_text
-from ktdeval_qfinzero.operations import Arguments
 from ktdeval_qfinzero.paging import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns
-from ktdeval_qfinzero.upq.adjustments import Adjustment, Mode, adjustments, factors
-from ktdeval_qfinzero.upq.arguments import read_days, read_moments, read_names, read_tickers, span_of
+from ktdeval_qfinzero.upq.adjustments import Adjustment, adjustments, factors
+from ktdeval_qfinzero.upq.answers import AdjustmentShown, CoinDayBars, CoinMinuteBars, Rows, StockDayBars, StockMinuteBars
+from ktdeval_qfinzero.upq.arguments import (
+    VALUES,
+    CoinDays,
+    CoinMinutes,
+    Mode,
+    StockDays,
+    StockMinutes,
+    read_days,
+    read_moments,
+    read_names,
+    read_tickers,
+    span_of,
+)
 from ktdeval_qfinzero.upq.indicators import indicator_columns, read_indicators
 from ktdeval_qfinzero.view import View
-from ktdeval_qfinzero.workspace import Workspace
 
-VALUES = ("open", "high", "low", "close", "volume", "transactions")
-"""Fields that a caller may choose from, besides the row's key."""
 TIME_FIELD: dict[Resolution, str] = {"day": "date", "minute": "window_start"}
 
 
 @dataclass(frozen=True, slots=True)
 class BarQuery:
-    """What is asked for.
+    """Bars asked for.
 
     Attributes:
         asset_class, resolution: of the bars.
@@ -50,61 +59,78 @@ class BarQuery:
     after: tuple[str, int] | None = None
 
     def span_of(self, ticker: str) -> Span:
-        """What is left to give of a ticker."""
+        """Moments of a ticker that are still to be given."""
         if self.after is None or ticker > self.after[0]:
             return self.span
         first = self.span.end_ns if ticker < self.after[0] else max(self.span.start_ns, self.after[1] + 1)
         return Span(first, self.span.end_ns)
 
 
-def stock_daily(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.stock.daily`."""
-    return _answer(workspace.view, "stock", "day", arguments)
+def stock_daily(view: View, given: StockDays) -> StockDayBars:
+    """Daily bars of stocks in a range of days, with indicators where asked for; a day's bar is there from its session's close."""
+    rows, adjusted, rest = _page(view, "stock", given, given.indicators, given.adjust)
+    return StockDayBars(bars=rows, adjustments=adjusted, **rest)
 
 
-def stock_minute(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.stock.minute`."""
-    return _answer(workspace.view, "stock", "minute", arguments)
+def stock_minute(view: View, given: StockMinutes) -> StockMinuteBars:
+    """Minute bars of stocks that start in a range of moments."""
+    rows, adjusted, rest = _page(view, "stock", given, adjust=given.adjust)
+    return StockMinuteBars(bars=rows, adjustments=adjusted, **rest)
 
 
-def crypto_daily(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.crypto.daily`."""
-    return _answer(workspace.view, "crypto", "day", arguments)
+def crypto_daily(view: View, given: CoinDays) -> CoinDayBars:
+    """Daily bars of coins, midnight to midnight in UTC on every day of the week, with indicators where asked for."""
+    rows, _, rest = _page(view, "crypto", given, given.indicators)
+    return CoinDayBars(bars=rows, **rest)
 
 
-def crypto_minute(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.crypto.minute`."""
-    return _answer(workspace.view, "crypto", "minute", arguments)
+def crypto_minute(view: View, given: CoinMinutes) -> CoinMinuteBars:
+    """Minute bars of coins, which trade day and night, that start in a range of moments."""
+    rows, _, rest = _page(view, "crypto", given)
+    return CoinMinuteBars(bars=rows, **rest)
 
 
-def _answer(view: View, asset_class: AssetClass, resolution: Resolution, arguments: Arguments) -> JsonValue:
-    asked, time_field = read_tickers(arguments), TIME_FIELD[resolution]
+class _Common(TypedDict):
+    """Parts of an answer that all pages of bars have."""
+
+    as_of_ts: str
+    unknown: list[str]
+    next_cursor: str | None
+
+
+def _page(
+    view: View,
+    asset_class: AssetClass,
+    given: StockDays | StockMinutes | CoinDays | CoinMinutes,
+    indicators: str | None = None,
+    adjust: Mode = "none",
+) -> tuple[Rows, list[AdjustmentShown], _Common]:
+    """(rows, events that changed any of them, the rest of the answer)."""
+    by_day = isinstance(given, StockDays | CoinDays)
+    resolution: Resolution = "day" if by_day else "minute"
+    asked, time_field = read_tickers(given.tickers), TIME_FIELD[resolution]
     listed = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
-    names = read_names(arguments, "fields", ("ticker", time_field, *VALUES))
+    names = read_names(given.fields, "fields", ("ticker", time_field, *VALUES))
     query = BarQuery(
         asset_class,
         resolution,
         tuple(ticker for ticker in asked if ticker in listed),
-        span_of(*read_days(arguments)) if resolution == "day" else read_moments(arguments),
+        span_of(*read_days(given.start, given.end)) if by_day else read_moments(given.start, given.end),
         tuple(name for name in names if name in VALUES),
-        read_indicators(arguments.get("indicators")),
-        arguments.get("adjust", "none"),
-        arguments["limit"],
-        _read_key(arguments.get("cursor")),
+        read_indicators(indicators),
+        adjust,
+        given.limit,
+        _read_key(given.cursor),
     )
     rows, applied, next_cursor = bar_rows(view, query)
-    return {
-        "as_of_ts": moment_text(view.as_of_ns),
-        "bars": rows,
-        "unknown": [ticker for ticker in asked if ticker not in listed],
-        **({"adjustments": [_shown(event) for event in applied]} if asset_class == "stock" else {}),
-        "next_cursor": next_cursor,
-    }
+    unknown = [ticker for ticker in asked if ticker not in listed]
+    rest = _Common(as_of_ts=moment_text(view.as_of_ns), unknown=unknown, next_cursor=next_cursor)
+    return rows, [_shown(event) for event in applied], rest
 
 
-def bar_rows(view: View, query: BarQuery) -> tuple[list[dict[str, JsonValue]], list[Adjustment], str | None]:
-    """The rows of a page, the events that changed any of them, and the cursor of the next page."""
-    rows: list[dict[str, JsonValue]] = []
+def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str | None]:
+    """Rows of a page, the events that changed any of them, and the cursor of the next page."""
+    rows: Rows = []
     applied: list[Adjustment] = []
     last_key: tuple[str, int] | None = None
     for ticker in query.tickers:
@@ -146,11 +172,11 @@ def _read_key(cursor: str | None) -> tuple[str, int] | None:
     return str(ticker), int(start_ns)
 
 
-def _shown(event: Adjustment) -> dict[str, JsonValue]:
-    return {
-        "ticker": event.ticker,
-        "kind": event.kind,
-        "ex_date": event.ex_day.isoformat(),
-        "price_factor": event.price_factor,
-        "volume_factor": event.volume_factor,
-    }
+def _shown(event: Adjustment) -> AdjustmentShown:
+    return AdjustmentShown(
+        ticker=event.ticker,
+        kind=event.kind,
+        ex_date=event.ex_day.isoformat(),
+        price_factor=event.price_factor,
+        volume_factor=event.volume_factor,
+    )

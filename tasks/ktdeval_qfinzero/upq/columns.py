@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
 from ktdeval_qfinzero.moments import SECOND, moment_text
 

@@ -54,7 +54,7 @@ def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
 
 
 def curves_for(view: View, first_ns: int, last_ns: int) -> Curves:
-    """The curves that moments in [first, last] may need."""
+    """Curves that moments in [first, last] may need."""
     found = view.rates(day_of(first_ns) - timedelta(days=OLDEST_DAYS), day_of(last_ns))
     rows = tuple(sorted(found, key=lambda row: (row.available_ns, row.day)))
     newest: list[int] = []

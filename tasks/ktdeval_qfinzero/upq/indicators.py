@@ -87,5 +87,5 @@ def _recursion(values: FloatArray, bars: int) -> FloatArray:
 
 
 def _from(values: FloatArray, bars: int) -> FloatArray:
-    """The values, the first `bars` − 1 of them missing."""
+    """Values, the first `bars` − 1 of them missing."""
     return np.where(np.arange(len(values)) < bars - 1, np.nan, values)

@@ -5,29 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, E4, Bars, ContractRow, Resolution, empty_bars
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
-from ktdeval_qfinzero.operations import Arguments
 from ktdeval_qfinzero.paging import read_cursor, write_cursor
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq import columns
-from ktdeval_qfinzero.upq.arguments import read_moments, read_names, span_of
-from ktdeval_qfinzero.upq.bars import TIME_FIELD, VALUES
-from ktdeval_qfinzero.upq.quotes import PriceField, Quotes, day_moment, spots_of_days, spots_of_moments, value_quotes
+from ktdeval_qfinzero.upq.answers import Chain, ContractBars, Rows
+from ktdeval_qfinzero.upq.arguments import (
+    MOST_VALUED,
+    TERMS,
+    VALUES,
+    ChainQuery,
+    ContractQuery,
+    DayStatus,
+    PriceField,
+    read_moments,
+    read_names,
+    span_of,
+)
+from ktdeval_qfinzero.upq.bars import TIME_FIELD
+from ktdeval_qfinzero.upq.quotes import Quotes, day_moment, spots_of_days, spots_of_moments, value_quotes
 from ktdeval_qfinzero.view import View
-from ktdeval_qfinzero.workspace import Workspace
 
-MOST_VALUED = 10_000
-"""Rows of a page with Greeks: each takes a search for its volatility."""
 GREEK_DECIMALS = 8
 
-_TERMS = ("contract", "ticker", "underlying", "expiry", "strike", "type")
 _ON_REQUEST = frozenset({"ticker", "window_start"})
 """Fields that day rows have only when they are named: `ticker` is the contract, `window_start` the date's midnight."""
 _NEAREST = 5
@@ -35,7 +43,7 @@ _NEAREST = 5
 
 def option_fields(resolution: Resolution) -> tuple[str, ...]:
     """Fields of option rows that may be named."""
-    return (*_TERMS, *(("date",) if resolution == "day" else ()), "window_start", *VALUES)
+    return (*TERMS, *(("date",) if resolution == "day" else ()), "window_start", *VALUES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,55 +84,55 @@ class Filter:
         )
 
 
-def chain_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.option.chain_query`."""
-    view, day, wanted = workspace.view, parse_day(arguments["date"], "date"), _read_filter(arguments)
-    underlying = _read_underlying(arguments["underlying"])
-    names, after = _read_fields(arguments, "day"), _read_key(arguments, str)
+def chain_query(view: View, given: ChainQuery) -> Chain:
+    """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
+    day, wanted = parse_day(given.date, "date"), _read_filter(given)
+    underlying = _read_underlying(given.underlying)
+    names, after = _read_fields(given.fields, "day"), _read_key(given.cursor, str)
     listed = {row.symbol: row for row in view.contracts(underlying)}
     found = view.chain_bars(underlying, "day", span_of(day, day))
     chosen = [symbol for symbol in sorted(found) if symbol in listed and wanted.passes(listed[symbol])]
     left = [symbol for symbol in chosen if after is None or symbol > after]
-    page = left[: _page_limit(arguments)]
+    page = left[: _page_limit(given)]
     contracts = tuple(_contract(listed[symbol]) for symbol in page)
     table = Table(underlying, contracts, _joined(found[symbol] for symbol in page), "day")
     known = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
-    return {
-        "as_of_ts": moment_text(view.as_of_ns),
-        "underlying": underlying,
-        "date": day.isoformat(),
-        "day_status": _day_status(view, day),
-        "contracts": _rows(view, table, names, arguments),
-        "nearest_expiries": [] if chosen else _nearest_expiries(listed.values(), day, wanted),
-        "unknown": [] if known else [underlying],
-        "next_cursor": write_cursor(page[-1]) if len(left) > len(page) else None,
-    }
+    return Chain(
+        as_of_ts=moment_text(view.as_of_ns),
+        underlying=underlying,
+        date=day.isoformat(),
+        day_status=_day_status(view, day),
+        contracts=_rows(view, table, names, given),
+        nearest_expiries=[] if chosen else _nearest_expiries(listed.values(), day, wanted),
+        unknown=[] if known else [underlying],
+        next_cursor=write_cursor(page[-1]) if len(left) > len(page) else None,
+    )
 
 
-def ticker_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.option.ticker_query`."""
-    view, contract = workspace.view, parse_contract(arguments["contract"], "contract")
-    resolution: Resolution = arguments["resolution"]
-    span, names, after = read_moments(arguments), _read_fields(arguments, resolution), _read_key(arguments, int)
+def ticker_query(view: View, given: ContractQuery) -> ContractBars:
+    """Bars of one option."""
+    contract, resolution = parse_contract(given.contract, "contract"), given.resolution
+    span = read_moments(given.start, given.end)
+    names, after = _read_fields(given.fields, resolution), _read_key(given.cursor, int)
     if resolution == "day":
         span = span_of(day_of(span.start_ns), day_of(span.end_ns - 1))
     listed = any(row.symbol == contract.symbol for row in view.contracts(contract.underlying))
     bars = view.bars("option", contract.symbol, resolution, span) if listed else empty_bars()
     left = bars if after is None else bars.take(bars.start_ns > after)
-    page = left.take(slice(0, _page_limit(arguments)))
+    page = left.take(slice(0, _page_limit(given)))
     table = Table(contract.underlying, (contract,) * len(page), page, resolution)
-    return {
-        "as_of_ts": moment_text(view.as_of_ns),
-        "bars": _rows(view, table, names, arguments),
-        "unknown": [] if listed else [contract.symbol],
-        "next_cursor": write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None,
-    }
+    return ContractBars(
+        as_of_ts=moment_text(view.as_of_ns),
+        bars=_rows(view, table, names, given),
+        unknown=[] if listed else [contract.symbol],
+        next_cursor=write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None,
+    )
 
 
-def _rows(view: View, table: Table, names: Sequence[str], arguments: Arguments) -> list[dict[str, JsonValue]]:
+def _rows(view: View, table: Table, names: Sequence[str], given: ChainQuery | ContractQuery) -> Rows:
     found: dict[str, columns.Column] = {name: _column(table, name) for name in names}
-    if arguments["include_greeks"]:
-        found |= _greek_columns(view, table, arguments["greek_price_field"])
+    if given.include_greeks:
+        found |= _greek_columns(view, table, given.greek_price_field)
     return columns.to_rows(found)
 
 
@@ -162,7 +170,7 @@ def _greek_columns(view: View, table: Table, field: PriceField) -> dict[str, col
     return {**shown, "greek_status": valued.status.tolist()}
 
 
-def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: Filter) -> list[JsonValue]:
+def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: Filter) -> list[str]:
     """Up to five listed expiries on or after a day, the nearest to those wanted first; of two as near, the earlier."""
     first, last = wanted.expiry_min or day, wanted.expiry_max or date.max
 
@@ -173,7 +181,7 @@ def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: Filter) 
     return [expiry.isoformat() for expiry in sorted(expiries, key=distance)[:_NEAREST]]
 
 
-def _day_status(view: View, day: date) -> str:
+def _day_status(view: View, day: date) -> DayStatus:
     hours = trading_hours()
     if hours.row_of(day) is None:
         return "no_session"
@@ -187,33 +195,33 @@ def _read_underlying(text: str) -> str:
     return tickers[0]
 
 
-def _read_filter(arguments: Arguments) -> Filter:
-    first, last = (parse_day(arguments[name], name) if name in arguments else None for name in ("expiry_min", "expiry_max"))
-    strikes: dict[str, float | None] = {name: arguments.get(name) for name in ("strike_min", "strike_max")}
+def _read_filter(given: ChainQuery) -> Filter:
+    first, last = (
+        None if text is None else parse_day(text, name)
+        for name, text in (("expiry_min", given.expiry_min), ("expiry_max", given.expiry_max))
+    )
     if first is not None and last is not None and first > last:
         raise invalid("expiry_max", "lies before expiry_min")
-    lowest, highest = strikes["strike_min"], strikes["strike_max"]
-    if lowest is not None and highest is not None and lowest > highest:
+    if given.strike_min is not None and given.strike_max is not None and given.strike_min > given.strike_max:
         raise invalid("strike_max", "lies below strike_min")
-    return Filter(first, last, lowest, highest, arguments.get("type"))
+    return Filter(first, last, given.strike_min, given.strike_max, given.type)
 
 
-def _read_fields(arguments: Arguments, resolution: Resolution) -> tuple[str, ...]:
+def _read_fields(given: str | None, resolution: Resolution) -> tuple[str, ...]:
     """Fields to show: the contract and the time in any case."""
     known = option_fields(resolution)
-    names = read_names(arguments, "fields", known)
-    hidden = _ON_REQUEST - {TIME_FIELD[resolution]} if "fields" not in arguments else frozenset()
+    names = read_names(given, "fields", known)
+    hidden = _ON_REQUEST - {TIME_FIELD[resolution]} if given is None else frozenset()
     keys = {"contract", TIME_FIELD[resolution]}
     return tuple(name for name in known if (name in names and name not in hidden) or name in keys)
 
 
-def _read_key(arguments: Arguments, kind: type) -> JsonValue:
-    return read_cursor(arguments["cursor"], (kind,))[0] if "cursor" in arguments else None
+def _read_key(cursor: str | None, kind: type) -> Any:
+    return None if cursor is None else read_cursor(cursor, (kind,))[0]
 
 
-def _page_limit(arguments: Arguments) -> int:
-    limit: int = arguments["limit"]
-    return min(limit, MOST_VALUED) if arguments["include_greeks"] else limit
+def _page_limit(given: ChainQuery | ContractQuery) -> int:
+    return min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
 
 
 def _contract(row: ContractRow) -> OptionContract:

@@ -1,4 +1,4 @@
-"""The Black-Scholes-Merton price of European options, its Greeks and the volatility that a price implies.
+"""Black-Scholes-Merton price of European options, its Greeks and the volatility that a price implies.
 
 With S the spot less the present value of the dividends to come, K the strike, r the continuously compounded rate, T the years to
 expiry, σ the volatility, η = +1 for calls and −1 for puts, N and φ the distribution and density of the standard normal:
@@ -119,7 +119,7 @@ def greeks(option: European, volatility: Floats) -> Greeks:
 
 
 def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """The volatility at which the formula gives a price, and what came of looking for it.
+    """Volatility at which the formula gives a price, and what came of looking for it.
 
     Brent's method finds the root for the out-of-the-money option of the same strike (a price less `lower_bound` is its price, by
     put-call parity), where no digits are lost. The price is monotonic in the volatility, so the root is the only one.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +21,12 @@ from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq import pricing
+from ktdeval_qfinzero.upq.arguments import PriceField
 from ktdeval_qfinzero.upq.curves import Curves, curves_for
 from ktdeval_qfinzero.view import View
 
-PriceField = Literal["close", "open"]
 GREEK_FIELDS = ("iv", *pricing.GREEK_NAMES)
 INPUT_FIELDS = ("greek_spot", "greek_dividends", "greek_rate", "greek_years")
-STATUSES = ("ok", "below_intrinsic", "no_bracket", "non_finite_input", "expired", "missing_spot", "missing_rate")
 
 _YEAR_NS = pricing.DAYS_A_YEAR * DAY
 
@@ -54,11 +52,11 @@ class Quotes:
 
 @dataclass(frozen=True, eq=False)
 class Valuation:
-    """What comes of quotes.
+    """Volatility and Greeks of quotes.
 
     Attributes:
         values: `GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where there is none.
-        status: [n] of `STATUSES`.
+        status: [n] of `answers.Status`.
     """
 
     values: dict[str, FloatArray]
@@ -91,7 +89,7 @@ def value_quotes(view: View, quotes: Quotes) -> Valuation:
 
 
 def _positive(option: pricing.European) -> pricing.European:
-    """The options with NaN for a spot that dividends have used up, of which there is no logarithm."""
+    """Options with NaN for a spot that dividends have used up, of which there is no logarithm."""
     spot = np.where(np.asarray(option.spot) > 0, option.spot, np.nan)
     return pricing.European(option.call, spot, option.strike, option.rate, option.years)
 

@@ -1,27 +1,45 @@
-"""Rates, dividends, splits and the list of symbols."""
+"""Rates, dividends, splits, the list of symbols, and how far each source reaches."""
 
 from __future__ import annotations
 
-from ktdeval.api import JsonValue
-from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, SymbolRow
-from ktdeval_qfinzero.moments import moment_text
-from ktdeval_qfinzero.operations import Arguments
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, Resolution, SymbolRow
+from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.paging import read_cursor, write_cursor
-from ktdeval_qfinzero.upq.arguments import read_days, read_names, read_tickers
+from ktdeval_qfinzero.upq.answers import (
+    YIELD_FIELDS,
+    Dividends,
+    DividendShown,
+    Freshness,
+    Rates,
+    Source,
+    Splits,
+    SplitShown,
+    Symbols,
+    SymbolShown,
+)
+from ktdeval_qfinzero.upq.arguments import DaysOfRates, ExDays, Nothing, SymbolsQuery, read_days, read_names, read_tickers
 from ktdeval_qfinzero.upq.curves import curves_of_days
+from ktdeval_qfinzero.upq.quotes import day_moment
 from ktdeval_qfinzero.view import View
-from ktdeval_qfinzero.workspace import Workspace
 
-YIELD_FIELDS = {
-    tenor: f"yield_{tenor[:-1]}_{'month' if tenor.endswith('M') else 'year'}" for tenor in TENOR_YEARS
-}  # fmt: skip
-"""Tenor -> field of a row: `10Y` -> `yield_10_year`."""
+_NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
+_LOOK_BACK_DAYS = (7, 70)
+"""The newest bar is looked for in the last days of the data, before all of it is read."""
+
+Instruments = Mapping[AssetClass, Mapping[str, frozenset[str]]]
+"""Asset class -> symbol of a stock or coin -> itself, or the contracts on it."""
 
 
-def rates_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.rates.query`."""
-    view, (first, last) = workspace.view, read_days(arguments)
-    tenors = read_names(arguments, "tenors", tuple(TENOR_YEARS))
+def rates_query(view: View, given: DaysOfRates) -> Rates:
+    """Treasury yields by day, from the moment of their publication."""
+    first, last = read_days(given.start, given.end)
+    tenors = read_names(given.tenors, "tenors", tuple(TENOR_YEARS))
     rows = [
         {
             "date": row.day.isoformat(),
@@ -30,77 +48,140 @@ def rates_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
         }
         for row in curves_of_days(view, first, last)
     ]
-    return {"as_of_ts": moment_text(view.as_of_ns), "rates": rows}
+    return Rates(as_of_ts=moment_text(view.as_of_ns), rates=rows)
 
 
-def dividends_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.dividends.query`."""
-    view, (first, last) = workspace.view, read_days(arguments)
-    listed, unknown = _known_stocks(view, read_tickers(arguments))
+def dividends_query(view: View, given: ExDays) -> Dividends:
+    """Cash dividends declared so far, by ex-day."""
+    first, last = read_days(given.start, given.end)
+    listed, unknown = _known_stocks(view, read_tickers(given.tickers))
     rows = [
-        {
-            "ticker": ticker,
-            "ex_dividend_date": row.ex_day.isoformat(),
-            "pay_date": row.pay_day.isoformat(),
-            "amount": row.amount_e4 / E4,
-            "declared_ts": moment_text(row.declared_ns),
-        }
+        DividendShown(
+            ticker=ticker,
+            ex_dividend_date=row.ex_day.isoformat(),
+            pay_date=row.pay_day.isoformat(),
+            amount=row.amount_e4 / E4,
+            declared_ts=moment_text(row.declared_ns),
+        )
         for ticker in listed
         for row in sorted(view.dividends(ticker), key=lambda row: (row.ex_day, row.declared_ns, row.amount_e4))
         if first <= row.ex_day <= last
     ]
-    return {"as_of_ts": moment_text(view.as_of_ns), "dividends": rows, "unknown": unknown}
+    return Dividends(as_of_ts=moment_text(view.as_of_ns), dividends=rows, unknown=unknown)
 
 
-def splits_query(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.splits.query`."""
-    view, (first, last) = workspace.view, read_days(arguments)
-    listed, unknown = _known_stocks(view, read_tickers(arguments))
+def splits_query(view: View, given: ExDays) -> Splits:
+    """Stock splits announced so far, by ex-day."""
+    first, last = read_days(given.start, given.end)
+    listed, unknown = _known_stocks(view, read_tickers(given.tickers))
     rows = [
-        {
-            "ticker": ticker,
-            "ex_date": row.ex_day.isoformat(),
-            "new_shares": row.new,
-            "old_shares": row.old,
-            "announced_ts": moment_text(row.announced_ns),
-        }
+        SplitShown(
+            ticker=ticker,
+            ex_date=row.ex_day.isoformat(),
+            new_shares=row.new,
+            old_shares=row.old,
+            announced_ts=moment_text(row.announced_ns),
+        )
         for ticker in listed
         for row in sorted(view.splits(ticker), key=lambda row: (row.ex_day, row.announced_ns, row.new, row.old))
         if first <= row.ex_day <= last
     ]
-    return {"as_of_ts": moment_text(view.as_of_ns), "splits": rows, "unknown": unknown}
+    return Splits(as_of_ts=moment_text(view.as_of_ns), splits=rows, unknown=unknown)
 
 
-def symbols_list(workspace: Workspace, arguments: Arguments) -> JsonValue:
-    """`UPQ.symbols.list`."""
-    view, kind, limit = workspace.view, arguments.get("asset_class"), arguments["limit"]
-    after = read_cursor(arguments["cursor"], (str, str)) if "cursor" in arguments else ()
+def symbols_list(view: View, given: SymbolsQuery) -> Symbols:
+    """Stocks and coins listed so far."""
+    after = () if given.cursor is None else read_cursor(given.cursor, (str, str))
     listed = sorted(view.symbols(), key=_symbol_key)
-    left = [row for row in listed if _symbol_key(row) > after and kind in (None, row.asset_class)]
-    page = left[:limit]
-    return {
-        "as_of_ts": moment_text(view.as_of_ns),
-        "symbols": [_symbol(view, row) for row in page],
-        "next_cursor": write_cursor(*_symbol_key(page[-1])) if len(left) > len(page) else None,
-    }
+    left = [row for row in listed if _symbol_key(row) > after and given.asset_class in (None, row.asset_class)]
+    page = left[: given.limit]
+    return Symbols(
+        as_of_ts=moment_text(view.as_of_ns),
+        symbols=[_symbol(view, row) for row in page],
+        next_cursor=write_cursor(*_symbol_key(page[-1])) if len(left) > len(page) else None,
+    )
 
 
 def _symbol_key(row: SymbolRow) -> tuple[str, str]:
     return row.symbol, row.asset_class
 
 
-def _symbol(view: View, row: SymbolRow) -> JsonValue:
-    return {
-        "ticker": row.symbol,
-        "asset_class": row.asset_class,
-        "name": row.name,
-        "sector": row.sector,
-        "has_options": row.has_options and len(view.contracts(row.symbol)) > 0,
-        "listed_ts": moment_text(row.listed_ns),
-    }
+def _symbol(view: View, row: SymbolRow) -> SymbolShown:
+    return SymbolShown(
+        ticker=row.symbol,
+        asset_class="crypto" if row.asset_class == "crypto" else "stock",
+        name=row.name,
+        sector=row.sector,
+        has_options=row.has_options and len(view.contracts(row.symbol)) > 0,
+        listed_ts=moment_text(row.listed_ns),
+    )
 
 
 def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The tickers of listed stocks, and the others."""
+    """Tickers of listed stocks, and the others."""
     known = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
     return [ticker for ticker in tickers if ticker in known], [ticker for ticker in tickers if ticker not in known]
+
+
+def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all functions of operations take both
+    """How far each source reaches, as of the clock."""
+    listed = _listed(view)
+    sources: dict[str, Source] = {}
+    for asset_class, symbols in listed.items():
+        count = sum(map(len, symbols.values()))
+        for resolution, name in _NAMES.items():
+            newest = _newest_bar(view, asset_class, resolution, symbols)
+            sources[f"{asset_class}_{name}"] = _shown([] if newest is None else [newest], count)
+    stocks = listed["stock"]
+    sources["rates"] = _shown((row.available_ns, row.day) for row in view.rates(date.min, date.max))
+    sources["dividends"] = _shown((row.declared_ns, row.ex_day) for symbol in stocks for row in view.dividends(symbol))
+    sources["splits"] = _shown((row.announced_ns, row.ex_day) for symbol in stocks for row in view.splits(symbol))
+    return Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
+
+
+def _listed(view: View) -> Instruments:
+    rows = view.symbols()
+    optioned = [row.symbol for row in rows if row.asset_class == "stock" and row.has_options]
+    return {
+        "stock": {row.symbol: frozenset([row.symbol]) for row in rows if row.asset_class == "stock"},
+        "crypto": {row.symbol: frozenset([row.symbol]) for row in rows if row.asset_class == "crypto"},
+        "option": {symbol: frozenset(row.symbol for row in view.contracts(symbol)) for symbol in optioned},
+    }
+
+
+def _newest_bar(
+    view: View, asset_class: AssetClass, resolution: Resolution, symbols: Mapping[str, frozenset[str]]
+) -> tuple[int, date] | None:
+    """When the newest bar was complete, and its day."""
+    info = view.dataset.info
+    last_day = info.last_day if resolution == "day" else info.minute_last_day
+    end_ns = min(view.as_of_ns, day_start(last_day) + DAY)
+    for start_ns in (*(end_ns - days * DAY for days in _LOOK_BACK_DAYS), 0):
+        span = Span(start_ns, view.as_of_ns + 1)
+        starts = [int(bars.start_ns[-1]) for bars in _series(view, asset_class, resolution, symbols, span) if len(bars)]
+        if starts:
+            day = day_of(max(starts))
+            if resolution == "minute":
+                return max(starts) + MINUTE, day
+            return (max(starts) + DAY if asset_class == "crypto" else day_moment(day, "close")), day
+    return None
+
+
+def _series(
+    view: View, asset_class: AssetClass, resolution: Resolution, symbols: Mapping[str, frozenset[str]], span: Span
+) -> Iterator[Bars]:
+    for symbol, instruments in symbols.items():
+        if asset_class == "option":
+            yield from (bars for name, bars in view.chain_bars(symbol, resolution, span).items() if name in instruments)
+        else:
+            yield view.bars(asset_class, symbol, resolution, span)
+
+
+def _shown(rows: Iterable[tuple[int, date]], instruments: int | UnsetType = UNSET) -> Source:
+    """Of rows (when known, day), the one that became known last."""
+    known_ns, day = max(rows, default=(None, None))
+    return Source(
+        latest_date=None if day is None else day.isoformat(),
+        latest_ts=None if known_ns is None else moment_text(known_ns),
+        instruments=instruments,
+    )

@@ -26,14 +26,14 @@ def _make_top_factor(name: str, params: TopFactorParams) -> Model:
 
 
 def _make_win_rate() -> Metric:
-    from ktdeval_example.metric import WinRate
+    from ktdeval_example.metric import win_rate
 
-    return WinRate()
+    return win_rate
 
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    from ktdeval.api import task_specs
+    from ktdeval.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/tasks.yaml")
 

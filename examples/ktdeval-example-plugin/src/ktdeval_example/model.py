@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ktdeval.api import ModelRequest, Reply, ToolCall, dumps_canonical, loads_strict
+from ktdeval.api import ModelRequest, Reply, ToolCall
+from ktdeval.jsonio import dumps_canonical, loads_strict
 
 
 class TopFactor:

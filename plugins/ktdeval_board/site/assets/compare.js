@@ -153,7 +153,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const signed = {signed: true};
     const how = ranks.method === "exact" ? "exact" : "simulated, windows share days";
     return kt.facts([
-      ["Windows", `${ranks.n}${ranks.nonzero === ranks.n ? "" : `, ${ranks.nonzero} of them differ`}`],
+      ["Windows", known(ranks.n) && `${ranks.n}${ranks.nonzero === ranks.n ? "" : `, ${ranks.nonzero} of them differ`}`],
       ["Shift, A less B", [format.cell(shift.value, unit, shift.reason, signed), quiet("Hodges-Lehmann")]],
       [`Interval${known(shift.confidence) ? `, ${format.percent(shift.confidence, 1)}` : ""}`,
         or(shift.low, () => format.range(shift.low, shift.high, unit, signed), shift.reason)],
@@ -182,7 +182,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const {unit, better} = a.metrics[name];
     const title = titleOf(view, name);
     const found = kt.stats.windowDifferences(a, b, name);
-    const test = kt.stats.pairedTest(found.rows, view.pairing);
+    const test = kt.stats.testOf(view.pairing, view.tests, view.sides[1].id, name);
     const chart = el("div", {});
     kt.replace(view.places.test,
       el("p.verdict", {role: "status"}, verdict(view, test, better, title)), testFacts(test, unit),
@@ -315,6 +315,8 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const [first] = view.sides;
     if (first.card.kind === "scoring") return kt.replace(view.body, head, figuresSection(view));
     view.pairing = await kt.load(`pairs/${first.entry.division}/all`);
+    const isTested = view.sides.every(({id}) => view.pairing.cards.includes(id));
+    view.tests = isTested ? await kt.load(`pairs/${first.entry.division}/${first.id}`) : null;
     const hasSeries = view.sides.every(({entry}) => entry.has_series);
     view.series = hasSeries ? await Promise.all(view.sides.map(({id}) => kt.load(`series/${id}`))) : null;
     const missing = "At least one of the cards has no daily series, so there is no equity to lay over each other.";
@@ -338,8 +340,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const picked = pickers(board, cards);
     const place = el("div", {});
     kt.replace(main, el("p.lead", {},
-      "Two cards of one division, tested on the windows that both have traded. Computed in your browser from the cards' own "
-        + "figures."), picked.element, place);
+      "Two cards of one division, tested on the windows that both have traded, as `ktdeval compare` tests them."), picked.element, place);
     let view = null;
     const update = async () => {
       const [a, b] = [kt.state.get("a"), kt.state.get("b")];

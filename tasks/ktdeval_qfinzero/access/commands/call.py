@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from ktdeval.api import UsageError, dumps_pretty, loads_strict
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import dumps_pretty, loads_strict
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.workspaces import Limits
 from ktdeval_qfinzero.catalogue import catalogue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -11,10 +10,9 @@ from typing import Any
 
 import click
 
-from ktdeval.api import UsageError
+from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.workspaces import Limits, first_moment
 from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.data.mongo_news import open_mongo_news
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.errors import ServiceError
@@ -29,28 +27,21 @@ class Source:
     Attributes:
         folder: a dataset's; None for the embedded one.
         seed: of the embedded one.
-        news_variable: environment variable with the address of a MongoDB server that has the news; None for the dataset's own.
     """
 
     folder: Path | None
     seed: int
-    news_variable: str | None = None
 
 
 def source_options(function: Decorated) -> Decorated:
-    """`--data`, `--seed` and `--news-mongodb`, as one argument `source`."""
+    """`--data` and `--seed`, as one argument `source`."""
 
     @wraps(function)
-    def with_source(*, folder: Path | None, seed: int | None, news_mongodb: str | None, **others: Any) -> Any:
+    def with_source(*, folder: Path | None, seed: int | None, **others: Any) -> Any:
         if folder is not None and seed is not None:
             raise UsageError("--data names a dataset and --seed picks an embedded one; give one of them")
-        return function(source=Source(folder, seed or 0, news_mongodb), **others)
+        return function(source=Source(folder, seed or 0), **others)
 
-    news = click.option(
-        "--news-mongodb",
-        metavar="NAME",
-        help="environment variable with a mongodb:// address: news come from there (see `ktdeval qfinzero data news-to-mongodb`)",
-    )
     seed = click.option("--seed", type=click.IntRange(0), default=None, help="seed of the embedded synthetic market [default: 0]")
     folder = click.option(
         "--data",
@@ -59,7 +50,7 @@ def source_options(function: Decorated) -> Decorated:
         metavar="FOLDER",
         help="a dataset's folder; the embedded synthetic market when not given",
     )
-    return folder(seed(news(with_source)))
+    return folder(seed(with_source))
 
 
 def data_options(function: Decorated) -> Decorated:
@@ -73,29 +64,13 @@ def data_options(function: Decorated) -> Decorated:
 
 
 def open_data(source: Source) -> Dataset:
-    """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache; news from MongoDB where told so.
+    """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
 
     Raises:
         DataError: the folder is none of a dataset.
         StoreError: the cache can't be written.
-        UsageError: the variable of MongoDB's address is not set, or is none, or pymongo is not installed.
     """
-    dataset = open_embedded(cache_root(), source.seed, _say) if source.folder is None else open_dataset(source.folder)
-    if source.news_variable is None:
-        return dataset
-    return replace(dataset, news=open_mongo_news(mongodb_address(source.news_variable)))
-
-
-def mongodb_address(variable: str) -> str:
-    """The address in an environment variable: it may hold a password, and so is never an argument.
-
-    Raises:
-        UsageError: the variable is not set.
-    """
-    address = os.environ.get(variable, "")
-    if not address:
-        raise UsageError(f"the environment variable {variable} is not set; put the MongoDB server's mongodb:// address in it")
-    return address
+    return open_embedded(cache_root(), source.seed, _say) if source.folder is None else open_dataset(source.folder)
 
 
 def start_at(dataset: Dataset, limits: Limits, as_of: str | None) -> Limits:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from ktdeval.api import DataError, VerificationError
+from ktdeval.errors import DataError, VerificationError
 from ktdeval_qfinzero.access.commands.options import Source, open_data, source_options
 from ktdeval_qfinzero.pmb.broker import rerun
-from ktdeval_qfinzero.pmb.log import fold, read_lines
+from ktdeval_qfinzero.pmb.log import read_lines, state_of_log
 
 
 @click.command()
@@ -23,10 +23,10 @@ def replay(log: Path, is_rerun: bool, source: Source) -> None:
     are carried out again over the data that the log was made with: every line must come out the same.
     """
     lines = _lines(log)
-    entries, book = read_lines(lines), fold(lines)
+    entries, state = read_lines(lines), state_of_log(lines)
     click.echo(f"{log}: {len(entries)} lines follow from each other")
-    held = f"{len(book.accounts)} accounts, {len(book.sessions)} sessions"
-    click.echo(f"{held}, {len(book.orders)} orders, {len(book.trades)} trades")
+    held = f"{len(state.accounts)} accounts, {len(state.sessions)} sessions"
+    click.echo(f"{held}, {len(state.orders)} orders, {len(state.trades)} trades")
     if not is_rerun:
         return
     again = rerun(lines, open_data(source))

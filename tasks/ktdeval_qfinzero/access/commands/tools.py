@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktdeval.api import dumps_pretty
+from ktdeval.jsonio import dumps_pretty
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.operations import Operation
 
@@ -14,7 +14,7 @@ from ktdeval_qfinzero.operations import Operation
     "--format", "form", type=click.Choice(["names", "json"]), default="names", show_default=True, help="names, or whole schemas"
 )
 def tools(form: str) -> None:
-    """Print the tools: their names and routes, or all that is said of them."""
+    """Print the tools: their names and routes, or their whole schemas."""
     operations = catalogue().operations
     if form == "json":
         click.echo(dumps_pretty([_described(operation) for operation in operations]), nl=False)

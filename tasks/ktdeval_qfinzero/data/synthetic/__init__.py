@@ -1,1 +1,1 @@
-"""The embedded market: invented companies, coins, options, events and news, generated from a seed."""
+"""Embedded market: invented companies, coins, options, events and news, generated from a seed."""

@@ -1,4 +1,4 @@
-"""What happens to a company's shares: listing, splits, dividends, a halt, a bid and the delisting after it."""
+"""Life of a company's shares: listing, splits, dividends, a halt, a bid and the delisting after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktdeval_qfinzero.data.synthetic.names import Stock
 from ktdeval_qfinzero.moments import DAY, day_start
 
 BID_PREMIUM = 0.24
-"""What a bidder offers above the last close."""
+"""Offer of a bidder above the last close."""
 _CALM = 0.06
 """Share of its moves that a stock keeps while it waits for the bidder's money."""
 
@@ -101,7 +101,7 @@ def live(seed: int, stock: Stock, grid: Grid) -> Life:
 
 
 def symbol_row(life: Life, grid: Grid, has_options: bool) -> SymbolRow:
-    """The company's listing; those that were there before the first day are known from a year before it."""
+    """Return the company's listing; those that were there before the first day are known from a year before it."""
     stock = life.stock
     listed_ns = int(grid.open_ns[life.first_row]) if life.first_row else day_start(grid.days[0]) - 365 * DAY
     return SymbolRow(stock.ticker, "stock", stock.name, stock.sector, listed_ns, has_options)
@@ -126,7 +126,7 @@ def log_factor(life: Life, grid: Grid, moves: Moves) -> FloatArray:
 
 
 def _with_dividends(rng: np.random.Generator, life: Life, grid: Grid) -> Life:
-    """A payment each quarter, raised once a year, split with the shares."""
+    """Return a payment each quarter, raised once a year, split with the shares."""
     stock = life.stock
     month, day_of_month = int(rng.integers(1, 4)), int(rng.integers(4, 27))
     lead, wait = int(rng.integers(12, 22)), int(rng.integers(9, 18))

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import EventRow, Importance, Release
 from ktdeval_qfinzero.data.synthetic.corporate import Life
 from ktdeval_qfinzero.data.synthetic.engine import Shock
@@ -71,13 +71,13 @@ class Report:
 
     @property
     def event_id(self) -> str:
-        """The id of the calendar entry that the outcome belongs to."""
+        """Id of the calendar entry that the outcome belongs to."""
         suffix = "" if self.first_time_ns is None else "_moved"
         return f"earn_{self.ticker}_{self.year}Q{self.quarter}{suffix}"
 
 
 def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...], tuple[Shock, ...]]:
-    """The reports of a company that are due on the days of the grid, and the jumps they cause."""
+    """Return the reports of a company that are due on the days of the grid, and the jumps they cause."""
     habit = stream(seed, "earnings", life.stock.ticker)
     delay, before_open = int(habit.integers(19, 46)), bool(habit.random() < 0.5)
     margin = float(habit.uniform(0.06, 0.22))
@@ -103,7 +103,7 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
 
 
 def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
-    """The calendar's entries of the reports.
+    """Return the calendar's entries of the reports.
 
     A moved date is an entry of its own, known from the move on; the entry of the first date says from then on where it went.
     """
@@ -163,7 +163,7 @@ def _quarters(grid: Grid) -> list[tuple[int, int]]:
 
 
 def _report(rng: np.random.Generator, life: Life, due: tuple[int, int, date, bool], facts: _Facts) -> tuple[Report, float]:
-    """A report, and the log return it causes: mostly of its surprise's sign."""
+    """Return a report, and the log return it causes: mostly of its surprise's sign."""
     year, quarter, day, before_open = due
     surprise, change = float(rng.normal(0.25, 1.0)), float(rng.standard_normal())
     unit = max(0.015, 0.06 * abs(facts.eps))
@@ -200,7 +200,7 @@ def _report(rng: np.random.Generator, life: Life, due: tuple[int, int, date, boo
 
 
 def _moved(rng: np.random.Generator, report: Report, grid: Grid) -> Report:
-    """One report in sixteen was first due on another day."""
+    """Move one report in sixteen from another day, on which it was first due."""
     if rng.random() > 1 / 16:
         return report
     shift = int(rng.choice([-4, -3, 3, 4, 5]))
@@ -213,7 +213,7 @@ def _moved(rng: np.random.Generator, report: Report, grid: Grid) -> Report:
 
 
 def _revision(rng: np.random.Generator, report: Report, grid: Grid) -> tuple[int, float] | None:
-    """One report in twenty is corrected by a few cents some weeks later."""
+    """Correct one report in twenty by a few cents some weeks later."""
     day = shift_sessions(report.day, int(rng.integers(12, 22)))
     change = float(rng.choice([-0.02, -0.01, 0.01, 0.02]))
     return (new_york(day, 17), _cents(report.eps + change)) if rng.random() < 0.05 and day <= grid.days[-1] else None

@@ -1,4 +1,4 @@
-"""The embedded market as a dataset: generated on first use, kept in a cache folder, found there ever after."""
+"""Embedded market as a dataset: generated on first use, kept in a cache folder, found there ever after."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
-from ktdeval.api import DataError, StoreError, content_hash
+from ktdeval.errors import DataError, StoreError
+from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
 from ktdeval_qfinzero.data.stores import Dataset
@@ -26,12 +27,7 @@ def cache_root() -> Path:
 
 
 def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
-    """The embedded market of a seed, generated unless it is in the cache.
-
-    Args:
-        cache_folder: where generated markets are kept, such as `cache_root()`.
-        seed: of the generator; each is another market.
-        say: told what takes time, one line at a time.
+    """Open the embedded market of a seed, generated unless it is in the cache; `say` is told what takes time, a line each.
 
     Raises:
         StoreError: the cache folder can't be written.

@@ -59,7 +59,7 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class Traded:
-    """How an instrument trades.
+    """Terms on which an instrument trades.
 
     Attributes:
         price: dollars before the first minute.
@@ -79,7 +79,7 @@ class Traded:
 
 
 @dataclass(frozen=True, eq=False)
-class Tape:
+class MarketTape:
     """All bars of one instrument.
 
     Attributes:
@@ -93,22 +93,14 @@ class Tape:
     day_row: IntArray
 
     def minutes_between(self, first_ns: int, end_ns: int) -> Bars:
-        """A copy of the minutes that start in [first, end)."""
+        """Return a copy of the minutes that start in [first, end)."""
         first, end = np.searchsorted(self.minutes.start_ns, (first_ns, end_ns))
         kept = self.minutes.take(slice(int(first), int(end)))
         return kept.take(np.arange(len(kept)))
 
 
 def draw_moves(seed: int, words: tuple[str, ...], grid: Grid, volatility: float, drift: float = 0.0) -> Moves:
-    """Returns with persistent volatility and fat tails.
-
-    Args:
-        seed: of the market.
-        words: name of the source; each has its own streams.
-        grid: days and minutes.
-        volatility: standard deviation of an ordinary day's return.
-        drift: mean of a day's return.
-    """
+    """Returns with persistent volatility and fat tails; `words` name the source, which has its own streams."""
     days = len(grid)
     level = volatility * np.exp(volatility_path(stream(seed, *words, "volatility"), days, 0.4))
     shape = np.sqrt((1.0 - grid.night_share) * variance_shape(grid))
@@ -131,7 +123,7 @@ def volatility_path(rng: np.random.Generator, days: int, spread: float) -> Float
 
 
 def with_shocks(moves: Moves, shocks: Sequence[Shock]) -> Moves:
-    """The moves with jumps, and wilder half hours after those that say so."""
+    """Return the moves with jumps, and wilder half hours after those that say so."""
     jumps, steps = moves.jumps.copy(), moves.steps.copy()
     for shock in shocks:
         jumps[shock.row, shock.minute] += shock.size
@@ -141,12 +133,7 @@ def with_shocks(moves: Moves, shocks: Sequence[Shock]) -> Moves:
 
 
 def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = None) -> Moves:
-    """The weighted sum of independent moves.
-
-    Args:
-        parts: weight and moves of each.
-        exposure: [D] how much of the sum a day keeps; all where None.
-    """
+    """Return the weighted sum of independent moves; `exposure` is [D] the share of it that a day keeps."""
     shape = parts[0][1].steps.shape
     jumps, steps, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape[0])
     for weight, moves in parts:
@@ -158,7 +145,7 @@ def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = 
     return Moves(jumps * kept[:, None], steps * kept[:, None], np.sqrt(variance) * kept, base)
 
 
-def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, traded: Traded) -> Tape:
+def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, traded: Traded) -> MarketTape:
     """Bars of the path that the moves draw.
 
     A minute's high and low are those of a Brownian bridge between its open and close. Where a minute has few trades there is
@@ -166,33 +153,36 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
     """
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))
-    place = np.flatnonzero((trades > 0) & grid.is_open & traded.open_days[:, None])
+    index = np.flatnonzero((trades > 0) & grid.is_open & traded.open_days[:, None])
     sizes = _volumes(rng, trades.shape, traded)
-    start, close_log = _path(moves, traded)
-    bars = _bars(
-        _Minutes(
-            grid.open_ns[place // grid.width] + (place % grid.width) * MINUTE,
-            start.ravel()[place],
-            close_log.ravel()[place],
-            (moves.volatility[:, None] * np.sqrt((1.0 - grid.night_share) * variance_shape(grid))).ravel()[place],
-            trades.ravel()[place],
-        ),
-        sizes.ravel()[place] * trades.ravel()[place],
-        _Chance(*(draw(trades.shape).ravel()[place] for draw in (rng.standard_normal, rng.random, rng.random))),
-        traded.whole,
+    first_chance, high_chance, low_chance = (
+        draw(trades.shape).ravel()[index] for draw in (rng.standard_normal, rng.random, rng.random)
     )
-    day_row = place // grid.width
-    return Tape(bars, day_bars(bars, day_row, grid.midnight_ns), day_row)
+    opens, closes = (logarithm.ravel()[index] for logarithm in _path(moves, traded))
+    few, units = trades.ravel()[index], sizes.ravel()[index] * trades.ravel()[index]
+    spread = (moves.volatility[:, None] * np.sqrt((1.0 - grid.night_share) * variance_shape(grid))).ravel()[index]
+    opens = np.where(few == 1, closes, opens + _FIRST_TRADE * spread * first_chance)
+    room = np.where(few <= 2, 0.0, spread) ** 2 * -2.0
+    up = (opens + closes + np.sqrt((closes - opens) ** 2 + room * np.log1p(-high_chance))) / 2
+    down = (opens + closes - np.sqrt((closes - opens) ** 2 + room * np.log1p(-low_chance))) / 2
+    open_e4, close_e4 = _to_e4(opens), _to_e4(closes)
+    least: FloatArray = few.astype(np.float64) if traded.whole else np.full(len(few), 1e-4)
+    rounded: FloatArray = np.round(units, 0 if traded.whole else 4)
+    day_row = index // grid.width
+    bars = Bars(
+        grid.open_ns[day_row] + (index % grid.width) * MINUTE,
+        open_e4,
+        np.maximum(_to_e4(up), np.maximum(open_e4, close_e4)),
+        np.minimum(_to_e4(down), np.minimum(open_e4, close_e4)),
+        close_e4,
+        np.maximum(rounded, least),
+        few.astype(np.int64),
+    )
+    return MarketTape(bars, day_bars(bars, day_row, grid.midnight_ns), day_row)
 
 
 def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
-    """Bars of days made of bars of minutes: first open, highest high, lowest low, last close, sums.
-
-    Args:
-        minutes: [n] ascending.
-        day_row: [n] the day of each.
-        midnight_ns: [D] start of each day's bar.
-    """
+    """Bars of days made of bars of minutes, of which `day_row` [n] tells the day: first open, highest high, …, last close, sums."""
     rows, first = np.unique(day_row, return_index=True)
     if not len(rows):
         return minutes
@@ -208,26 +198,6 @@ def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
         volume,
         np.add.reduceat(minutes.transactions, first),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Minutes:
-    """Minutes with trades: [n] start, logarithms of open and close, standard deviation of the step, number of trades."""
-
-    start_ns: IntArray
-    open_log: FloatArray
-    close_log: FloatArray
-    spread: FloatArray
-    trades: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class _Chance:
-    """[n] of a minute's first trade (normal), of its high and of its low (uniform)."""
-
-    first: FloatArray
-    high: FloatArray
-    low: FloatArray
 
 
 def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Traded) -> FloatArray:
@@ -253,26 +223,6 @@ def _path(moves: Moves, traded: Traded) -> tuple[FloatArray, FloatArray]:
     close = np.cumsum((moves.jumps + moves.steps).ravel()).reshape(moves.steps.shape)
     close += np.log(traded.price) + traded.log_factor[:, None]
     return close - moves.steps, close
-
-
-def _bars(minutes: _Minutes, units: FloatArray, chance: _Chance, whole: bool) -> Bars:
-    first, last, few = minutes.open_log, minutes.close_log, minutes.trades
-    first = np.where(few == 1, last, first + _FIRST_TRADE * minutes.spread * chance.first)
-    room = np.where(few <= 2, 0.0, minutes.spread) ** 2 * -2.0
-    up = (first + last + np.sqrt((last - first) ** 2 + room * np.log1p(-chance.high))) / 2
-    down = (first + last - np.sqrt((last - first) ** 2 + room * np.log1p(-chance.low))) / 2
-    opens, closes = _to_e4(first), _to_e4(last)
-    least: FloatArray = few.astype(np.float64) if whole else np.full(len(few), 1e-4)
-    rounded: FloatArray = np.round(units, 0 if whole else 4)
-    return Bars(
-        minutes.start_ns,
-        opens,
-        np.maximum(_to_e4(up), np.maximum(opens, closes)),
-        np.minimum(_to_e4(down), np.minimum(opens, closes)),
-        closes,
-        np.maximum(rounded, least),
-        few.astype(np.int64),
-    )
 
 
 def _to_e4(logarithm: FloatArray) -> IntArray:

@@ -1,4 +1,4 @@
-"""The grid on which a market is drawn: days by minutes, of the exchange's sessions or of whole days."""
+"""Grid on which a market is drawn: days by minutes, of the exchange's sessions or of whole days."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from ktdeval.api import DataError, derive_seed
+from ktdeval.errors import DataError
+from ktdeval.seeds import derive_seed
 from ktdeval_qfinzero.data.rows import FloatArray, IntArray
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -53,7 +54,7 @@ class Grid:
         return np.array([day_start(day) for day in self.days], dtype=np.int64)
 
     def minute_ns(self, row: int, minute: int) -> int:
-        """The start of a day's minute."""
+        """Return the start of a day's minute."""
         return int(self.open_ns[row]) + minute * MINUTE
 
     def row_on_or_after(self, day: date) -> int | None:
@@ -62,12 +63,12 @@ class Grid:
         return row if row < len(self.days) else None
 
     def row_at(self, fraction: float) -> int:
-        """The row at a fraction of the days."""
+        """Return the row at a fraction of the days."""
         return min(len(self.days) - 1, int(fraction * len(self.days)))
 
 
 def session_grid(first: date, last: date) -> Grid:
-    """The exchange's sessions in [first, last].
+    """Return the exchange's sessions in [first, last].
 
     Raises:
         DataError: fewer than two.
@@ -81,25 +82,25 @@ def session_grid(first: date, last: date) -> Grid:
 
 
 def calendar_grid(first: date, last: date) -> Grid:
-    """All days in [first, last], each of 24 hours."""
+    """Return all days in [first, last], each of 24 hours."""
     days = tuple(first + timedelta(days=place) for place in range((last - first).days + 1))
     opens = np.array([day_start(day) for day in days], dtype=np.int64)
     return Grid(days, opens, opens + DAY, DAY_MINUTES, 0.0)
 
 
 def shift_sessions(day: date, count: int = 0) -> date:
-    """The session `count` after (before, where negative) the first one on or after `day`."""
+    """Return the session `count` after (before, where negative) the first one on or after `day`."""
     hours = trading_hours()
     return hours.day(int(np.searchsorted(hours.days, as_datetime64(day))) + count)
 
 
 def session_before(day: date) -> date:
-    """The last session on or before a day."""
+    """Return the last session on or before a day."""
     return trading_hours().last_expiry_session(day)
 
 
 def new_york(day: date, hour: int, minute: int = 0) -> int:
-    """A moment of a session's day by the clock of New York, whose offset the session's open tells."""
+    """Return a moment of a session's day by the clock of New York, whose offset the session's open tells."""
     hours = trading_hours()
     row = hours.row_of(day)
     if row is None:
@@ -108,7 +109,7 @@ def new_york(day: date, hour: int, minute: int = 0) -> int:
 
 
 def stream(seed: int, *words: str) -> np.random.Generator:
-    """A stream of chance of its own for each part, so that no part changes another."""
+    """Return a stream of chance of its own for each part, so that no part changes another."""
     return np.random.default_rng(derive_seed(seed, "qfinzero", *words))
 
 

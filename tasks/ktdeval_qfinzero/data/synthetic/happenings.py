@@ -4,58 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import Importance
 from ktdeval_qfinzero.data.synthetic.corporate import Life
 from ktdeval_qfinzero.data.synthetic.earnings import Report
 from ktdeval_qfinzero.data.synthetic.engine import Shock
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, stream
+from ktdeval_qfinzero.data.synthetic.wordings import wordings
 
 _A_YEAR = 6.5
 """Mean number of pieces of news of a company in 252 sessions."""
 _ACTIONS_A_YEAR = 4.0
 """Mean number of analysts' actions besides those that follow a report."""
-BROKERS = (
-    "Thornbury Research",
-    "Calder & Finch",
-    "Marlowe Securities",
-    "Pinecrest Capital Markets",
-    "Graystone Partners",
-    "Wexcombe & Co",
-)
 RATINGS = ("Sell", "Hold", "Buy")
-_MAKERS = ("technology", "consumer", "health care")
-_PLANTS = ("industrials", "energy", "materials", "utilities")
-
-
-class Kind(NamedTuple):
-    """A kind of news: how the price takes it, in standard deviations of a day, and the sectors it occurs in (all where empty)."""
-
-    size: float
-    importance: Importance
-    sectors: tuple[str, ...] = ()
-
-
-KINDS: dict[str, Kind] = {
-    "contract": Kind(1.5, "medium"),
-    "product": Kind(0.9, "medium", (*_MAKERS, "communications", "financials")),
-    "buyback": Kind(1.1, "medium"),
-    "outlook_raised": Kind(2.3, "high"),
-    "partnership": Kind(1.0, "medium"),
-    "approval": Kind(1.7, "high", ("health care", "utilities", "energy", "financials")),
-    "insider_buying": Kind(0.5, "low"),
-    "outlook_cut": Kind(-2.6, "high"),
-    "lawsuit": Kind(-0.9, "medium"),
-    "breach": Kind(-1.3, "medium", ("technology", "financials", "communications", "health care", "consumer")),
-    "outage": Kind(-1.2, "medium", _PLANTS),
-    "chief_leaves": Kind(-1.4, "high"),
-    "recall": Kind(-1.5, "medium", ("consumer", "health care")),
-    "probe": Kind(-1.8, "high"),
-    "lost_customer": Kind(-1.7, "medium"),
-}
 ACTIONS = ("upgrade", "downgrade", "target_raised", "target_cut")
 
 
@@ -65,7 +27,7 @@ class Happening:
 
     Attributes:
         ticker: whose.
-        kind: one of `KINDS`, or of `ACTIONS`.
+        kind: one of the happenings of `news.yaml`, or of `ACTIONS`.
         time_ns: when it becomes public.
         row: the session that takes it.
         shock: the jump of the price, never later than the first trade after `time_ns`.
@@ -95,14 +57,14 @@ def draw_happenings(seed: int, life: Life, reports: Sequence[Report], grid: Grid
 def _news(seed: int, life: Life, grid: Grid) -> list[Happening]:
     stock = life.stock
     rng = stream(seed, "happenings", stock.ticker)
-    kinds = [name for name, kind in KINDS.items() if not kind.sectors or stock.sector in kind.sectors]
+    kinds = [name for name, kind in wordings().happenings.items() if not kind.sectors or stock.sector in kind.sectors]
     found = []
     last_kind = ""
     for row in np.flatnonzero(rng.random(len(grid)) < _A_YEAR / 252).tolist():
         kind = str(rng.choice([name for name in kinds if name != last_kind]))
         when, minute = float(rng.random()), int(rng.integers(5, max(6, grid.lengths[row] - 15)))
         strength = float(rng.uniform(0.6, 1.5))
-        size = float(np.clip(KINDS[kind].size * stock.volatility * strength, -0.3, 0.3))
+        size = float(np.clip(wordings().happenings[kind].size * stock.volatility * strength, -0.3, 0.3))
         early, late = int(rng.integers(6 * 60, 9 * 60 + 10)), int(rng.integers(16 * 60 + 20, 19 * 60))
         takes = row + 1 if when > 0.85 else row
         if takes >= len(grid) or life.quiet(row) or life.quiet(takes):
@@ -119,15 +81,15 @@ def _news(seed: int, life: Life, grid: Grid) -> list[Happening]:
 
 
 def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> list[Happening]:
-    """Analysts' actions before the open; the ratings of each broker follow from one another."""
+    """Return analysts' actions before the open; the ratings of each broker follow from one another."""
     stock = life.stock
     rng = stream(seed, "analysts", stock.ticker)
-    ratings = {broker: int(rng.choice([0, 1, 1, 2, 2])) for broker in BROKERS}
+    ratings = {broker: int(rng.choice([0, 1, 1, 2, 2])) for broker in wordings().brokers}
     sides = {row: float(rng.choice([-1.0, 1.0])) for row in np.flatnonzero(rng.random(len(grid)) < _ACTIONS_A_YEAR / 252).tolist()}
     sides |= _after_reports(rng, reports)
     found = []
     for row, side in sorted(sides.items()):
-        broker, moves = str(rng.choice(BROKERS)), bool(rng.random() < 0.5)
+        broker, moves = str(rng.choice(wordings().brokers)), bool(rng.random() < 0.5)
         strength, at = float(rng.uniform(0.6, 1.4)), int(rng.integers(7 * 60, 9 * 60 + 15))
         before = ratings[broker]
         after = before + int(side) if moves and 0 <= before + int(side) < len(RATINGS) else before

@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval.api import JsonValue
+from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import EventRow, FloatArray, Release
 from ktdeval_qfinzero.data.synthetic.engine import Shock
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions, stream
@@ -55,7 +55,7 @@ class Reading:
 
 
 def draw_readings(seed: int, grid: Grid) -> tuple[Reading, ...]:
-    """All releases on the days of the grid, by time."""
+    """Return all releases on the days of the grid, by time."""
     readings = _decisions(stream(seed, "macro", FOMC.key), grid)
     for series in SERIES:
         policy = series.period == "none"
@@ -99,7 +99,7 @@ def policy_rate(readings: Sequence[Reading], grid: Grid) -> FloatArray:
 
 
 def macro_events(readings: Sequence[Reading]) -> list[EventRow]:
-    """The calendar's entries of the releases."""
+    """Return the calendar's entries of the releases."""
     return [_event(reading) for reading in readings]
 
 
@@ -170,7 +170,7 @@ def _values(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
 
 
 def _corrections(series: Series, grid: Grid, days: Sequence[date], value: float) -> tuple[tuple[int, float], ...]:
-    """A quarter's output is estimated again after a month; other series are corrected at the next release."""
+    """Estimate a quarter's output again after a month; correct other series at the next release."""
     day = shift_sessions(days[0], 20) if series.period == "quarter" else days[1] if len(days) > 1 else None
     if day is None or day > grid.days[-1]:
         return ()
@@ -178,7 +178,7 @@ def _corrections(series: Series, grid: Grid, days: Sequence[date], value: float)
 
 
 def _decisions(rng: np.random.Generator, grid: Grid) -> list[Reading]:
-    """The FOMC holds for a while, then cuts now and then; a surprise in tone moves the market when the rate does not."""
+    """Hold for a while, then cut now and then, as the FOMC; a surprise in tone moves the market when the rate does not."""
     days = _days(FOMC, grid)
     rate, readings = FOMC.mean, []
     for place, day in enumerate(days):

@@ -1,4 +1,4 @@
-"""The embedded market put together: prices, options, rates, lending, calendars and news, all from one seed.
+"""Embedded market put together: prices, options, rates, lending, calendars and news, all from one seed.
 
 Every part has streams of chance of its own, named by what it is. So a market with one more stock has the same bars of all others,
 and the order in which parts are made does not matter.
@@ -10,31 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-import numpy as np
-
-from ktdeval_qfinzero.data.memory import BarKey, MemoryCalendars, MemoryNews, MemoryPrices
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, ContractRow, EventRow, NewsRow
-from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
+from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, EventRow, FloatArray, NewsRow, PriceRows
+from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.corporate import symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
-from ktdeval_qfinzero.data.synthetic.engine import Tape
+from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, calendar_grid, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_events, market_shocks
-from ktdeval_qfinzero.data.synthetic.names import COINS, Coin, option_underlyings, stock_table
+from ktdeval_qfinzero.data.synthetic.names import COINS, STOCKS, Coin, option_underlyings
 from ktdeval_qfinzero.data.synthetic.news import Facts, make_news
-from ktdeval_qfinzero.data.synthetic.news_base import Quotes, closes_of
-from ktdeval_qfinzero.data.synthetic.option_bars import Flow, OptionMarket, Underlying, make_options
+from ktdeval_qfinzero.data.synthetic.option_bars import OptionMarket, make_options
 from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, ranges_of
 from ktdeval_qfinzero.data.synthetic.prices import (
     Common,
     Course,
+    Quotes,
+    closes_of,
     coin_moves,
     coin_row,
     common_moves,
     draw_course,
     make_coin,
     make_stock,
-    usual_volatility,
 )
 from ktdeval_qfinzero.data.synthetic.rates import Curves, borrow_rows, draw_curves, rate_rows
 from ktdeval_qfinzero.moments import DAY, day_start
@@ -51,19 +48,15 @@ class SyntheticMarket:
         info: without an id of the content, which storing gives.
     """
 
-    prices: MemoryPrices
+    prices: PriceRows
     events: tuple[EventRow, ...]
     news: tuple[NewsRow, ...]
     info: DatasetInfo
 
-    def dataset(self) -> Dataset:
-        """The market as services read it, out of memory."""
-        return Dataset(self.info, self.prices, MemoryCalendars(self.events), MemoryNews(self.news))
-
 
 @dataclass(frozen=True, eq=False)
 class _World:
-    """What all parts share: parameters, their days, sessions, economic releases, yields, common moves."""
+    """Facts that all parts share: parameters, their days, sessions, economic releases, yields, common moves."""
 
     params: SyntheticParams
     ranges: Ranges
@@ -75,23 +68,22 @@ class _World:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One stock: what happens to it, its bars that are kept, its closes, and its options."""
+    """One stock: what happens to it, its bars that are kept, its closes (as `closes_of` gives them), and its options."""
 
     course: Course
     bars: dict[BarKey, Bars]
-    closes: tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]
-    contracts: tuple[ContractRow, ...]
-    flow: Flow | None
+    closes: tuple[FloatArray, FloatArray]
+    options: OptionMarket | None
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """The market of some parameters; equal ones give equal bytes.
+    """Return the market of some parameters; equal ones give equal bytes.
 
     Raises:
         DataError: days that are no dates, contradict each other, or span fewer than two sessions.
     """
     world = _world(params)
-    stocks = stock_table(params.stocks)
+    stocks = STOCKS[: params.stocks]
     optionable = [stock.ticker for stock in option_underlyings(params.option_underlyings, stocks)]
     with_minutes = optionable[: params.option_minute_underlyings]
     courses = [draw_course(params.seed, stock, world.grid) for stock in stocks]
@@ -104,26 +96,22 @@ def generate(params: SyntheticParams) -> SyntheticMarket:
     table |= {key: bars for _, bars_of in coins.values() for key, bars in bars_of.items()}
     grid = world.grid
     lives = [part.course.life for part in parts]
-    prices = MemoryPrices(
+    prices = PriceRows(
         table,
         [symbol_row(life, grid, life.stock.ticker in optionable) for life in lives]
         + [coin_row(coin, grid) for coin, _ in coins.values()],
-        [contract for part in parts for contract in part.contracts],
+        [contract for part in parts if part.options is not None for contract in part.options.contracts],
         rate_rows(world.curves, grid),
         [dividend for life in lives for dividend in life.dividends],
         [split for life in lives for split in life.splits],
         [row for life in lives for row in borrow_rows(params.seed, life, grid)],
     )
-    quotes = Quotes(
-        grid,
-        {part.course.life.stock.ticker: part.closes[0] for part in parts},
-        {part.course.life.stock.ticker: part.closes[1] for part in parts},
-    )
+    closes = {part.course.life.stock.ticker: part.closes for part in parts}
     facts = Facts(
-        quotes,
+        Quotes(grid, *({ticker: pair[number] for ticker, pair in closes.items()} for number in (0, 1))),
         courses,
         world.readings,
-        {part.course.life.stock.ticker: part.flow for part in parts if part.flow is not None},
+        {part.course.life.stock.ticker: part.options.flow for part in parts if part.options is not None},
         {ticker: (coin, bars["crypto", ticker, "day"]) for ticker, (coin, bars) in coins.items()},
     )
     return SyntheticMarket(prices, _events(world, courses), make_news(params.seed, facts), _info(world))
@@ -142,30 +130,12 @@ def _stock_part(world: _World, course: Course, has_options: bool, has_option_min
     tape = make_stock(world.params.seed, grid, world.common, course)
     splits = {row: split.new / split.old for split in course.life.splits if (row := grid.row_on_or_after(split.ex_day)) is not None}
     bars = _kept("stock", stock.ticker, tape, world.ranges)
-    options = _options(world, course, tape, has_option_minutes) if has_options else None
-    if options is not None:
+    options = None
+    if has_options:
+        rows = _rows_between(grid, *world.ranges.option_minutes) if has_option_minutes else range(0)
+        options = make_options(world.params.seed, grid, course, tape, world.curves, rows)
         bars |= options.bars
-    return _Part(
-        course,
-        bars,
-        closes_of(grid, tape, splits),
-        () if options is None else options.contracts,
-        None if options is None else options.flow,
-    )
-
-
-def _options(world: _World, course: Course, tape: Tape, has_minutes: bool) -> OptionMarket:
-    life = course.life
-    rows = _rows_between(world.grid, *world.ranges.option_minutes) if has_minutes else range(0)
-    underlying = Underlying(
-        life.stock,
-        usual_volatility(life.stock),
-        tape.days,
-        tape.minutes,
-        life.dividends,
-        [report.reaction_row for report in course.reports if report.reaction_row is not None],
-    )
-    return make_options(world.params.seed, world.grid, underlying, world.curves, rows)
+    return _Part(course, bars, closes_of(grid, tape, splits), options)
 
 
 def _rows_between(grid: Grid, first: date, last: date) -> range:
@@ -185,7 +155,7 @@ def _coins(world: _World) -> dict[str, tuple[Coin, dict[BarKey, Bars]]]:
     }
 
 
-def _kept(asset_class: AssetClass, ticker: str, tape: Tape, ranges: Ranges) -> dict[BarKey, Bars]:
+def _kept(asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges) -> dict[BarKey, Bars]:
     """Bars of all days, and of the minutes of the days that have them."""
     found: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
     minutes = tape.minutes_between(day_start(ranges.minutes[0]), day_start(ranges.minutes[1]) + DAY)

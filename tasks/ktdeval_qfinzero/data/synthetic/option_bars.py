@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval_qfinzero.data.memory import BarKey
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, ContractRow, DividendRow, FloatArray, IntArray, Resolution
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, FloatArray, IntArray, Resolution
+from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, stream
-from ktdeval_qfinzero.data.synthetic.names import Size, Stock
+from ktdeval_qfinzero.data.synthetic.names import Size
 from ktdeval_qfinzero.data.synthetic.option_prices import Terms, dividends_before, make_surface, moneyness, smile, value
 from ktdeval_qfinzero.data.synthetic.option_terms import Contracts, list_contracts
 from ktdeval_qfinzero.data.synthetic.option_trades import Trades, draw_trades, minute_bars
+from ktdeval_qfinzero.data.synthetic.prices import Course, usual_volatility
 from ktdeval_qfinzero.data.synthetic.rates import Curves
 
 _CONTRACTS_A_DAY: dict[Size, float] = {"mega": 1_700.0, "large": 420.0, "mid": 100.0, "thin": 10.0}
@@ -23,29 +24,8 @@ _SURGE_EVERY = 34
 
 
 @dataclass(frozen=True, eq=False)
-class Underlying:
-    """What option prices derive from.
-
-    Attributes:
-        stock: the company.
-        volatility: standard deviation of an ordinary day's return.
-        days: [D] its bars of days, one for each.
-        minutes: all its bars of minutes.
-        dividends: its dividends.
-        report_rows: days that a report moves.
-    """
-
-    stock: Stock
-    volatility: float
-    days: Bars
-    minutes: Bars
-    dividends: Sequence[DividendRow]
-    report_rows: Sequence[int]
-
-
-@dataclass(frozen=True, eq=False)
 class Flow:
-    """How much was traded on an underlying.
+    """Volumes of the options on an underlying.
 
     Attributes:
         calls, puts: [D] contracts.
@@ -59,52 +39,29 @@ class Flow:
 
 @dataclass(frozen=True, eq=False)
 class OptionMarket:
-    """The options on one underlying: contracts, bars, and the day's flow."""
+    """Options on one underlying: contracts, bars, and the day's flow."""
 
     contracts: tuple[ContractRow, ...]
     bars: Mapping[BarKey, Bars]
     flow: Flow
 
 
-@dataclass(frozen=True, eq=False)
-class _Traded:
-    """[n] contract and day of each bar, ascending, with volume, number of trades, terms and years to the expiry at the close."""
+def make_options(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, minute_rows: range) -> OptionMarket:
+    """Return all options on an underlying; on the days of `minute_rows` with bars of minutes.
 
-    contract: IntArray
-    row: IntArray
-    volume: FloatArray
-    trades: IntArray
-    terms: Terms
-    years: FloatArray
-
-
-def make_options(seed: int, grid: Grid, underlying: Underlying, curves: Curves, minute_rows: range) -> OptionMarket:
-    """All options on an underlying; on the days of `minute_rows` with bars of minutes.
-
-    Args:
-        seed: of the market.
-        grid: sessions.
-        underlying: a stock that trades on every one of them and never splits.
-        curves: yields.
-        minute_rows: rows of the days with bars of minutes.
+    The stock of the course trades on every session and never splits.
     """
-    closes = underlying.days.close_e4 / 1e4
-    reference = np.append(underlying.days.open_e4[:1] / 1e4, closes[:-1])
-    contracts = list_contracts(underlying.stock.ticker, grid, reference)
-    traded = _traded(seed, grid, underlying, curves, contracts)
-    days = _day_bars(stream(seed, "options", underlying.stock.ticker, "prices"), grid, underlying, traded)
+    ticker = course.life.stock.ticker
+    closes = tape.days.close_e4 / 1e4
+    reference = np.append(tape.days.open_e4[:1] / 1e4, closes[:-1])
+    contracts = list_contracts(ticker, grid, reference)
+    traded = _traded(seed, grid, course, tape, curves, contracts)
+    days = _day_bars(stream(seed, "options", ticker, "prices"), grid, tape.days, traded)
     bars: dict[BarKey, Bars] = {}
     inside = np.flatnonzero((traded.row >= minute_rows.start) & (traded.row < minute_rows.stop))
     if len(inside):
-        part = Trades(
-            traded.contract[inside],
-            traded.row[inside],
-            traded.volume[inside],
-            traded.trades[inside],
-            traded.terms.take(inside),
-            traded.years[inside],
-        )
-        drawn = draw_trades(stream(seed, "options", underlying.stock.ticker, "minutes"), grid, underlying.minutes, part)
+        part = traded.take(inside)
+        drawn = draw_trades(stream(seed, "options", ticker, "minutes"), grid, tape.minutes, part)
         minutes, of_day, contract = minute_bars(grid, part, drawn)
         days = _replaced(days, inside, of_day)
         bars |= _by_contract(contracts, contract, minutes, "minute")
@@ -112,19 +69,20 @@ def make_options(seed: int, grid: Grid, underlying: Underlying, curves: Curves, 
     return OptionMarket(contracts.rows, bars, _flow(grid, contracts, traded))
 
 
-def _traded(seed: int, grid: Grid, underlying: Underlying, curves: Curves, contracts: Contracts) -> _Traded:
-    ticker = underlying.stock.ticker
+def _traded(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, contracts: Contracts) -> Trades:
+    stock = course.life.stock
+    ticker = stock.ticker
     contract, row = _alive(contracts)
     years = _years(contracts, grid, contract, row)
-    closes = underlying.days.close_e4 / 1e4
-    reports = underlying.report_rows
-    surface = make_surface(stream(seed, "options", ticker, "surface"), closes, underlying.volatility, reports)
+    reports = [report.reaction_row for report in course.reports if report.reaction_row is not None]
+    mood = stream(seed, "options", ticker, "surface")
+    surface = make_surface(mood, tape.days.close_e4 / 1e4, usual_volatility(stock), reports)
     level = surface.at_the_money(row, contracts.end_row[contract], years)
     strike, is_call = contracts.strike[contract], contracts.is_call[contract]
-    standard = moneyness((underlying.days.open_e4 / 1e4)[row], strike, years, level)
+    standard = moneyness((tape.days.open_e4 / 1e4)[row], strike, years, level)
     rng = stream(seed, "options", ticker, "volume")
-    expected = _CONTRACTS_A_DAY[underlying.stock.size] * _interest(standard, years, is_call) * (1.0 + contracts.monthly[contract])
-    expected *= _activity(rng, underlying.days.volume)[row] * _surges(rng, len(grid))[row, is_call.astype(np.int64)]
+    expected = _CONTRACTS_A_DAY[stock.size] * _interest(standard, years, is_call) * (1.0 + contracts.monthly[contract])
+    expected *= _activity(rng, tape.days.volume)[row] * _surges(rng, len(grid))[row, is_call.astype(np.int64)]
     volume = rng.poisson(expected * rng.standard_gamma(1.4, len(row)) / 1.4).astype(np.float64)
     kept = np.flatnonzero(volume)
     contract, row, volume = contract[kept], row[kept], volume[kept]
@@ -134,10 +92,10 @@ def _traded(seed: int, grid: Grid, underlying: Underlying, curves: Curves, contr
         is_call[kept],
         rate,
         smile(level[kept], standard[kept]),
-        dividends_before(underlying.dividends, grid, row, contracts.last_day[contract], rate),
+        dividends_before(course.life.dividends, grid, row, contracts.last_day[contract], rate),
     )
     trades = np.minimum(volume, np.ceil(volume / (3.0 + 5.0 * rng.random(len(kept))))).astype(np.int64)
-    return _Traded(contract, row, volume, trades, terms, years[kept])
+    return Trades(contract, row, volume, trades, terms, years[kept])
 
 
 def _alive(contracts: Contracts) -> tuple[IntArray, IntArray]:
@@ -173,9 +131,9 @@ def _surges(rng: np.random.Generator, days: int) -> FloatArray:
     return np.where(rng.random((days, 2)) < 0.5 / _SURGE_EVERY, rng.uniform(3.0, 7.0, (days, 2)), 1.0)
 
 
-def _day_bars(rng: np.random.Generator, grid: Grid, underlying: Underlying, traded: _Traded) -> Bars:
+def _day_bars(rng: np.random.Generator, grid: Grid, days: Bars, traded: Trades) -> Bars:
     """[n] bars from the underlying's open, high, low and close; the fewer the trades, the nearer extremes lie to open and close."""
-    prices = {name: getattr(underlying.days, f"{name}_e4")[traded.row] / 1e4 for name in ("open", "high", "low", "close")}
+    prices = {name: getattr(days, f"{name}_e4")[traded.row] / 1e4 for name in ("open", "high", "low", "close")}
     noise = np.exp(0.006 * rng.standard_normal((2, len(traded.row))))
     opens = _e4(traded.terms, prices["open"], traded.years + _SESSION_YEARS, noise[0])
     closes = _e4(traded.terms, prices["close"], traded.years, noise[1])
@@ -207,7 +165,7 @@ def _cents(amount_e4: FloatArray) -> IntArray:
 
 
 def _replaced(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
-    """The bars of days with those put in that their minutes make."""
+    """Return the bars of days with those put in that their minutes make."""
     columns = {name: getattr(days, name).copy() for name in BAR_COLUMNS}
     for name, column in columns.items():
         column[inside] = getattr(of_day, name)
@@ -223,7 +181,7 @@ def _by_contract(contracts: Contracts, contract: IntArray, bars: Bars, resolutio
     }
 
 
-def _flow(grid: Grid, contracts: Contracts, traded: _Traded) -> Flow:
+def _flow(grid: Grid, contracts: Contracts, traded: Trades) -> Flow:
     is_call = traded.terms.is_call
     totals = [np.bincount(traded.row, traded.volume * side, len(grid)).astype(np.float64) for side in (is_call, ~is_call)]
     order = np.lexsort((traded.contract, traded.volume, is_call, traded.row))

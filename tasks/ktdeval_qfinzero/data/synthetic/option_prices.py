@@ -1,4 +1,4 @@
-"""What an option is worth: Black, Scholes and Merton's formula on a smile that follows the underlying's recent volatility."""
+"""Prices of options: Black, Scholes and Merton's formula on a smile that follows the underlying's recent volatility."""
 
 from __future__ import annotations
 
@@ -38,13 +38,7 @@ class Surface:
     report_variance: float
 
     def at_the_money(self, row: IntArray, end_row: IntArray, years: FloatArray) -> FloatArray:
-        """[n] annual volatility from the close of each day to the expiry.
-
-        Args:
-            row: [n] day.
-            end_row: [n] last session of the contract.
-            years: [n] time to it.
-        """
+        """[n] annual volatility from the close of each day to the expiry, in `years`; `end_row`: last session."""
         long = np.maximum(years, 1 / 365)
         pull = (1.0 - np.exp(-_REVERSION * long)) / (_REVERSION * long)
         variance = self.base**2 + (self.level[row] ** 2 - self.base**2) * pull
@@ -54,14 +48,7 @@ class Surface:
 
 
 def make_surface(rng: np.random.Generator, closes: FloatArray, volatility: float, report_rows: Sequence[int]) -> Surface:
-    """A surface from the underlying's closes.
-
-    Args:
-        rng: chance of the market's mood.
-        closes: [D] dollars.
-        volatility: standard deviation of an ordinary day's return.
-        report_rows: days that a report moves.
-    """
+    """Return a surface from the underlying's closes [D] and the rows of days that a report moves."""
     squares = np.append(0.0, np.diff(np.log(closes))) ** 2
     squares = np.minimum(squares, (4.0 * volatility) ** 2)
     variance = np.empty(len(closes))
@@ -103,7 +90,7 @@ def dividends_before(
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What prices depend on besides the underlying's: [n] strike, whether a call, yield, volatility, value of dividends."""
+    """Terms of options besides the price of the underlying: [n] strike, whether a call, yield, volatility, value of dividends."""
 
     strike: FloatArray
     is_call: npt.NDArray[np.bool_]
@@ -112,7 +99,7 @@ class Terms:
     dividends: FloatArray
 
     def take(self, rows: IntArray | npt.NDArray[np.bool_]) -> Terms:
-        """Some of them."""
+        """Return some of them."""
         return Terms(self.strike[rows], self.is_call[rows], self.rate[rows], self.volatility[rows], self.dividends[rows])
 
 

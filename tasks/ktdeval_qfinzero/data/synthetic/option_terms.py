@@ -28,7 +28,7 @@ AFTER_THE_END = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Contracts:
-    """The options on one underlying.
+    """Options on one underlying.
 
     Attributes:
         rows: [C] as the store has them.
@@ -72,13 +72,7 @@ def expiries(first: date, last: date) -> Iterator[Expiry]:
 
 
 def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
-    """Contracts around the price; strikes are added at the open after the price came near them.
-
-    Args:
-        ticker: the underlying.
-        grid: days.
-        reference: [D] price that was known before each day's open, in dollars.
-    """
+    """Contracts around the price `reference` ([D] dollars, known before the open); strikes come as it comes near."""
     parts = [_of_expiry(grid, reference, expiry) for expiry in expiries(grid.days[0], grid.days[-1])]
     rows: list[ContractRow] = []
     for expiry, strikes, listed_row in parts:

@@ -16,7 +16,7 @@ _MINUTES_A_YEAR = 365 * 1440
 
 @dataclass(frozen=True, eq=False)
 class Trades:
-    """[n] days of contracts: contract, day, volume, number of trades, terms, years to the expiry at the close."""
+    """[n] days of contracts, ascending: contract, day, volume, number of trades, terms, years to the expiry at the close."""
 
     contract: IntArray
     row: IntArray
@@ -24,6 +24,11 @@ class Trades:
     trades: IntArray
     terms: Terms
     years: FloatArray
+
+    def take(self, rows: IntArray) -> Trades:
+        """Return some of them."""
+        contract, row, trades = (column[rows] for column in (self.contract, self.row, self.trades))
+        return Trades(contract, row, self.volume[rows], trades, self.terms.take(rows), self.years[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +42,7 @@ class Drawn:
 
 
 def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades) -> Drawn:
-    """Trades at times when the underlying trades, each at what the option is worth then, to the cent.
-
-    Args:
-        rng: chance.
-        grid: sessions.
-        stock: the underlying's bars of minutes.
-        part: days of contracts.
-    """
+    """Trades at times when the underlying trades, each at what the option is worth then, to the cent."""
     place = np.repeat(np.arange(len(part.row)), part.trades)
     row = part.row[place]
     chance, within = rng.random(len(place)), rng.random(len(place))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from ktdeval.api import DataError, option
+from ktdeval.errors import DataError
+from ktdeval.fields import option
 
 GENERATOR_VERSION = 2
 """Part of the cache folder's name: every change of what is generated must change it."""
@@ -13,7 +14,7 @@ GENERATOR_VERSION = 2
 
 @dataclass(frozen=True)
 class SyntheticParams:
-    """What a synthetic market depends on; days are trading days of XNYS, or the next ones after."""
+    """Parameters of a synthetic market; days are trading days of XNYS, or the next ones after."""
 
     seed: int = option(0, help="seed of the generator; each seed is another market", minimum=0)
     first_day: str = option("2024-01-02", help="first day with bars of a day (ISO date)")
@@ -31,7 +32,7 @@ class SyntheticParams:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The days of `SyntheticParams`, read and checked; both ends included.
+    """Days of `SyntheticParams`, read and checked; both ends included.
 
     Attributes:
         days, minutes, option_minutes: first and last day.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ktdeval_qfinzero.data.memory import BarKey, MemoryPrices
-from ktdeval_qfinzero.data.rows import Bars, SymbolRow
+from ktdeval_qfinzero.data.rows import FloatArray, SymbolRow
 from ktdeval_qfinzero.data.synthetic.corporate import Life, live, log_factor
 from ktdeval_qfinzero.data.synthetic.earnings import Report, draw_reports
-from ktdeval_qfinzero.data.synthetic.engine import Moves, Shock, Tape, Traded, combine, draw_moves, make_tape, with_shocks
-from ktdeval_qfinzero.data.synthetic.grid import Grid, session_grid, shift_sessions
+from ktdeval_qfinzero.data.synthetic.engine import MarketTape, Moves, Shock, Traded, combine, draw_moves, make_tape, with_shocks
+from ktdeval_qfinzero.data.synthetic.grid import Grid
 from ktdeval_qfinzero.data.synthetic.happenings import Happening, draw_happenings
-from ktdeval_qfinzero.data.synthetic.names import SECTORS, STOCKS, Coin, Size, Stock
+from ktdeval_qfinzero.data.synthetic.names import SECTORS, Coin, Size, Stock
 from ktdeval_qfinzero.moments import DAY, day_start
 
 _MARKET_VOLATILITY, _MARKET_DRIFT = 0.0085, 0.0003
@@ -42,7 +40,7 @@ class Common:
 
 @dataclass(frozen=True)
 class Course:
-    """All that happens to a company, before it is known what that does to its price.
+    """Happenings of a company, before it is known what that does to its price.
 
     Attributes:
         life: listing, splits, dividends, halt, bid.
@@ -57,29 +55,60 @@ class Course:
     shocks: tuple[Shock, ...]
 
 
-def common_moves(seed: int, grid: Grid, shocks: list[Shock]) -> Common:
-    """What moves all stocks.
+@dataclass(frozen=True, eq=False)
+class Quotes:
+    """Closes of all stocks.
 
-    Args:
-        seed: of the market.
-        grid: sessions.
-        shocks: jumps of all stocks.
+    Attributes:
+        grid: days.
+        close: ticker -> [D] dollars; NaN on days without a bar.
+        before: ticker -> [D] the last close before each day in that day's shares (a split divides it); NaN before the listing.
     """
+
+    grid: Grid
+    close: Mapping[str, FloatArray] = field(default_factory=dict)
+    before: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def change(self, ticker: str, row: int) -> float:
+        """Percent from the last close to a day's; NaN where there is none."""
+        return float((self.close[ticker][row] / self.before[ticker][row] - 1.0) * 100.0)
+
+    def changes(self, row: int) -> dict[str, float]:
+        """Percent of all stocks that have one, by ticker."""
+        found = {ticker: self.change(ticker, row) for ticker in sorted(self.close)}
+        return {ticker: change for ticker, change in found.items() if np.isfinite(change)}
+
+
+def closes_of(grid: Grid, tape: MarketTape, splits: Mapping[int, float]) -> tuple[FloatArray, FloatArray]:
+    """[D] closes of a stock, and [D] the last close before each day in that day's shares; `splits`: row of an ex-day -> ratio."""
+    close = np.full(len(grid), np.nan)
+    close[np.searchsorted(grid.midnight_ns, tape.days.start_ns)] = tape.days.close_e4 / 1e4
+    before = np.full(len(grid), np.nan)
+    last = np.nan
+    for row in range(len(grid)):
+        last /= splits.get(row, 1.0)
+        before[row] = last
+        last = close[row] if np.isfinite(close[row]) else last
+    return close, before
+
+
+def common_moves(seed: int, grid: Grid, shocks: list[Shock]) -> Common:
+    """Return what moves all stocks, with the jumps of economic releases."""
     market = draw_moves(seed, ("equities",), grid, _MARKET_VOLATILITY, _MARKET_DRIFT)
     sectors = {sector: draw_moves(seed, ("sector", sector), grid, _SECTOR_VOLATILITY) for sector in SECTORS}
     return Common(with_shocks(market, shocks), sectors)
 
 
 def draw_course(seed: int, stock: Stock, grid: Grid) -> Course:
-    """What happens to a company."""
+    """Return what happens to a company."""
     life = live(seed, stock, grid)
     reports, report_shocks = draw_reports(seed, life, grid)
     happenings = draw_happenings(seed, life, reports, grid)
     return Course(life, reports, happenings, (*report_shocks, *(happening.shock for happening in happenings)))
 
 
-def make_stock(seed: int, grid: Grid, common: Common, course: Course) -> Tape:
-    """A stock's bars on all days."""
+def make_stock(seed: int, grid: Grid, common: Common, course: Course) -> MarketTape:
+    """Return a stock's bars on all days."""
     life, stock = course.life, course.life.stock
     own = with_shocks(draw_moves(seed, ("stock", stock.ticker), grid, stock.volatility), course.shocks)
     parts = [(stock.beta, common.market), (1.0, common.sectors[stock.sector]), (1.0, own)]
@@ -96,12 +125,12 @@ def usual_volatility(stock: Stock) -> float:
 
 
 def coin_moves(seed: int, grid: Grid) -> Moves:
-    """What moves all coins."""
+    """Return what moves all coins."""
     return draw_moves(seed, ("all coins",), grid, _COIN_VOLATILITY, 0.0006)
 
 
-def make_coin(seed: int, grid: Grid, common: Moves, coin: Coin) -> Tape:
-    """A coin's bars on all days, every minute of them."""
+def make_coin(seed: int, grid: Grid, common: Moves, coin: Coin) -> MarketTape:
+    """Return a coin's bars on all days, every minute of them."""
     own = draw_moves(seed, ("coin", coin.ticker), grid, coin.volatility)
     moves = combine([(coin.beta, common), (1.0, own)])
     days = len(grid)
@@ -111,28 +140,5 @@ def make_coin(seed: int, grid: Grid, common: Moves, coin: Coin) -> Tape:
 
 
 def coin_row(coin: Coin, grid: Grid) -> SymbolRow:
-    """The coin's listing, known from a year before the first day."""
+    """Return the coin's listing, known from a year before the first day."""
     return SymbolRow(coin.ticker, "crypto", coin.name, "crypto", day_start(grid.days[0]) - 365 * DAY)
-
-
-def generate_minutes(symbols: int = 50, days: int = 252, seed: int = 0) -> MemoryPrices:
-    """Stocks with bars of minutes and nothing else, for measurements: 50 of them make 4.6 million bars in a year.
-
-    Args:
-        symbols: number of stocks; beyond the table, its tickers with a number behind.
-        days: sessions from 2024-01-02 on.
-        seed: of the market.
-    """
-    first = date(2024, 1, 2)
-    grid = session_grid(first, shift_sessions(first, days - 1))
-    common = common_moves(seed, grid, [])
-    table: dict[BarKey, Bars] = {}
-    rows = []
-    for count in range(symbols):
-        stock = STOCKS[count % len(STOCKS)]
-        name = stock.ticker + (str(count // len(STOCKS) + 1) if count >= len(STOCKS) else "")
-        plain = stock._replace(ticker=name, role="plain", yield_pct=0.0)
-        course = Course(live(seed, plain, grid), (), (), ())
-        table["stock", name, "minute"] = make_stock(seed, grid, common, course).minutes
-        rows.append(SymbolRow(name, "stock", stock.name, stock.sector, day_start(first) - DAY))
-    return MemoryPrices(table, rows)

@@ -1,4 +1,4 @@
-"""The Treasury curve of each day, and what can be borrowed of each stock."""
+"""Treasury curve of each day, and shares of each stock that can be borrowed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Curves:
 
 
 def draw_curves(seed: int, readings: Sequence[Reading], grid: Grid) -> Curves:
-    """A curve from the policy rate to a long yield that wanders and takes the economic surprises."""
+    """Return a curve from the policy rate to a long yield that wanders and takes the economic surprises."""
     rng = stream(seed, "rates")
     wander = 0.045 * rng.standard_normal(len(grid)) + rate_changes(readings, grid)
     long = np.empty(len(grid))
@@ -55,7 +55,7 @@ def draw_curves(seed: int, readings: Sequence[Reading], grid: Grid) -> Curves:
 
 
 def rate_rows(curves: Curves, grid: Grid) -> list[RateRow]:
-    """Each day's curve, published at six in the evening."""
+    """Return each day's curve, published at six in the evening."""
     names = tuple(TENOR_YEARS)
     return [
         RateRow(day, dict(zip(names, curves.percent[row].tolist(), strict=True)), new_york(day, 18))
@@ -64,7 +64,7 @@ def rate_rows(curves: Curves, grid: Grid) -> list[RateRow]:
 
 
 def borrow_rows(seed: int, life: Life, grid: Grid) -> list[BorrowRow]:
-    """What can be borrowed, said anew before the first session of each week: plenty and cheap, or little and dear."""
+    """Return what can be borrowed, said anew before the first session of each week: plenty and cheap, or little and dear."""
     rng = stream(seed, "borrow", life.stock.ticker)
     hard = life.stock.hard_to_borrow
     fee, rows = float(rng.uniform(600, 2_400)), []

@@ -1,0 +1,63 @@
+"""Names that an author of a plugin needs."""
+
+from ktdeval.contracts.events import Event as Event
+from ktdeval.contracts.scoring import (
+    AnswerRecord as AnswerRecord,
+    Environment as Environment,
+    Sample as Sample,
+    SampleSet as SampleSet,
+    Score as Score,
+    ScoreDefinition as ScoreDefinition,
+    ScoringTask as ScoringTask,
+)
+from ktdeval.contracts.spec import EpisodeSpec as EpisodeSpec, Window as Window
+from ktdeval.contracts.task import Scene as Scene, Task as Task
+from ktdeval.errors import (
+    ConfigError as ConfigError,
+    DataError as DataError,
+    KtdevalError as KtdevalError,
+    ModelError as ModelError,
+    PluginError as PluginError,
+    UsageError as UsageError,
+)
+from ktdeval.fields import option as option
+from ktdeval.harness.agent import (
+    Agent as Agent,
+    Decision as Decision,
+    Observation as Observation,
+    StepSession as StepSession,
+)
+from ktdeval.harness.config import HarnessConfig as HarnessConfig
+from ktdeval.harness.messages import (
+    CallParams as CallParams,
+    Message as Message,
+    Model as Model,
+    ModelRequest as ModelRequest,
+    Reply as Reply,
+    ToolCall as ToolCall,
+    ToolSpec as ToolSpec,
+)
+from ktdeval.harness.provider import RemoteModel as RemoteModel
+from ktdeval.harness.tools import (
+    AssetArg as AssetArg,
+    Bounds as Bounds,
+    DayArg as DayArg,
+    Length as Length,
+    Refusal as Refusal,
+    Tool as Tool,
+    tool as tool,
+)
+from ktdeval.hookspecs import Spec as Spec, hookimpl as hookimpl
+from ktdeval.market.assembly import assemble as assemble
+from ktdeval.market.quality import RawMarket as RawMarket
+from ktdeval.market.snapshot import MarketSnapshot as MarketSnapshot
+from ktdeval.masking.lens import Lens as Lens
+from ktdeval.masking.payload import AssetRef as AssetRef, DayRef as DayRef, Payload as Payload, Price as Price, Shares as Shares
+from ktdeval.qa import QATask as QATask
+from ktdeval.seeds import derive_seed as derive_seed
+from ktdeval.stats.intervals import Interval as Interval
+from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, metric as metric
+from ktdeval.task_files import task_specs as task_specs
+from ktdeval.trading.config import TradingConfig as TradingConfig
+from ktdeval.trading.ledger import Ledger as Ledger
+from ktdeval.trading.types import Order as Order

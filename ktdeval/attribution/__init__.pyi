@@ -1,0 +1,16 @@
+"""Public names of attribution: exposures, cross-sectional regressions, decomposition of returns."""
+
+from ktdeval.attribution.decompose import (
+    Attribution as Attribution,
+    attribute as attribute,
+    attribution_problem as attribution_problem,
+)
+from ktdeval.attribution.factors import (
+    FACTORS as FACTORS,
+    FactorDefinition as FactorDefinition,
+    FactorTable as FactorTable,
+    factor_values as factor_values,
+    standardise as standardise,
+)
+from ktdeval.attribution.fit import Fit as Fit, fit_factors as fit_factors
+from ktdeval.attribution.panel import FACTOR_NAMES as FACTOR_NAMES, factor_panel as factor_panel

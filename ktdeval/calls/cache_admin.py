@@ -1,0 +1,214 @@
+"""Care of a reply cache: its content, whether it is whole, and removing what is not wanted any more."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from ktdeval.calls.database import Connection, primary_code
+from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, unpack
+
+_AT_ONCE = 500  # rows in memory, and removed in one transaction: runs that use the cache wait no longer than for these
+_PAGES_AT_ONCE = 1_000
+_MOST_PROBLEMS = 20  # of the file itself that are named
+_BYTES = " + ".join(f"length({column})" for column in ("key", "provider", "model", "created_at", "checksum", "body")) + " + 16"
+"""SQL: what a row takes in the file, its place in the index apart; two numbers of at most 8 bytes come to the texts."""
+_PAGE = f"SELECT rowid, {', '.join(REPLY_COLUMNS)} FROM replies WHERE rowid > ? ORDER BY rowid LIMIT {_AT_ONCE}"  # noqa: S608 - made of constants
+_MODELS = f"""SELECT provider, model, count(*), sum({_BYTES}), sum(input_tokens), sum(output_tokens),
+    substr(min(created_at), 1, 10), substr(max(created_at), 1, 10) FROM replies GROUP BY provider, model ORDER BY provider, model"""  # noqa: S608
+_OF_MODEL = f"SELECT rowid, created_at, {_BYTES} FROM replies WHERE provider = ? AND model = ?"  # noqa: S608
+
+
+class ModelUse(NamedTuple):
+    """Content of a cache for one model.
+
+    Attributes:
+        provider: who serves it.
+        model: its name there.
+        replies: number of replies.
+        bytes: what they take in the file, without its index and its free pages.
+        input_tokens: tokens of their prompts.
+        output_tokens: tokens of the replies.
+        first_day: of the oldest one, such as `2026-01-31`, in UTC.
+        last_day: of the newest one.
+    """
+
+    provider: str
+    model: str
+    replies: int
+    bytes: int
+    input_tokens: int
+    output_tokens: int
+    first_day: str
+    last_day: str
+
+
+@dataclass(frozen=True)
+class PruneRule:
+    """Which replies to remove. Where neither an age nor a size is given: all that `model` names.
+
+    Attributes:
+        model: glob on `provider/model`; what it does not name stays.
+        older_than_days: removes those that came in longer ago than this many days of 24 hours.
+        max_bytes: removes the oldest of what is then left, until this takes no more bytes, as `ModelUse.bytes` counts them.
+    """
+
+    model: str = "*"
+    older_than_days: float | None = None
+    max_bytes: int | None = None
+
+
+class Pruned(NamedTuple):
+    """Number of replies that were, or would be, removed, and their bytes."""
+
+    replies: int
+    bytes: int
+
+
+class Finding(NamedTuple):
+    """Something wrong with a cache. `key` is that of the reply concerned; empty where it is the file."""
+
+    key: str
+    problem: str
+
+
+class Checked(NamedTuple):
+    """Number of replies that were checked, and the findings."""
+
+    replies: int
+    findings: tuple[Finding, ...]
+
+
+class _Candidate(NamedTuple):
+    """A reply that may be removed."""
+
+    created_at: str
+    row: int
+    bytes: int
+
+
+class CacheAdmin:
+    """A reply cache opened to be looked after; runs may use it meanwhile. Errors of the file are StoreErrors."""
+
+    def __init__(self, path: Path, read_only: bool = True) -> None:
+        """Open an existing cache.
+
+        Args:
+            path: its file.
+            read_only: change nothing; `prune` needs False.
+
+        Raises:
+            StoreError: it can't be read, is damaged, or is not a reply cache.
+        """
+        self._file = Connection(path, read_only=read_only)
+
+    def models(self) -> list[ModelUse]:
+        """Return the content by provider and model."""
+        with self._file.explained():
+            return [ModelUse(*row) for row in self._file.rows(_MODELS)]
+
+    def entries(self) -> Iterator[CacheEntry]:
+        """Yield the replies in the order in which they were kept, without those that are damaged."""
+        with self._file.explained():
+            for row in self._rows():
+                with contextlib.suppress(DamagedError):
+                    yield unpack(row)
+
+    def verify(self) -> Checked:
+        """Check the file and every reply in it.
+
+        Raises:
+            StoreError: the file can't be read for another reason than damage.
+        """
+        count, findings = 0, []
+        with self._file.explained():
+            try:
+                problems = self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})")
+                findings += [Finding("", " ".join(str(text).split())) for (text,) in problems if text != "ok"]
+                for row in self._rows():
+                    count += 1
+                    try:
+                        unpack(row)
+                    except DamagedError as error:
+                        findings.append(Finding(str(row.key), str(error)))
+            except sqlite3.DatabaseError as error:
+                if primary_code(error) != sqlite3.SQLITE_CORRUPT:
+                    raise
+                findings.append(Finding("", f"{error}, after {count} replies"))
+        return Checked(count, tuple(findings))
+
+    def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> Pruned:
+        """Remove replies and give their space back to the disk.
+
+        Args:
+            rule: which.
+            now: what their age is counted from, with its time zone.
+            dry_run: only say what would be removed.
+        """
+        with self._file.explained():
+            chosen = _choose(sorted(self._candidates(rule.model)), rule, now)
+            if not dry_run:
+                self._remove(chosen)
+        return Pruned(len(chosen), sum(candidate.bytes for candidate in chosen))
+
+    def close(self) -> None:
+        """Release the file."""
+        self._file.close()
+
+    def __enter__(self) -> CacheAdmin:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _rows(self) -> Iterator[ReplyRow]:
+        """All rows, some at a time: one long query would keep the log of a running writer from being tidied up."""
+        last = 0
+        while page := self._file.rows(_PAGE, last):
+            last = page[-1][0]
+            for _, *columns in page:
+                yield ReplyRow(*columns)
+
+    def _candidates(self, glob: str) -> Iterator[_Candidate]:
+        for use in self.models():
+            if fnmatchcase(f"{use.provider}/{use.model}", glob):
+                for row, created_at, size in self._file.rows(_OF_MODEL, use.provider, use.model):
+                    yield _Candidate(str(created_at), row, size)
+
+    def _remove(self, chosen: list[_Candidate]) -> None:
+        for first in range(0, len(chosen), _AT_ONCE):
+            with self._file.transaction():
+                # A run may have put another reply in its place since: that one has another date.
+                pairs = [(candidate.row, candidate.created_at) for candidate in chosen[first : first + _AT_ONCE]]
+                self._file.sql.executemany("DELETE FROM replies WHERE rowid = ? AND created_at = ?", pairs)
+        free, before = self._free_pages(), None
+        while free and free != before:
+            self._file.rows(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+            free, before = self._free_pages(), free
+        self._file.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # so that the file shrinks now
+
+    def _free_pages(self) -> int:
+        return int(self._file.rows("PRAGMA freelist_count")[0][0])
+
+
+def _choose(candidates: list[_Candidate], rule: PruneRule, now: datetime) -> list[_Candidate]:
+    """Return the candidates to remove; they come from the oldest to the newest."""
+    if rule.older_than_days is None and rule.max_bytes is None:
+        return candidates
+    count = 0
+    if rule.older_than_days is not None:
+        oldest_kept = (now - timedelta(days=rule.older_than_days)).astimezone(UTC).isoformat(timespec="seconds")[:19]
+        count = sum(candidate.created_at < oldest_kept for candidate in candidates)
+    if rule.max_bytes is not None:
+        left = sum(candidate.bytes for candidate in candidates[count:])
+        while left > rule.max_bytes:
+            left -= candidates[count].bytes
+            count += 1
+    return candidates[:count]

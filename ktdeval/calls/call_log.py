@@ -1,0 +1,279 @@
+"""Record of a run's calls: every attempt and every reply, durable before anyone sees it, and cheap with many threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ktdeval.calls.database import RECORD, CallDatabase, read_records
+from ktdeval.calls.prices import Price
+from ktdeval.calls.record import ANSWERED, CallRecord, Spent
+from ktdeval.calls.replies import CacheEntry, pack
+from ktdeval.errors import StoreError
+from ktdeval.harness.messages import Reply
+from ktdeval.typed import decode_json
+
+LOG_FILE = "calls.sqlite"
+"""Name of the record in a run's folder."""
+OLD_LOG_FILE = "calls.jsonl"
+"""Name of the record of older runs, a line for each call: it is read, and what comes later is in `LOG_FILE`."""
+
+Place = tuple[str, str]
+"""Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its key."""
+
+_LATEST_S = 0.5
+"""Longest time for which something that nobody waits for stays in memory."""
+
+
+def read_calls(folder: Path) -> Iterator[CallRecord]:
+    """Yield the calls of a run in their order, without opening its record for writing; none where there is no record.
+
+    Raises:
+        StoreError: a record can't be read, or holds something that is not a call.
+    """
+    if (folder / OLD_LOG_FILE).exists():
+        yield from _read_old(folder / OLD_LOG_FILE)
+    if (folder / LOG_FILE).exists():
+        yield from read_records(folder / LOG_FILE)
+
+
+def _read_old(path: Path) -> Iterator[CallRecord]:
+    """Yield the calls of a file of lines; a last line without an end, as a crash left it, is left out."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise StoreError(f"{path}: can't read the record of calls: {error.strerror or error}; make it readable") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            yield decode_json(line, CallRecord, f"{path}:{number}: not the record of a call")
+        except StoreError as error:
+            raise StoreError(f"{error}; restore the file, or delete the line: its call then counts in no sum of costs") from error
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Earlier sessions of a run.
+
+    Attributes:
+        spent: what they used. Replies that were paid when no price was known count at today's.
+        was_answered: whether the provider ever answered.
+        kept: replies that no cache keeps, truncated ones among them: they were paid for, so a step that is run again has them.
+    """
+
+    spent: Spent
+    was_answered: bool
+    kept: Mapping[Place, Reply]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Calls that gathered while the disk was busy, and become durable together."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    entries: list[CacheEntry] = field(default_factory=list)
+    is_awaited: bool = False
+    is_partly_unawaited: bool = False
+    is_done: threading.Event = field(default_factory=threading.Event)
+    problem: str = ""
+
+
+class CallLog:
+    """Record of one run's calls and replies, held by the one process that holds the run folder.
+
+    One thread writes what the threads of a run hand it. Everything that gathers while it writes goes to disk as one transaction: a
+    call and its reply are one record, and a process that is killed leaves both or neither. Replies are then copied to the cache
+    that runs share; a copy that was cut off is made when the resumed run asks again.
+
+    The thread is a daemon: what a caller was told to be durable is on disk, whatever becomes of the interpreter.
+    """
+
+    def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
+        """Open or create the record of a run, and start the thread.
+
+        Args:
+            folder: of the run.
+            cache: where replies are kept for other runs too; stays the caller's to close, after this. None: the run keeps its
+                replies to itself, and takes none from elsewhere.
+
+        Raises:
+            StoreError: the record can't be read or written.
+        """
+        self.path = folder / LOG_FILE
+        self._own, self._cache = CallDatabase(self.path, RECORD), cache
+        self._keys = self._own.keys()
+        self._group, self._writing, self._left = _Group(), _Group(), _Group()
+        self._writing.is_done.set()
+        self._late = ""
+        self._is_closing = self._is_closed = False
+        self._has_work = threading.Condition()
+        self._thread = threading.Thread(target=self._write_all, name="ktdeval-call-log", daemon=True)
+        self._thread.start()
+
+    def resume(self, price: Price | None) -> Resumed:
+        """Read what earlier sessions left.
+
+        Raises:
+            StoreError: a record is not readable.
+        """
+        spent, unpriced, was_answered = Spent(), 0.0, False
+        kept: dict[Place, Reply] = {}
+        for record in read_calls(self.path.parent):
+            spent = spent.plus(record)
+            if record.outcome != ANSWERED:
+                continue
+            was_answered = True
+            if record.reply is not None:
+                kept[record.episode, record.key] = record.reply
+            if price is not None and record.cost_usd is None and record.usage is not None:
+                unpriced += price.cost(record.usage)
+        return Resumed(
+            Spent(spent.cost_usd + unpriced, spent.possibly_usd, spent.input_tokens, spent.output_tokens), was_answered, kept
+        )
+
+    def reply(self, key: str) -> Reply | None:
+        """Return the reply kept under a key, by the cache or by this run; None where there is none, or one that is damaged.
+
+        Raises:
+            StoreError: a file can't be read or written.
+        """
+        found = None if self._cache is None else self._cache.entry(key)
+        if found is None and key in self._keys:
+            found = self._own.entry(key)
+            if found is not None and self._cache is not None:
+                self._cache.put([found])  # the copy that a kill cut off
+        return None if found is None else found.reply
+
+    def record(self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True) -> None:
+        """Hand over one call, and its reply where that is to be kept.
+
+        Args:
+            call: the attempt.
+            entry: its reply; None keeps none.
+            durable: True returns when both are on disk. False returns at once: they are written with the next group, within
+                half a second; should that fail, the next call of `record`, `flush` or `close` says so.
+
+        Raises:
+            StoreError: the disk failed, or this is closed.
+            ValueError: a number in the record is NaN or infinite.
+        """
+        row = call.to_row()  # here, so that something that can't be written harms nobody but its caller
+        with self._has_work:
+            if self._is_closing:
+                raise StoreError(f"{self.path}: the record of calls is closed")
+            self._check_late()
+            group = self._group
+            group.calls.append(row)
+            if entry is not None:
+                group.entries.append(entry)
+            group.is_partly_unawaited |= not durable
+            if (durable and not group.is_awaited) or len(group.calls) == 1:
+                group.is_awaited |= durable
+                self._has_work.notify()
+        if durable:
+            _wait_for(group)
+
+    def flush(self) -> None:
+        """Return when everything handed over so far is on disk.
+
+        Raises:
+            StoreError: the disk failed, now or before at something that nobody waited for.
+        """
+        with self._has_work:
+            group = self._group if self._group.calls else self._writing
+            group.is_awaited = True
+            self._has_work.notify()
+        group.is_done.wait()
+        with self._has_work:
+            self._check_late()
+        _wait_for(group)
+
+    def close(self) -> None:
+        """Write everything, end the thread and release the file; safe to call again.
+
+        Raises:
+            StoreError: the disk failed, now or before at something that nobody waited for.
+        """
+        with self._has_work:
+            self._is_closing = True
+            self._has_work.notify()
+        self._thread.join()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._left.calls:
+                self._commit(_Group())  # what the disk refused before
+            self._check_late()
+        finally:
+            self._own.close()
+
+    def __enter__(self) -> CallLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _check_late(self) -> None:
+        problem, self._late = self._late, ""
+        if problem:
+            raise StoreError(problem)
+
+    # --- the thread
+
+    def _write_all(self) -> None:
+        group: _Group | None = None
+        try:
+            while (group := self._next_group()) is not None:
+                self._write(group)
+        finally:  # also where a defect ends it: nobody may wait for ever, or take for written what is not
+            with self._has_work:
+                self._is_closing = True
+                for left in (group, self._group):
+                    if left is not None and left.calls and not left.is_done.is_set():
+                        left.problem = f"{self.path}: the thread that writes the record of calls has ended early"
+                        left.is_done.set()
+
+    def _next_group(self) -> _Group | None:
+        """Wait for work; None when there will be none."""
+        with self._has_work:
+            self._has_work.wait_for(lambda: self._group.calls or self._is_closing)
+            self._has_work.wait_for(lambda: self._group.is_awaited or self._is_closing, _LATEST_S)
+            group, self._group = self._group, _Group()
+            if not group.calls:
+                return None
+            self._writing = group
+            return group
+
+    def _write(self, group: _Group) -> None:
+        """Write one group, and tell those who wait for it how that went."""
+        try:
+            self._commit(group)
+        except StoreError as error:
+            group.problem = str(error)
+            if group.is_partly_unawaited:
+                with self._has_work:
+                    self._late = self._late or group.problem
+        group.is_done.set()
+
+    def _commit(self, group: _Group) -> None:
+        """Write a group, after what the disk refused before; where it refuses again, the money is spent, so all of it stays."""
+        self._left.calls += group.calls
+        self._left.entries += group.entries
+        replies = [pack(entry) for entry in self._left.entries]
+        self._own.write(replies, self._left.calls)
+        self._keys.update(entry.key for entry in self._left.entries)
+        self._left = _Group()
+        if self._cache is not None and replies:
+            self._cache.write(replies, ())
+
+
+def _wait_for(group: _Group) -> None:
+    group.is_done.wait()
+    if group.problem:
+        raise StoreError(group.problem)  # for each thread an error of its own

@@ -1,0 +1,341 @@
+"""Way to a model behind a network: cache, budget, limit, one attempt, durable record, and retries around these."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from ktdeval.calls.budget import Budget, BudgetLimits, Reservation
+from ktdeval.calls.call_log import CallLog, Place
+from ktdeval.calls.limiter import ProviderLimiter
+from ktdeval.calls.prices import Price
+from ktdeval.calls.record import ANSWERED, CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, CallRecord
+from ktdeval.calls.replies import CacheEntry, is_cacheable, request_key
+from ktdeval.calls.retry import Notify, RetryPolicy
+from ktdeval.calls.stop import StopSignal
+from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
+from ktdeval.harness.messages import Model, ModelRequest, Reply, Usage
+from ktdeval.harness.provider import RemoteModel
+
+_THROTTLING = frozenset({"rate_limited", "overloaded"})
+"""Failures that say that the provider is asked too much at once."""
+_POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
+"""Failures after which the provider may have written, and bills, a reply that never arrived whole."""
+_SHOWN_PAUSE_S = 0.5
+"""Shorter pauses are not worth a word to whoever watches."""
+_FIRST_CONTACTS = 3
+"""Connections that may fail before anything was ever answered: what was never reached is a wrong address, not a bad night."""
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Options of a run that its model calls obey; see the fields of `RunConfig` with these names.
+
+    Attributes:
+        concurrency: most calls at once.
+        call_gap_s: shortest time in seconds between the starts of two calls.
+        max_retries: most attempts after the first.
+        max_wait_s: most seconds of waiting between all attempts of a call together.
+        max_failures: calls in a row that may fail for good before the run stops.
+        max_cost: US dollars, over all sessions of a run; None sets no limit.
+        max_tokens: tokens in and out, likewise.
+        backoff_s: upper end in seconds of the first random wait after a failed attempt; each later one is twice the one before.
+    """
+
+    concurrency: int = 1
+    call_gap_s: float = 0.0
+    max_retries: int = 12
+    max_wait_s: float = 3600.0
+    max_failures: int = 3
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    backoff_s: float = 1.0
+
+
+def _no_notice(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call on its way: what is asked, for whom, under which key, and how often it was tried."""
+
+    request: ModelRequest
+    label: str
+    key: str
+    notify: Notify
+    is_cached: bool
+    attempts_made: int = 0
+    latency_s: float = 0.0
+
+    @property
+    def place(self) -> Place:
+        """Position in the call log."""
+        return self.label, self.key[:KEY_DIGITS]
+
+
+class _Flight:
+    """A call that is being made: others that ask the very same wait for its reply."""
+
+    __slots__ = ("landed", "reply")
+
+    def __init__(self) -> None:
+        self.landed = threading.Event()
+        self.reply: Reply | None = None
+
+
+class ModelClient:
+    """All calls of a run to one remote model. Thread-safe.
+
+    A call is answered from the cache where its reply is known. Otherwise, in this order: money and tokens are reserved, a slot of
+    the provider's is waited for, one attempt is made, and its reply is recorded durably before anyone sees it; where the attempt
+    failed for a reason that may pass, it waits and does the same again.
+
+    Args:
+        model: the model, connected.
+        settings: limits and patience.
+        price: None where none is known.
+        log: where calls and replies are recorded; stays the caller's to close, when no call is under way.
+        stop: ends everything that waits. It is told of each RunStop that passes through here, so that all episodes stop.
+
+    Raises:
+        ConfigError: there is a limit of cost but no price.
+        StoreError: the log can't be read. After one that comes later, nothing is asked any more.
+    """
+
+    def __init__(self, model: RemoteModel, settings: ClientSettings, price: Price | None, log: CallLog, stop: StopSignal) -> None:
+        self._model = model
+        self._log = log
+        self._stop = stop
+        self._retries = RetryPolicy(settings.max_retries, settings.max_wait_s, settings.backoff_s)
+        self._max_wait_s = settings.max_wait_s
+        self._max_failures = settings.max_failures
+        resumed = log.resume(price)
+        self._budget = Budget(BudgetLimits(settings.max_cost, settings.max_tokens), price, resumed.spent, stop)
+        self._limiter = ProviderLimiter(settings.concurrency, settings.call_gap_s, stop.check)
+        self._lock = threading.Lock()
+        self._flights: dict[str, _Flight] = {}
+        self._failures = 0
+        self._kept = resumed.kept
+        self._is_reached = resumed.was_answered
+        self._unrecorded: StoreError | None = None
+
+    def for_episode(self, episode_id: str, notify: Notify = _no_notice) -> Model:
+        """Return the model as one episode sees it.
+
+        Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
+
+        Args:
+            episode_id: under which its calls are written down; `check` for those of a capability check.
+            notify: told when a call has to wait: why (a kind of ModelError, or `budget` while it waits for others to be
+                settled, for as long as that takes), seconds, attempts made so far, most attempts that are made.
+        """
+        return _EpisodeModel(self, episode_id, notify)
+
+    def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = _no_notice) -> Reply:
+        """Ask the provider, whatever the cache knows. The reply is not kept there, but in this run's log: a resumed run has it.
+
+        Args:
+            request: the question.
+            label: under which it is written down, such as `canary`.
+            notify: as in `for_episode`.
+
+        Raises:
+            ModelError, RunStop, KeyboardInterrupt: as the model of `for_episode`.
+        """
+        call = _Call(request, label, request_key(self._model, request), notify, is_cached=False)
+        kept = self._kept.get(call.place)
+        return self._stopping(lambda: self._ask(call)) if kept is None else self._found(call, kept, time.perf_counter())
+
+    def reply(self, request: ModelRequest, label: str, notify: Notify) -> Reply:
+        """Answer from the cache or by the provider; see `for_episode`."""
+        key = request_key(self._model, request)
+        return self._stopping(lambda: self._look_up(_Call(request, label, key, notify, is_cached=True)))
+
+    # --- the insides
+
+    def _stopping(self, ask: Callable[[], Reply]) -> Reply:
+        try:
+            self._stop.check()
+            return ask()
+        except RunStop as error:
+            self._stop.stop(error)
+            raise
+
+    def _look_up(self, call: _Call) -> Reply:
+        """Return the reply from the cache, from a call under way that asks the same, or from the provider."""
+        while True:
+            began = time.perf_counter()
+            with self._lock:
+                flight = self._flights.get(call.key)
+                if is_mine := flight is None:
+                    flight = self._flights[call.key] = _Flight()
+            if is_mine:
+                return self._fly(call, flight, began)
+            flight.landed.wait()  # whoever makes that call stops waiting when the run is over
+            if flight.reply is not None:
+                return self._found(call, flight.reply, began)
+            self._stop.check()
+
+    def _fly(self, call: _Call, flight: _Flight, began: float) -> Reply:
+        """Look into the cache, and ask the provider where it knows nothing, while others with the same key wait."""
+        try:
+            if (kept := self._kept.get(call.place)) is not None:
+                return self._found(call, kept, began)
+            if (reply := self._log.reply(call.key)) is not None:
+                flight.reply = reply
+                return self._found(call, reply, began)
+            reply = self._ask(call)
+            if is_cacheable(reply):
+                flight.reply = reply
+            return reply
+        finally:
+            with self._lock:
+                del self._flights[call.key]
+            flight.landed.set()
+
+    def _found(self, call: _Call, reply: Reply, began: float) -> Reply:
+        call.attempts_made = 1
+        call.latency_s = time.perf_counter() - began
+        self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
+        return reply
+
+    def _ask(self, call: _Call) -> Reply:
+        """Ask the provider until it answers or there is no point in going on."""
+        try:
+            reply = self._retries.run(lambda: self._attempt(call), self._sleep, call.notify)
+        except ModelError as error:
+            self._check_reach(error, is_last=True)
+            if call.label not in NO_EPISODE:  # a check may fail on purpose, to find out what the model takes
+                self._count_failure(error)
+            raise
+        with self._lock:
+            self._failures = 0
+        self._is_reached = True
+        return reply
+
+    def _sleep(self, seconds: float) -> None:
+        self._stop.wait(seconds)
+
+    def _count_failure(self, error: ModelError) -> None:
+        """A call failed for good. Too many in a row are no bad luck of a few decisions: the run stops before it records them."""
+        with self._lock:
+            self._failures += 1
+            count = self._failures
+        if count >= self._max_failures:
+            failed = f"{count} calls in a row failed for good, the last with" if count > 1 else "a call failed for good with"
+            raise ProviderError(
+                f"{failed} {error.kind}: {error}; fix it or wait, then run the same command again to resume "
+                "(--max-failures, --max-retries and --max-wait-s say how patient to be)"
+            ) from error
+
+    def _attempt(self, call: _Call) -> Reply:
+        if self._unrecorded is not None:  # whatever is paid now would be lost
+            raise StoreError(str(self._unrecorded)) from self._unrecorded
+        attempts = 1 + self._retries.max_retries
+        reservation = self._budget.reserve(call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts))
+        try:
+            with self._limiter.slot(lambda: self._name_pause(call, attempts)) as started_at:
+                call.attempts_made += 1
+                reply = self._send(call, reservation, started_at)
+            self._keep(call, reservation, reply)
+        finally:
+            self._budget.release(reservation)  # does nothing but where the call was never made, or was refused
+        return reply
+
+    def _name_pause(self, call: _Call, attempts: int) -> None:
+        if (pause_s := self._limiter.pause_s) >= _SHOWN_PAUSE_S:
+            call.notify("rate_limited", pause_s, call.attempts_made, attempts)
+
+    def _send(self, call: _Call, reservation: Reservation, started_at: float) -> Reply:
+        """Make the attempt; when it fails, that is recorded."""
+        began = time.perf_counter()
+        try:
+            reply = self._model.reply(call.request)
+        except ModelError as error:
+            call.latency_s = time.perf_counter() - began
+            if error.kind in _THROTTLING:
+                self._limiter.throttled(self._pause(error), started_at)
+            held_usd = self._budget.hold(reservation) if error.kind in _POSSIBLY_BILLED else 0.0
+            self._log.record(self._record(call, error.kind, held_usd=held_usd), durable=held_usd > 0)
+            self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
+            raise
+        except ProviderError:
+            call.latency_s = time.perf_counter() - began
+            self._log.record(self._record(call, REFUSED), durable=False)
+            raise
+        except BaseException:  # a defect of the adapter, after which nobody knows what was billed
+            self._budget.hold(reservation)
+            raise
+        call.latency_s = time.perf_counter() - began
+        self._limiter.succeeded(started_at)
+        return reply
+
+    def _check_reach(self, error: ModelError, is_last: bool) -> None:
+        """Give up on an address that was never reached, at the last attempt that is made of a call.
+
+        Raises:
+            ProviderError: the connection failed, and nothing ever came from there in this run.
+        """
+        if error.kind not in ("connection", "timeout"):
+            self._is_reached = True
+        elif error.kind == "connection" and is_last and not self._is_reached:
+            raise ProviderError(
+                f"can't reach {self._model.endpoint}: {error}; check the address (--base-url) and the network, then run it again"
+            ) from error
+
+    def _pause(self, error: ModelError) -> float | None:
+        """Seconds for which no call starts. Nobody would wait longer than a call may: such calls fail, and end the run."""
+        wanted_s = error.retry_after_s
+        return wanted_s if wanted_s is not None and wanted_s <= self._max_wait_s else None
+
+    def _keep(self, call: _Call, reservation: Reservation, reply: Reply) -> None:
+        """Make a reply durable, and know what it cost."""
+        cost_usd, held_usd = None, 0.0
+        if reply.usage == Usage():  # a server that counts nothing may bill all the same
+            held_usd = self._budget.hold(reservation)
+        else:
+            cost_usd = self._budget.settle(reservation, reply.usage)
+        record, entry = self._record(call, ANSWERED, reply, cost_usd, held_usd), None
+        if call.is_cached and is_cacheable(reply):
+            entry = CacheEntry(call.key, self._model.provider, self._model.name, reply, record.at)
+        else:
+            record = structs.replace(record, reply=reply)
+        try:
+            self._log.record(record, entry)
+        except StoreError as error:
+            self._unrecorded = error
+            raise
+
+    def _record(
+        self, call: _Call, outcome: str, reply: Reply | None = None, cost_usd: float | None = None, held_usd: float = 0.0
+    ) -> CallRecord:
+        return CallRecord(
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            episode=call.label,
+            key=call.place[1],
+            outcome=outcome,
+            attempt=call.attempts_made,
+            latency_s=round(call.latency_s, 6),
+            usage=None if reply is None else reply.usage,
+            cost_usd=cost_usd,
+            held_usd=held_usd,
+            served_by="" if reply is None else reply.served_by,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _EpisodeModel:
+    """A `Model` for one episode."""
+
+    client: ModelClient
+    label: str
+    notify: Notify
+
+    def reply(self, request: ModelRequest) -> Reply:
+        return self.client.reply(request, self.label, self.notify)

@@ -1,0 +1,352 @@
+"""From an HTTP response to a typed error: which kind of failure it is, whether it may pass, and one line that says what to fix.
+
+An adapter of any provider, of ours or of another plugin, calls `http_error` with a response that is not a success, `json_reply`
+with one that is, and `network_error` where none came. The kind of a ModelError says whether the call is made again
+(`ktdeval.calls.retry`); a ProviderError ends the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.jsonio import JsonValue, loads_strict
+
+LONGEST_QUOTE = 300
+"""Characters of a provider's own words that a message may hold."""
+
+FILTERED = 451
+"""Status that stands for "blocked by a content filter", whatever status a provider gives it."""
+_NO_MONEY = 402
+
+# Error codes and types of OpenAI, Anthropic and Google, and what they mean as an HTTP status. Those that mean the same under any
+# status come first; the others are looked up only when the error came inside a success, where there is no status to go by.
+_MEANINGS: Mapping[str, int] = {
+    "invalid_api_key": 401,
+    "api_key_invalid": 401,
+    "authentication_error": 401,
+    "model_not_found": 404,
+    "insufficient_quota": _NO_MONEY,
+    "billing_hard_limit_reached": _NO_MONEY,
+    "billing_not_active": _NO_MONEY,
+    "billing_error": _NO_MONEY,
+    "content_filter": FILTERED,
+    "content_policy_violation": FILTERED,
+    "invalid_prompt": FILTERED,  # OpenAI: the prompt was flagged as against the usage policy
+    "overloaded_error": 529,
+}
+_MEANINGS_WITHOUT_STATUS: Mapping[str, int] = {
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "resource_exhausted": 429,
+    "unavailable": 503,
+    "server_error": 500,
+    "api_error": 500,
+    "internal": 500,
+    "timeout_error": 504,
+    "deadline_exceeded": 504,
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "context_length_exceeded": 400,
+    "request_too_large": 413,
+}
+_KINDS = {408: "timeout", 409: "server", 425: "server", 429: "rate_limited", 503: "overloaded", 529: "overloaded"}
+
+_PARAMETER_CODES = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
+_NO_MONEY_WORDS = re.compile(
+    r"insufficient (account )?(balance|funds|quota|credit)|balance is (too low|not enough|insufficient)|余额不足|欠费|in arrears",
+    re.IGNORECASE,
+)
+_PARAMETER_WORDS = re.compile(
+    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|deprecated"
+    r"|may only be|only .{1,40}allowed|only the default",
+    re.IGNORECASE,
+)
+# Words of almost any message, so that they blame nothing.
+_CONVERSATION_FIELDS = frozenset(("model", "messages", "input", "instructions", "system", "contents"))
+# Where one of these is refused, another tool protocol may still be taken.
+_PROTOCOL_FIELDS = frozenset(("tools", "tool_choice", "tool_config", "text", "response_format", "output_config", "format"))
+_LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
+
+_MASKED_KEY = re.compile(r"\S*\*{3,}\S*|\b(sk|rk|pk)-[\w*-]{6,}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
+_DNS_WORDS = ("Name or service not known", "nodename nor servname", "name resolution", "getaddrinfo")
+_KEY_START = 6  # characters; some providers quote a key by its beginning
+
+
+class ContentFiltered(ModelError):
+    """A content filter blocked the request or its reply: an outcome, which an adapter turns into a reply.
+
+    Where one does not, it is what it looks like: a request that is refused (`bad_request`).
+    """
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Provider and model that errors are about.
+
+    Attributes:
+        provider: the provider's name.
+        model: the model's name at the provider.
+        endpoint: base URL without credentials.
+        variables: environment variables that may hold the key.
+        secrets: texts that no message may show.
+        meanings: error codes of this server, in lower case, and the HTTP status that each stands for, whatever status it came with;
+            402 is an empty account, 451 a content filter.
+    """
+
+    provider: str
+    model: str
+    endpoint: str
+    variables: tuple[str, ...]
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    meanings: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Return the variables as a message names them."""
+        return " or ".join(self.variables)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Answer of a provider instead of a reply.
+
+    Attributes:
+        status: HTTP status; 200 when an error came as the body of a success.
+        codes: the error's code and type, in lower case.
+        message: the provider's words, unfiltered: pass them through `one_line` before showing them.
+        parameter: the request field that it blames, where it names one.
+        retry_after_s: seconds after which it wants to be asked again, where it said so.
+    """
+
+    status: int
+    codes: tuple[str, ...] = ()
+    message: str = ""
+    parameter: str | None = None
+    retry_after_s: float | None = None
+
+
+def http_error(
+    status: int, content: bytes, headers: Mapping[str, str], caller: Caller, sent: Collection[str] = ()
+) -> ModelError | ProviderError:
+    """Return the error to raise for a response with this status.
+
+    Args:
+        status: HTTP status, other than 2xx.
+        content: body of the response; it need not be JSON.
+        headers: of the response, found whatever their case.
+        caller: whom the message is about.
+        sent: fields of the request, among which an unsupported one is looked for.
+
+    Returns:
+        As `error_of`.
+    """
+    return error_of(refusal_of(status, content, headers), caller, sent)
+
+
+def network_error(caller: Caller, words: str, is_timeout: bool = False) -> ModelError:
+    """Return the error to raise where no whole response came; `words` of the HTTP library say why."""
+    who = f"{caller.provider}/{caller.model}"
+    if is_timeout:
+        return ModelError("timeout", f"{who}: no whole reply from {caller.endpoint} within --timeout-s")
+    words = one_line(words, caller.secrets)
+    hint = " (is the address right?)" if any(word in words for word in _DNS_WORDS) else ""
+    return ModelError("connection", f"{who}: {caller.endpoint} can't be reached: {words}{hint}; see --base-url")
+
+
+def bad_response(caller: Caller, problem: str) -> ModelError:
+    """Return the error to raise where a reply is not of the expected shape. `problem` must not quote the reply unfiltered."""
+    return ModelError("bad_response", f"{caller.provider}/{caller.model}: {problem}")
+
+
+def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> dict[str, JsonValue]:
+    """Return the JSON object of a response with a status of success.
+
+    Raises:
+        ModelError: `bad_response`: it is none; or what an error inside it means.
+        ProviderError: it holds an error with which every such call would fail.
+        ContentFiltered: a content filter blocked the request or its reply.
+    """
+    try:
+        body = loads_strict(content)
+    except ValueError:  # cut or malformed; UnicodeDecodeError is one too
+        body = None
+    if not isinstance(body, dict):
+        what = "an HTML page" if content.lstrip()[:1] == b"<" else "no JSON object" if content.strip() else "an empty body"
+        raise bad_response(caller, f"{caller.endpoint} answered with {what}; if it goes on so, see --base-url")
+    base = body.get("base_resp")
+    if body.get("error") or (isinstance(base, dict) and base.get("status_code")):
+        raise error_of(read_refusal(200, body), caller, sent)
+    return body
+
+
+def one_line(text: str, secrets: Sequence[str] = ()) -> str:
+    """Foreign text as it may stand in a message: one line, no control characters, no secrets, at most 300 characters."""
+    text = _CONTROL.sub(" ", text)
+    for secret in secrets:
+        text = text.replace(secret, "[key]")
+        if len(secret) >= 2 * _KEY_START:
+            text = re.sub(rf"{re.escape(secret[:_KEY_START])}\S*", "[key]", text)
+    text = " ".join(_MASKED_KEY.sub("[key]", text).split())
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…"
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds after which a provider wants to be asked again: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date.
+
+    Args:
+        headers: of the response, found whatever their case.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after")
+    if text is None:
+        return None
+    seconds = _number(text)
+    if seconds is not None:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
+def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refusal:
+    """Read the body of a response with an error status; it need not be JSON."""
+    try:
+        body = loads_strict(content)
+    except ValueError:  # a proxy's HTML page, or nothing
+        text = re.sub(r"<[^>]*>", " ", content[:2000].decode("utf-8", "replace"))
+        return Refusal(status, message=text, retry_after_s=retry_after_s(headers))
+    return read_refusal(status, body, retry_after_s(headers))
+
+
+def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> Refusal:
+    """Read an error object in any of the forms that providers use.
+
+    `{"error": {"message", "type", "code", "param"}}` (OpenAI and most), `{"type": "error", "error": {...}}` (Anthropic),
+    `{"error": {"code", "status", "message"}}` (Google), `[{"error": ...}]` (Google's compatible server), `{"message", "type",
+    "code"}` (vLLM), `{"error": "text"}` (Ollama), `{"detail": ...}` (servers on FastAPI), `{"base_resp": {"status_code",
+    "status_msg"}}` (MiniMax).
+    """
+    if isinstance(body, list) and body:
+        body = body[0]
+    outer: Mapping[str, Any] = body if isinstance(body, dict) else {"message": body}
+    inner, base = outer.get("error"), outer.get("base_resp")
+    error: Mapping[str, Any] = inner if isinstance(inner, dict) else {**outer, "message": inner or outer.get("message")}
+    codes = [error.get(name) for name in ("code", "type", "status")] + [outer.get("code")]
+    message = error.get("message") or outer.get("detail") or ""
+    if isinstance(base, dict):
+        codes.append(base.get("status_code"))
+        message = message or base.get("status_msg") or ""
+    parameter = error.get("param")
+    return Refusal(
+        status,
+        tuple(dict.fromkeys(str(code).lower() for code in codes if isinstance(code, (str, int)) and code)),
+        message if isinstance(message, str) else str(message),
+        parameter if isinstance(parameter, str) else None,
+        wait_s,
+    )
+
+
+def error_of(refusal: Refusal, caller: Caller, sent: Collection[str] = ()) -> ModelError | ProviderError:
+    """Return the error to raise for a refusal.
+
+    Args:
+        refusal: what the provider said.
+        caller: whom the message is about.
+        sent: top-level fields of the request, among which an unsupported one is looked for.
+
+    Returns:
+        ProviderError where every such call would fail (key, model, address, quota, a parameter); else ModelError of one of the
+        harness's kinds: `rate_limited`, `overloaded`, `server`, `timeout`, `bad_request`; as `ContentFiltered` where that is why.
+    """
+    status = _meaning(refusal, caller)
+    words = one_line(refusal.message, caller.secrets)
+    said = f"HTTP {refusal.status}" + (f": {words}" if words else "")
+    who = f"{caller.provider}/{caller.model}"
+    if status == FILTERED:
+        return ContentFiltered("bad_request", f"{who}: {said}")
+    stop = _provider_error(status, caller, said) or _parameter_error(refusal, status, caller, sent, said)
+    if stop is not None:
+        return stop
+    # An error of no known code inside a success may pass, as one of the server may.
+    kind = _KINDS.get(status) or ("server" if status >= 500 or status < 400 else "bad_request")
+    return ModelError(kind, f"{who}: {said}", refusal.retry_after_s)
+
+
+def _meaning(refusal: Refusal, caller: Caller) -> int:
+    """Return the HTTP status that a refusal stands for, by its code where that says more than the status it came with."""
+    codes = [part for code in refusal.codes for part in dict.fromkeys((code, code.partition(".")[0]))]
+    for meanings in (caller.meanings, _MEANINGS):
+        for code in codes:
+            if code in meanings:
+                return meanings[code]
+    if refusal.status < 500 and _NO_MONEY_WORDS.search(refusal.message):
+        return _NO_MONEY
+    if refusal.status >= 300:
+        return refusal.status
+    numbers = (int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600)
+    known = (_MEANINGS_WITHOUT_STATUS[code] for code in codes if code in _MEANINGS_WITHOUT_STATUS)
+    return next(numbers, next(known, refusal.status))
+
+
+def _provider_error(status: int, caller: Caller, said: str) -> ProviderError | None:
+    if status == _NO_MONEY:
+        problem, advice = (
+            "the account has no quota or balance left",
+            f"top it up, or set {caller.key} to the key of another account",
+        )
+    elif status == 401:
+        problem, advice = "the key is refused", f"set {caller.key} to a valid key for {caller.endpoint}"
+    elif status == 403:
+        problem, advice = "access is refused", f"check what the key in {caller.key} may do, and that {caller.model!r} is open to it"
+    elif status == 404:
+        problem = f"there is no model {caller.model!r} at {caller.endpoint}"
+        advice = "check the name after the slash in --model, and the address in --base-url"
+    elif 300 <= status < 400 or status == 405:
+        problem, advice = f"{caller.endpoint} is not the address of this API", "give the right one with --base-url"
+    else:
+        return None
+    return ProviderError(f"{caller.provider}/{caller.model}: {problem} ({said}); {advice}")
+
+
+def _parameter_error(refusal: Refusal, status: int, caller: Caller, sent: Collection[str], said: str) -> ProviderError | None:
+    if status not in (400, 422):
+        return None
+    if not (set(refusal.codes) & _PARAMETER_CODES or _PARAMETER_WORDS.search(refusal.message)):
+        return None
+    blamed = [name for name in _blamed(refusal) if name in sent and name not in _CONVERSATION_FIELDS]
+    if not blamed or _PROTOCOL_FIELDS & set(blamed):
+        return None
+    name = blamed[0]
+    advice = f"leave it out with --model-args omit={name}"
+    if name in _LENGTH_FIELDS:
+        advice = f"name the other field with --model-args max_tokens_field={_LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(name)]}"
+    return ProviderError(f"{caller.provider}/{caller.model} refuses {name!r} ({said}); {advice}")
+
+
+def _blamed(refusal: Refusal) -> list[str]:
+    """Words that may be the request field to blame: the one that is named as such (of `a.b` the `a`), else all of the message."""
+    if refusal.parameter is not None:
+        return [re.split(r"[.\[]", refusal.parameter)[0]]
+    return re.findall(r"[A-Za-z_]\w*", refusal.message)

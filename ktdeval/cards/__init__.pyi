@@ -1,0 +1,59 @@
+"""Public names of result cards: typed cards, reading, checking, showing, and what a kind of cards is made of."""
+
+from ktdeval.cards.card import (
+    Card as Card,
+    Evaluation as Evaluation,
+    ScoreLine as ScoreLine,
+    ScoringCard as ScoringCard,
+    ScoringEpisode as ScoringEpisode,
+    TradingCard as TradingCard,
+    TradingEpisode as TradingEpisode,
+)
+from ktdeval.cards.check import (
+    CardKind as CardKind,
+    card_kinds as card_kinds,
+    derive_card as derive_card,
+    derived_fields as derived_fields,
+    load_card as load_card,
+    load_evaluation as load_evaluation,
+    parse_card as parse_card,
+    validate_card as validate_card,
+)
+from ktdeval.cards.compare import JsonPath as JsonPath, card_difference as card_difference
+from ktdeval.cards.derive import LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT
+from ktdeval.cards.inputs import Problem as Problem, decode_strict as decode_strict
+from ktdeval.cards.parts import (
+    Calls as Calls,
+    Count as Count,
+    Counts as Counts,
+    Day as Day,
+    Definition as Definition,
+    Drift as Drift,
+    EpisodeMetric as EpisodeMetric,
+    Figure as Figure,
+    Finished as Finished,
+    Interval as Interval,
+    Line as Line,
+    MaskKind as MaskKind,
+    MetricLine as MetricLine,
+    MissingEpisode as MissingEpisode,
+    Name as Name,
+    Number as Number,
+    Pluggable as Pluggable,
+    PriceEntry as PriceEntry,
+    Sha256 as Sha256,
+    Share as Share,
+    SnapshotPart as SnapshotPart,
+    Time as Time,
+    UsageCounts as UsageCounts,
+)
+from ktdeval.cards.schema import card_schema as card_schema
+from ktdeval.cards.show import print_card as print_card
+from ktdeval.cards.table import (
+    UNDEFINED as UNDEFINED,
+    Grid as Grid,
+    Report as Report,
+    clean as clean,
+    count as count,
+    word_grid as word_grid,
+)

@@ -1,0 +1,398 @@
+"""Parts of result cards as typed values: figures, counts, the market, the calls."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.typed import Value
+
+# An integer and a float are different JSON: a card keeps which of the two it was written with.
+Number = int | float
+NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0)]
+Counts = dict[str, Count]
+Name = Annotated[str, Meta(min_length=1)]
+Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Time = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}")]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+EpisodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
+Limit = Annotated[int, Meta(ge=1)]
+Range = Annotated[list[Number | None], Meta(min_length=2, max_length=2)]
+MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
+
+
+class Figure:
+    """Something that has a value, or null and a `reason` why there is none: the rule that its subclasses keep when made."""
+
+    __slots__ = ()
+    KEY: ClassVar[str] = "value"
+    """Field that is null where there is a reason."""
+    NEEDED: ClassVar[tuple[str, ...]] = ()
+    """Further fields that stand wherever there is a value."""
+    reason: str | UnsetType
+
+    def __post_init__(self) -> None:
+        if getattr(self, self.KEY) is None:
+            if self.reason is UNSET:
+                raise ValueError("field 'reason' is missing")
+        elif self.reason is not UNSET:
+            raise ValueError("has a reason though it has a value")
+        elif missing := [name for name in self.NEEDED if getattr(self, name) is UNSET]:
+            raise ValueError(f"field {missing[0]!r} is missing")
+
+
+class Interval(Figure, Value, frozen=True, kw_only=True):
+    """Where the figure may lie: over days for one episode, over episodes for several. Ends are null with a reason.
+
+    Attributes:
+        kind: how it was made, such as interquartile or a bootstrap.
+        level: nominal coverage.
+        n: observations that it rests on.
+        block_days: mean block length of the resamples.
+        draws: resamples.
+        coverage: measured share of simulated samples of this size whose truth it covers.
+        reason: why there are no ends.
+    """
+
+    KEY: ClassVar[str] = "low"
+
+    kind: Name
+    low: Number | None
+    high: Number | None
+    level: Annotated[float, Meta(gt=0, lt=1)] | UnsetType = UNSET
+    n: Count | UnsetType = UNSET
+    block_days: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
+    draws: Count | UnsetType = UNSET
+    coverage: Share | UnsetType = UNSET
+    reason: Name | UnsetType = UNSET
+
+
+class Line(Figure, Value, frozen=True, kw_only=True):
+    """A figure over all finished episodes.
+
+    Attributes:
+        value: median over the episodes where the figure is defined.
+        n: episodes that the median rests on.
+        interval: where it may lie.
+        undefined: finished episodes where the figure is undefined, by reason.
+    """
+
+    value: Number | None
+    n: Count
+    interval: Interval | UnsetType = UNSET
+    undefined: Counts
+    reason: Name | UnsetType = UNSET
+
+
+class Definition(Value, frozen=True):
+    """Meaning of a metric or score.
+
+    Attributes:
+        formula: identifier with version, and formula.
+        range: least and greatest value that it can take; null where it is unbounded.
+    """
+
+    better: Literal["higher", "lower", "neither"]
+    formula: Name
+    headline: bool
+    range: Range
+    source: Name
+    unit: Name
+
+
+class MetricLine(Figure, Definition, frozen=True, kw_only=True):
+    """A metric over all finished episodes, with what it means; value, n and undefined as of a line."""
+
+    value: Number | None
+    n: Count
+    interval: Interval | UnsetType = UNSET
+    undefined: Counts
+    reason: Name | UnsetType = UNSET
+
+
+class EpisodeMetric(Figure, Value, frozen=True, kw_only=True):
+    """A metric of one episode: a number, or null with a reason.
+
+    Attributes:
+        n: observations (days, steps, orders, calls) that the value rests on.
+        detail: the metric's table, such as calibration bins.
+    """
+
+    value: Number | None
+    n: Count
+    interval: Interval | UnsetType = UNSET
+    detail: Any = UNSET
+    reason: Name | UnsetType = UNSET
+
+
+class TaskPart(Value, frozen=True):
+    """Task that ran.
+
+    Attributes:
+        hash: SHA-256 of the canonical JSON of config.
+        config: the resolved task config, with data card and sources; prompts enter by their hashes, a target task with its whole
+            config as subject_config.
+        mask, mode: null where the task asks about no market.
+    """
+
+    name: Name
+    version: Name
+    mask: MaskKind | None
+    mode: Name | None
+    hash: Sha256
+    config: dict[str, Any]
+
+
+class TradingTaskPart(TaskPart, frozen=True):
+    """A trading task that ran."""
+
+    mask: MaskKind
+    mode: Name
+
+
+class Pluggable(Value, frozen=True):
+    """A model or agent with its parameters."""
+
+    name: Name
+    args: dict[str, Any]
+
+
+class SnapshotPart(Value, frozen=True):
+    """Market.
+
+    Attributes:
+        id: SHA-256 over the snapshot's canonical content.
+    """
+
+    id: Sha256
+    name: Name
+    source: str
+    synthetic: bool
+    has_factor: bool
+    repairs: list[str]
+    benchmark: Name
+    benchmark_name: Name
+    assets: Count
+    first_day: Day
+    last_day: Day
+
+
+class WindowPart(Value, frozen=True):
+    """A window.
+
+    Attributes:
+        days: trading days in it.
+    """
+
+    name: Name
+    first: Day
+    last: Day
+    days: Count
+
+
+class Coverage(Value, frozen=True):
+    """How much of the plan was run, and decided by the model; a scoring task's step is a sample.
+
+    Attributes:
+        steps_planned: steps of the whole plan, missing episodes included.
+        steps: steps of the finished episodes.
+        steps_decided: of these, steps that the model decided, or samples with a valid answer of it.
+    """
+
+    episodes_planned: Count
+    episodes_finished: Count
+    steps_planned: Count
+    steps: Count
+    steps_decided: Count
+
+
+class Rankable(Value, frozen=True):
+    """Whether the card may stand in a ranking, and every reason why not."""
+
+    value: bool
+    reasons: list[Name]
+
+
+class Decisions(Value, frozen=True):
+    """Steps by who decided them."""
+
+    model: Count
+    model_after_retry: Count
+    fallback: Count
+    error: Count
+
+
+class UsageCounts(Value, frozen=True):
+    """Tokens, tool calls and submissions."""
+
+    input_tokens: Count
+    output_tokens: Count
+    reasoning_tokens: Count
+    cache_read_tokens: Count
+    cache_write_tokens: Count
+    tool_calls: Count
+    tool_calls_valid: Count
+    submissions: Count
+
+
+class MissingEpisode(Value, frozen=True):
+    """A planned episode without a complete record.
+
+    Attributes:
+        window: null where the task asks about no market.
+    """
+
+    id: EpisodeId
+    window: Name | None
+    seed: int
+    error: Name
+
+
+class Finished(Value, frozen=True):
+    """Fields of every finished episode: one window, one seed.
+
+    Attributes:
+        window: null where the task asks about no market.
+        failures: failures by kind.
+    """
+
+    id: EpisodeId
+    window: Name | None
+    seed: int
+    decisions: Decisions
+    failures: Counts
+    usage: UsageCounts
+
+
+class PriceEntry(Value, frozen=True):
+    """US dollars a million tokens.
+
+    Attributes:
+        cache_read: null: as input.
+        cache_write: null: as input.
+        as_of: day of the price; empty where it has none.
+    """
+
+    input: NonNegative
+    output: NonNegative
+    cache_read: NonNegative | None
+    cache_write: NonNegative | None
+    as_of: str
+    source: str
+
+
+class TokenCost(Figure, Value, frozen=True, kw_only=True):
+    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where no price is known.
+
+    Attributes:
+        per_episode: US dollars of an episode.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("currency", "per_episode", "price")
+
+    value: NonNegative | None
+    currency: Literal["USD"] | UnsetType = UNSET
+    price: PriceEntry | UnsetType = UNSET
+    per_episode: Line | UnsetType = UNSET
+    reason: Name | UnsetType = UNSET
+
+
+class TradingCost(TokenCost, frozen=True, kw_only=True):
+    """US dollars of the tokens, and what they bought.
+
+    Attributes:
+        return_per_usd: total_return of an episode by its US dollars.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = (*TokenCost.NEEDED, "return_per_usd")
+
+    return_per_usd: Line | UnsetType = UNSET
+
+
+class Drift(Figure, Value, frozen=True, kw_only=True):
+    """How far the answers to fixed questions moved between the start and the end of the run; null where that is not known.
+
+    Attributes:
+        value: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different.
+        noise: mean distance of two answers at one time.
+        excess: value less noise.
+        prompts: questions that were answered at both times.
+        served_by_changed: whether the provider named another model at the end than at the start.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("excess", "noise", "prompts", "served_by_changed")
+
+    value: Share | None
+    noise: Share | UnsetType = UNSET
+    excess: Annotated[int, Meta(ge=-1, le=1)] | Annotated[float, Meta(ge=-1, le=1)] | UnsetType = UNSET
+    prompts: Count | UnsetType = UNSET
+    served_by_changed: bool | UnsetType = UNSET
+    reason: Name | UnsetType = UNSET
+
+
+class Latencies(Value, frozen=True):
+    """Seconds of the answered attempts."""
+
+    median: NonNegative | None
+    p90: NonNegative | None
+    p99: NonNegative | None
+    longest: NonNegative | None
+
+
+class CheckCalls(Value, frozen=True):
+    """Calls of no episode, shared by all cards of the run: the capability check and the fixed questions."""
+
+    requests: Count
+    attempts: Count
+    paid_usd: NonNegative | None
+    possibly_paid_usd: NonNegative
+
+
+class Calls(Value, frozen=True):
+    """Calls of the card's episodes, all sessions of the run together.
+
+    Attributes:
+        requests: different requests, whatever became of them.
+        attempts: attempts made, those that failed included.
+        answered: attempts that were answered.
+        cached: answers taken from the reply cache.
+        failed_attempts: attempts without an answer, by kind.
+        tokens: tokens of the answered attempts.
+        paid_usd: US dollars of the answered attempts; null where a price is not known.
+        possibly_paid_usd: US dollars that attempts without an answer may have been billed, at most.
+        lost_s: seconds of the attempts without an answer.
+        served_by: answered requests by what the provider says it answered with.
+    """
+
+    requests: Count
+    attempts: Count
+    answered: Count
+    cached: Count
+    failed_attempts: Counts
+    tokens: Counts
+    paid_usd: NonNegative | None
+    possibly_paid_usd: NonNegative
+    latency_s: Latencies
+    lost_s: NonNegative
+    served_by: Counts
+    checks: CheckCalls
+
+
+class Provenance(Value, frozen=True):
+    """Only part that may differ between two runs of the same plan.
+
+    Attributes:
+        source_revision: revision of the source; null where it is not known.
+        wall_time_s: null where it was not measured.
+        calls: what was asked of the provider, and paid; null where nothing was.
+    """
+
+    created_at: Time
+    suite_version: Name
+    source_revision: str | None
+    wall_time_s: NonNegative | None
+    environment: dict[str, Any]
+    calls: Calls | None

@@ -1,0 +1,96 @@
+"""JSON Schemas of cards, generated from their types: `python -m ktdeval.cards.schema` writes those of the suite."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from ktdeval.cards.card import Card, ScoringCard, TradingCard
+from ktdeval.cards.parts import Figure
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.typed import json_schema
+
+SCHEMA_FOLDER = Path(__file__).with_name("schema")
+SCHEMAS: dict[str, tuple[type[Card], str]] = {
+    "result-card-v1.json": (TradingCard, "result-card"),
+    "scoring-card-v1.json": (ScoringCard, "scoring-card"),
+}
+"""Files under `schema/`: the type that each describes, and its name in the schema's id."""
+
+_FIELD_TEXT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a type of cards.
+
+    Args:
+        card_type: its docstrings describe the fields, its figures have a value or a reason.
+        name: such as `result-card`, for the schema's id and title.
+    """
+    schema = json_schema(card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1")
+    types = _struct_types(card_type)
+    definitions = {key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()}
+    own = definitions.pop(schema.pop("$ref").rpartition("/")[2])
+    own.pop("title")
+    return {**schema, **own, "$defs": definitions}
+
+
+def _struct_types(root: type) -> dict[str, type]:
+    """A type and those of its fields, all the way down, by name."""
+    found: dict[str, type] = {}
+    pending = [root]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, type) and issubclass(part, msgspec.Struct):
+            if part.__name__ in found:
+                continue
+            found[part.__name__] = part
+            pending += [field.type for field in msgspec.structs.fields(part)]
+        pending += get_args(part)
+    return found
+
+
+def _simple(schema: Any) -> Any:
+    """Schema with unions of plain types as one list of types, which gives shorter errors."""
+    if isinstance(schema, list):
+        return [_simple(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _simple(part) for key, part in schema.items()}
+    parts = schema.get("anyOf", ())
+    if not parts or any(not isinstance(part.get("type"), str) for part in parts):
+        return schema
+    del schema["anyOf"]
+    names = [part["type"] for part in parts]
+    for part in parts:
+        schema |= part  # each limit belongs to one type
+    names = [name for name in names if name != "integer" or "number" not in names]
+    return {**schema, "type": names[0] if len(names) == 1 else names}
+
+
+def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
+    """Schema with the sentences of the type's docstring, and the rule of figures."""
+    text = inspect.getdoc(part) or ""
+    schema["description"] = " ".join(text.partition("\n\n")[0].split())
+    for field, words in _FIELD_TEXT.findall(text):
+        if field in schema["properties"]:
+            schema["properties"][field] = {"description": " ".join(words.split()), **schema["properties"][field]}
+    if issubclass(part, Figure):
+        schema["if"] = {"properties": {part.KEY: {"type": "null"}}}
+        schema["then"] = {"required": ["reason"]}
+        schema["else"] = {"required": list(part.NEEDED), "properties": {"reason": {"not": {}}}}
+    return schema
+
+
+def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
+    """Write the schemas of the suite's cards."""
+    for file, (card_type, name) in SCHEMAS.items():
+        write_atomic(folder / file, dumps_pretty(card_schema(card_type, name)))
+
+
+if __name__ == "__main__":
+    write_schemas()

@@ -1,0 +1,312 @@
+"""Card of a trading task: a pure function of recorded episodes, their market and the metrics asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
+
+from ktdeval.cards.card import (
+    Attribution,
+    AttributionLines,
+    Orders,
+    TradingCard,
+    TradingEpisode,
+    TradingFacts,
+)
+from ktdeval.cards.derive import (
+    add_counts,
+    add_up,
+    aggregate,
+    coverage_of,
+    labels,
+    planned_steps,
+    rankable,
+    totals,
+    trading_cost,
+)
+from ktdeval.cards.inputs import (
+    EvaluationInputs,
+    Problem,
+    common_fields,
+    decode_strict,
+    missing_entries,
+    ordered_plan,
+    price_of,
+    window_days,
+)
+from ktdeval.cards.parts import Decisions, Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.errors import CardError, PluginError
+from ktdeval.fields import build
+from ktdeval.jsonio import JsonValue
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.plugin_import import call_foreign
+from ktdeval.stats import series
+from ktdeval.stats.bootstrap import episode_intervals, episode_resampling
+from ktdeval.stats.calibration import calibration_table, judged_orders, pool
+from ktdeval.stats.metric import Metric, MetricValue, RuleSet
+from ktdeval.stats.panel import benchmark_levels
+from ktdeval.trading.ledger import Ledger
+from ktdeval.trading.types import PROVENANCES
+
+KIND = "trading"
+NOT_GIVEN = "no certificate was given"
+
+_ATTRIBUTION_METRIC = "selection_alpha"
+"""The metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of them)."""
+
+STATUSES = ("filled", "partially_filled", "rejected")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardInputs(EvaluationInputs):
+    """Everything the card of a trading task is made of.
+
+    Attributes:
+        rules: rule set of the metrics.
+        ledgers: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`.
+        metrics: metric objects to apply; names are unique.
+        certificate: `{"value": …}` of the card that is attached, or null with the reason.
+    """
+
+    rules: RuleSet
+    ledgers: Sequence[Ledger]
+    metrics: Sequence[Metric]
+    certificate: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": NOT_GIVEN})
+
+
+def build_card(inputs: CardInputs) -> TradingCard:
+    """Build the result card of one evaluation (one task, model and agent over windows and seeds).
+
+    Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and missing episodes; only
+    `provenance` is passed through as it is.
+
+    Raises:
+        CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither finished
+            nor missing, a ledger that does not cover its window, two metrics of one name, a value that is not strict JSON).
+        PluginError: a metric returned something else than a `MetricValue`.
+    """
+    _check_metric_names(inputs.metrics)
+    planned = ordered_plan(inputs)
+    ledgers = _ledgers_by_id(inputs, planned)
+    finished = [spec for spec in planned if spec.id in ledgers]
+    facts = decode_strict(
+        {
+            "kind": KIND,
+            "schema_version": 1,
+            **common_fields(inputs, planned),
+            "rules": inputs.rules,
+            "episodes": [_episode(spec, ledgers[spec.id], inputs) for spec in finished],
+            "missing_episodes": missing_entries(inputs, planned, ledgers.keys(), "a ledger"),
+            "reference": {"benchmark_buy_and_hold": _references(finished, ledgers, inputs.snapshot)},
+            "calibration": calibration_table(pool(judged_orders(ledgers[spec.id], inputs.snapshot) for spec in finished)),
+            "certificate": inputs.certificate,
+        },
+        TradingFacts,
+    )
+    definitions = {metric.name: _definition(metric) for metric in inputs.metrics}
+    return TradingCard(**asdict(facts), **_derived(facts, definitions, price_of(inputs)))
+
+
+def _definition(metric: Metric) -> Definition:
+    """Meaning of a metric, from its attributes.
+
+    Raises:
+        PluginError: one of them is missing or not what it should be.
+    """
+    try:
+        return msgspec.convert(metric, Definition, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise PluginError(f"metric {metric.name!r}: {error}") from error
+
+
+def derive_trading(card: TradingCard) -> TradingCard:
+    """Work out again what follows from the episodes of a card, the definitions of its metrics and its price."""
+    return replace(card, **_derived(card, card.metrics, card.cost.price or None))
+
+
+def _derived(card: TradingFacts, definitions: Mapping[str, Definition], price: PriceEntry | None) -> dict[str, Any]:
+    episodes = card.episodes
+    sums = totals(episodes)
+    decisions: Decisions = sums["decisions"]
+    coverage = coverage_of(card, planned_steps(card), decisions.model + decisions.model_after_retry)
+    return {
+        **sums,
+        "attribution": _attribution(episodes),
+        "cost": trading_cost(episodes, price),
+        "coverage": coverage,
+        "labels": labels(card, coverage),
+        "metrics": {
+            name: MetricLine(
+                **{part: getattr(definition, part) for part in Definition.__struct_fields__},
+                **asdict(aggregate(episode.metrics[name] for episode in episodes)),
+            )
+            for name, definition in definitions.items()
+        },
+        "orders": add_up(
+            Orders, (episode.orders for episode in episodes), rules=add_counts(episode.orders.rules for episode in episodes)
+        ),
+        "rankable": rankable(card, coverage),
+    }
+
+
+def _attribution(episodes: Sequence[TradingEpisode]) -> Attribution:
+    """Medians of the linked lines that the attribution metric left in its detail."""
+    known = [episode.metrics[_ATTRIBUTION_METRIC] for episode in episodes if _ATTRIBUTION_METRIC in episode.metrics]
+    if not known:
+        return Attribution(value=None, reason=f"metric {_ATTRIBUTION_METRIC} was not asked for")
+    computed = [entry for entry in known if entry.value is not None]
+    if not computed:
+        return Attribution(value=None, reason="; ".join(sorted({str(entry.reason) for entry in known})))
+    names = dict.fromkeys(name for entry in computed for name in _linked(entry))
+    if not names:
+        return Attribution(value=None, reason=f"metric {_ATTRIBUTION_METRIC} has no linked lines in its detail")
+    return Attribution(value=AttributionLines(lines={name: aggregate(_line(entry, name) for entry in known) for name in names}))
+
+
+def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
+    """One linked line of one episode, shaped as a metric."""
+    if entry.value is None:
+        return entry
+    value = _linked(entry).get(name)
+    if value is None:
+        return EpisodeMetric(value=None, n=entry.n, reason="the episode has no such line")
+    interval = _detail(entry, "intervals").get(name)
+    given = UNSET if interval is None else decode_strict(interval, Interval)
+    return EpisodeMetric(value=value, n=entry.n, interval=given)
+
+
+def _linked(entry: EpisodeMetric) -> dict[str, float]:
+    return {key: value for key, value in _detail(entry, "linked").items() if isinstance(value, float)}
+
+
+def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
+    """A mapping in a metric's detail; empty where a foreign card has something else there."""
+    part = entry.detail.get(name) if isinstance(entry.detail, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def trading_problems(card: TradingCard) -> Iterator[Problem]:
+    """Contradictions in lengths and metrics of a card's episodes."""
+    days = {window.name: window.days for window in card.windows}
+    for place, episode in enumerate(card.episodes):
+        expected = min(days[episode.window], card.limit or days[episode.window])
+        if episode.steps != expected or sum(asdict(episode.decisions).values()) != expected:
+            yield ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision"
+        if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
+            yield ("episodes", place, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
+
+
+# ---- from ledgers
+
+
+def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str, JsonValue]:
+    """Card's entry of one finished episode."""
+    steps = ledger.steps
+    decisions = Counter(step.provenance for step in steps)
+    failures: Counter[str] = Counter()
+    for step in steps:
+        failures.update(step.failures)
+    intervals = episode_intervals(ledger, inputs.snapshot, episode_resampling(ledger))
+    return {
+        "id": spec.id,
+        "window": spec.window.name,
+        "seed": spec.seed,
+        "steps": len(steps),
+        "first_day": steps[0].filled_on,
+        "last_day": steps[-1].filled_on,
+        "final_nav_fen": steps[-1].nav_minor,
+        "decisions": {provenance: decisions[provenance] for provenance in PROVENANCES},
+        "failures": dict(failures),
+        "orders": _orders(ledger),
+        "usage": {name: sum(getattr(step, name) for step in steps) for name in UsageCounts.__struct_fields__},
+        "metrics": {metric.name: _metric(metric, ledger, inputs, intervals.get(metric.name)) for metric in inputs.metrics},
+    }
+
+
+def _metric(metric: Metric, ledger: Ledger, inputs: CardInputs, interval: Any) -> dict[str, JsonValue]:
+    """A metric's value as JSON; daily metrics with a value have an interval, of days resampled in blocks."""
+    where = f"metric {metric.name!r}"
+    result = call_foreign(metric.compute, f"{where} can't be computed", ledger, inputs.snapshot, inputs.rules)
+    if not isinstance(result, MetricValue):
+        raise PluginError(f"{where} returned {type(result).__name__}; compute() must return a MetricValue")
+    entry = _value_entry(result)
+    if result.detail is not None:
+        entry["detail"] = result.detail
+    if interval is not None and result.value is not None:
+        entry["interval"] = interval.to_json()
+    return entry
+
+
+def _value_entry(result: MetricValue) -> dict[str, JsonValue]:
+    if result.value is None:
+        return {"value": None, "n": int(result.n), "reason": result.reason}
+    return {"value": float(result.value), "n": int(result.n)}
+
+
+def _orders(ledger: Ledger) -> dict[str, JsonValue]:
+    orders = [order for step in ledger.steps for order in step.orders]
+    statuses = Counter[str](order.status for order in orders)
+    return {
+        "submitted": len(orders),
+        **{status: statuses[status] for status in STATUSES},
+        "rules": dict(Counter(order.rule for order in orders if order.rule is not None)),
+    }
+
+
+def _references(
+    finished: Sequence[EpisodeSpec], ledgers: Mapping[str, Ledger], snapshot: MarketSnapshot
+) -> dict[str, Mapping[str, JsonValue]]:
+    """By window; every finished episode of a window covers the same days."""
+    ids = {spec.window.name: spec.id for spec in finished}
+    return {window: _reference(ledgers[identity], snapshot) for window, identity in ids.items()}
+
+
+def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    """Buying the benchmark at the close before an episode's first day and holding it to its last close, without costs."""
+    levels = benchmark_levels(ledger, snapshot)
+    problem = series.level_problem(levels)
+    sharpe = series.undefined(problem, len(ledger.steps)) if problem else series.sharpe(series.simple_returns(levels))
+    figures = {"total_return": series.total_return(levels), "sharpe": sharpe, "max_drawdown": series.max_drawdown(levels)}
+    return {
+        "base_day": str(ledger.base_day),
+        "last_day": ledger.steps[-1].filled_on,
+        "metrics": {name: _value_entry(figure) for name, figure in figures.items()},
+    }
+
+
+def _check_metric_names(metrics: Sequence[Metric]) -> None:
+    names = [metric.name for metric in metrics]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise CardError(f"metric {twice[0]!r} is given twice; ask for it once")
+
+
+def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[str, Ledger]:
+    specs = {spec.id: spec for spec in planned}
+    ledgers: dict[str, Ledger] = {}
+    for ledger in inputs.ledgers:
+        identity = build(EpisodeSpec, ledger.spec, "ledger spec").id
+        if identity not in specs:
+            raise CardError(f"a ledger belongs to episode {identity}, which the plan does not have")
+        if identity in ledgers:
+            raise CardError(f"episode {identity} has two ledgers")
+        _check_complete(specs[identity], ledger, inputs.snapshot)
+        ledgers[identity] = ledger
+    return ledgers
+
+
+def _check_complete(spec: EpisodeSpec, ledger: Ledger, snapshot: MarketSnapshot) -> None:
+    """Refuse a ledger that does not cover the days of its spec, so that a part is never shown as the whole."""
+    expected = window_days(spec.window, snapshot)[: spec.limit]
+    if not np.array_equal(ledger.days, expected):
+        raise CardError(
+            f"episode {spec.id} ({spec.window.name}, seed {spec.seed}): the ledger has {len(ledger.steps)} steps that are not the"
+            f" {len(expected)} trading days of its window; resume the run, or list the episode as missing"
+        )

@@ -1,0 +1,31 @@
+"""Public names of the contracts: episode specs, windows, tasks, samples, events, backends."""
+
+from ktdeval.contracts.backend import EpisodeOutcome as EpisodeOutcome, Runner as Runner
+from ktdeval.contracts.config import (
+    Mask as Mask,
+    TaskConfig as TaskConfig,
+    WindowDates as WindowDates,
+    windows_of as windows_of,
+)
+from ktdeval.contracts.events import (
+    CallDelayed as CallDelayed,
+    EpisodeFailed as EpisodeFailed,
+    EpisodeFinished as EpisodeFinished,
+    EpisodeStarted as EpisodeStarted,
+    Event as Event,
+    SampleFinished as SampleFinished,
+    StepFinished as StepFinished,
+)
+from ktdeval.contracts.scoring import (
+    AnswerRecord as AnswerRecord,
+    Environment as Environment,
+    Sample as Sample,
+    SampleSet as SampleSet,
+    Score as Score,
+    ScoreDefinition as ScoreDefinition,
+    ScoringTask as ScoringTask,
+    TargetTask as TargetTask,
+    is_scoring as is_scoring,
+)
+from ktdeval.contracts.spec import EpisodeSpec as EpisodeSpec, Window as Window
+from ktdeval.contracts.task import Scene as Scene, Task as Task, describe_task as describe_task

@@ -1,0 +1,81 @@
+"""Events that a run tells observers: plain values, never a handle to change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.contracts.spec import EpisodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStarted:
+    """An episode begins, or continues after `done_steps` recorded ones, which `recorded` tells of."""
+
+    spec: EpisodeSpec
+    total_steps: int
+    done_steps: int
+    recorded: tuple[StepFinished | SampleFinished, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """A step is durably on disk. Counts are those of this step; `nav_fen` is the NAV after it."""
+
+    spec: EpisodeSpec
+    step: int
+    total_steps: int
+    filled_on: str
+    nav_fen: int
+    orders: int
+    rejections: int
+    tokens: int
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFinished:
+    """A sample of a scoring task is durably on disk. Counts are those of this sample."""
+
+    spec: EpisodeSpec
+    step: int
+    total_steps: int
+    tokens: int
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelayed:
+    """An episode waits before it asks its model again, or before it asks at all.
+
+    Attributes:
+        spec: the episode.
+        kind: why: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while others' calls are settled.
+        wait_s: seconds from now.
+        attempt: attempts made so far.
+        attempts: most attempts that are made.
+    """
+
+    spec: EpisodeSpec
+    kind: str
+    wait_s: float
+    attempt: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFinished:
+    """An episode's ledger is complete. `already_done` says that it was so before this run."""
+
+    spec: EpisodeSpec
+    already_done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFailed:
+    """An episode stopped early; `error` is one line."""
+
+    spec: EpisodeSpec
+    error: str
+
+
+Event = EpisodeStarted | StepFinished | SampleFinished | CallDelayed | EpisodeFinished | EpisodeFailed

@@ -1,0 +1,188 @@
+"""Contract of a scoring task: questions with a known answer, each behind a mask of its own, and a score for each.
+
+It takes the road of a trading task with other stops: sample, answer, scores in the place of episode, ledger, metrics. Agents,
+session, masks, records, resume, cache, budgets and verification are the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeGuard
+
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.contracts.task import Task
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.tools import Tool
+from ktdeval.jsonio import JsonValue
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.lens import Lens
+from ktdeval.stats.intervals import Interval
+from ktdeval.trading.ledger import CountsRecord
+from ktdeval.trading.types import Provenance
+
+
+class AnswerRecord(CountsRecord):
+    """One answered sample.
+
+    Attributes:
+        step: 0, 1, 2 … within the episode.
+        sample: the sample's id.
+        provenance: who answered, as on a ledger; `fallback` and `error` have no answer.
+        answer: the JSON object that the model answered with; None without a valid one.
+        facts: the sample's true identities and strata.
+        scores: number, boolean or None by name; empty without an answer.
+    """
+
+    step: int
+    sample: str
+    provenance: Provenance
+    answer: dict[str, JsonValue] | None
+    facts: dict[str, JsonValue]
+    scores: dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class TargetTask:
+    """Trading task that a scoring task asks about, with its research tools."""
+
+    task: Task
+    tools: tuple[Tool, ...]
+
+
+class Environment(Protocol):
+    """Tools of a sample, for an agent to use before it answers. Made anew with each sample, for it remembers what was done.
+
+    Attributes:
+        tools: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the environment as their context.
+    """
+
+    tools: tuple[Tool, ...]
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return the answer that is recorded and scored: what was submitted, together with what was done."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question.
+
+    Attributes:
+        id: names it within its episode.
+        lens: the mask that it is seen through; what leaves for the model passes the leak guard of this mask.
+        system: system prompt.
+        user: the question.
+        form: the tool that it is answered with: name, description and the JSON Schema of an answer.
+        facts: gold answer and strata, in true identities. They are recorded, and never shown.
+        environment: what can be done before answering; None where there is only the form.
+    """
+
+    id: str
+    lens: Lens
+    system: str
+    user: str
+    form: ToolSpec
+    facts: Mapping[str, JsonValue]
+    environment: Environment | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """One figure of a scoring task.
+
+    Attributes:
+        value: None where it is not defined, with `reason`.
+        n: samples that it is made of.
+        interval: of the value.
+        baseline: what chance alone gives on these very samples.
+        detail: further figures.
+        reason: why `value` is None.
+    """
+
+    value: float | None
+    n: int
+    interval: Interval | None = None
+    baseline: float | None = None
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ScoreDefinition:
+    """Definition of a score: formula, unit, range, which way is better (`higher`, `lower`, or empty), source; as of a metric."""
+
+    formula: str
+    unit: str
+    range: tuple[float | None, float | None]
+    better: str
+    source: str
+    headline: bool = True
+
+
+class SampleSet(Protocol):
+    """Questions of one episode. Pure: equal arguments give equal bytes."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def sample(self, number: int) -> Sample:
+        """One of them, from 0."""
+        ...
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Score an answer, which follows the form's schema or is what the environment made of it.
+
+        Numbers, booleans or null by name.
+        """
+        ...
+
+
+class ScoringTask(Protocol):
+    """A scoring task variant.
+
+    Attributes:
+        name, version, mask, mode, tools, harness, windows, default_windows: as of a trading `Task`; of `harness`,
+            `schema_retries` counts, and `max_tool_calls` where samples have an environment. `tools` is empty: samples bring
+            their own.
+        target_task: name of the trading task whose scene and tools it shows; None where it has none.
+        scores: definition of each figure that `summarise` gives, in the order shown.
+
+    A task whose samples have an environment may also have `usual_tool_calls`, what an answer usually takes: `ktdeval plan`
+    reckons with them.
+    """
+
+    name: str
+    version: str
+    mask: str
+    mode: str
+    tools: tuple[str, ...]
+    harness: HarnessConfig
+    windows: Mapping[str, Window]
+    default_windows: tuple[str, ...]
+    target_task: str | None
+    scores: Mapping[str, ScoreDefinition]
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """As of a trading task: the resolved config as JSON, prompts by their hashes."""
+        ...
+
+    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SampleSet:
+        """Return the questions of one episode (a window and a seed)."""
+        ...
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Return the figures of all answered samples together, those without a valid answer among them. Pure."""
+        ...
+
+
+def needs_market(task: Any) -> bool:
+    """Whether a task asks about a market: one that does not says `needs_market = False`, and has no windows and no mask."""
+    return bool(getattr(task, "needs_market", True))
+
+
+def is_scoring(task: Any) -> TypeGuard[ScoringTask]:
+    """Whether a task scores answers, rather than trades."""
+    return hasattr(task, "samples")

@@ -1,0 +1,71 @@
+"""Unit of work: everything that can change an episode's outcome, and the id that is its hash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ktdeval.fields import to_mapping
+from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class Window:
+    """An evaluation window; dates are ISO days, both ends included."""
+
+    name: str
+    first: str
+    last: str
+
+
+NO_WINDOW = Window("", "", "")
+"""Window of an episode that asks about no market."""
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """One agent, one window, one seed. Two specs with equal ids give identical ledgers.
+
+    Where a task needs no market, `snapshot`, `mask`, `mode` and the parts of `window` are empty.
+    """
+
+    task: str
+    task_version: str
+    task_hash: str
+    snapshot: str
+    mask: str
+    mode: str
+    window: Window
+    model: str
+    model_args: Mapping[str, JsonValue]
+    agent: str
+    agent_args: Mapping[str, JsonValue]
+    call: Mapping[str, JsonValue] = field(default_factory=dict)
+    seed: int = 0
+    limit: int | None = None
+    mask_draw: int = 0
+
+    @cached_property
+    def id(self) -> str:
+        """First 20 hexadecimal digits of the hash of the whole spec: also the name of its folder."""
+        return content_hash(self.to_json())[:20]
+
+    @property
+    def mask_seed(self) -> int:
+        """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair.
+
+        Each `mask_draw` is another alias map and order of rows over the same market, with the same call seeds.
+        """
+        draw = () if self.mask_draw == 0 else (self.mask_draw,)
+        return derive_seed(self.seed, self.window.first, self.window.last, "mask", *draw)
+
+    @property
+    def call_seed(self) -> int:
+        """Seed of the model calls: chance in a model is not the same in every window, and is the same under every mask."""
+        return derive_seed(self.seed, self.window.first, self.window.last, "calls")
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the spec as a JSON object."""
+        return to_mapping(self)

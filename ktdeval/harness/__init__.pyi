@@ -1,0 +1,38 @@
+"""Public names of the harness: messages, tools, agents and the session of a step."""
+
+from ktdeval.harness.agent import (
+    Agent as Agent,
+    Decision as Decision,
+    Observation as Observation,
+    StepCounts as StepCounts,
+    StepSession as StepSession,
+    Submission as Submission,
+    ToolResult as ToolResult,
+)
+from ktdeval.harness.config import HarnessConfig as HarnessConfig
+from ktdeval.harness.messages import (
+    CallParams as CallParams,
+    FinishReason as FinishReason,
+    Message as Message,
+    Model as Model,
+    ModelRequest as ModelRequest,
+    Opaque as Opaque,
+    Reply as Reply,
+    ToolCall as ToolCall,
+    ToolProtocol as ToolProtocol,
+    ToolSpec as ToolSpec,
+    Usage as Usage,
+)
+from ktdeval.harness.provider import RemoteModel as RemoteModel
+from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
+from ktdeval.harness.tools import (
+    AssetArg as AssetArg,
+    Bounds as Bounds,
+    DayArg as DayArg,
+    Length as Length,
+    Refusal as Refusal,
+    Tool as Tool,
+    call as call,
+    json_tool as json_tool,
+    tool as tool,
+)

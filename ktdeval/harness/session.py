@@ -1,0 +1,339 @@
+"""Session of one step: everything an agent exchanges with the model and the tools is checked, counted and recorded here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ktdeval.errors import ModelError, PluginError
+from ktdeval.fields import near_matches
+from ktdeval.harness.action import SubmissionForm
+from ktdeval.harness.agent import Agent, Decision, Observation, StepCounts, Submission, ToolResult
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec
+from ktdeval.harness.text import encodable
+from ktdeval.harness.tools import Tool, call
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.lens import Lens
+from ktdeval.seeds import derive_seed
+from ktdeval.trading.ledger import CountsRecord
+from ktdeval.trading.types import PROVENANCES
+from ktdeval.typed import Value
+
+_FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
+
+
+class TranscriptEntry(Value):
+    """Conversation of one step.
+
+    Attributes:
+        step: its number.
+        exchanges: one JSON object for each model call. `kept` is how many messages of the call before begin this one too, `sent`
+            the messages after these as they were sent, `tools` the names of the tools offered, `tool_choice`, `seed`, and `reply`
+            (raw) or `error` (kind of ModelError).
+        submission: arguments of the submit tool that the decision took as they were; None where there are none.
+    """
+
+    step: int
+    exchanges: tuple[dict[str, JsonValue], ...]
+    submission: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """A decided step: by whom, at what cost, and on which words."""
+
+    decision: Decision
+    counts: CountsRecord
+    transcript: TranscriptEntry
+
+
+@dataclass(frozen=True)
+class SessionParts:
+    """Parts that all steps of an episode share.
+
+    Attributes:
+        model: the model under evaluation.
+        lens: the episode's mask.
+        guard: the leak guard of that mask.
+        tools: research tools of the mode, in the order offered.
+        form: the submission form of that mask.
+        harness: budgets of a step.
+        params: sampling and transport parameters of every call; their seed is replaced.
+        seed: seed of the episode's model calls; each call's own derives from it, the step and the number of the call.
+    """
+
+    model: Model
+    lens: Lens
+    guard: LeakGuard
+    tools: tuple[Tool, ...]
+    form: SubmissionForm
+    harness: HarnessConfig
+    params: CallParams
+    seed: int
+
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the research tools as offered to a model: the same objects at every step."""
+        return tuple(tool.spec for tool in self.tools)
+
+    @cached_property
+    def cleared_specs(self) -> dict[str, ToolSpec]:
+        """Tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in its place."""
+        return {}
+
+    @cached_property
+    def cleared_prompts(self) -> set[str]:
+        """System prompts that the leak guard has let pass: they come again at every step."""
+        return set()
+
+
+class GuardedSession:
+    """Session of one step (`ktdeval.harness.agent.StepSession`).
+
+    What the suite and the agent write must pass the leak guard, or the step fails with LeakError. What the model wrote is sent
+    back to it with hidden identities withheld; the agent, too, gets a reply's text in that form, so that it can quote it
+    anywhere. Tool calls reach the agent as written, for their arguments must be read as written.
+    """
+
+    def __init__(self, parts: SessionParts, step: int, context: Any) -> None:
+        self._parts = parts
+        self._step = step
+        self._context = context
+        self._tools = {tool.name: tool for tool in parts.tools}
+        self._cleared: dict[Message, Message] = {}
+        self._cleared_ids: dict[str, str] = {}
+        self._opaque: set[Opaque] = set()
+        self._budget = parts.harness.max_tool_calls
+        self._calls = 0
+        self._previous: tuple[Message, ...] = ()
+        self._accepted: list[tuple[str, Submission]] = []
+        self.counts = StepCounts()
+        """Counts of this step so far."""
+        self.exchanges: list[dict[str, JsonValue]] = []
+        """Conversation of this step so far, as in `TranscriptEntry`."""
+
+    def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
+        """Let an agent decide this step; where its model call failed, the engine holds.
+
+        Raises:
+            PluginError: the agent returned something else than a decision.
+        """
+        try:
+            decision = agent.decide(observation, self, memory)
+        except ModelError:  # counted in `ask` under its kind
+            decision = Decision((), "error", memory=memory)
+        if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
+            shown = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
+            raise PluginError(
+                f"agent {type(agent).__name__}: decide() must return a Decision with a provenance of {', '.join(PROVENANCES)}, "
+                f"was {shown!r}"
+            )
+        transcript = TranscriptEntry(step=self._step, exchanges=tuple(self.exchanges), submission=self.accepted_text(decision))
+        return StepOutcome(decision, self.counts.record(), transcript)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Research tools of this mode; empty where the mode has none."""
+        return self._parts.specs
+
+    @property
+    def submit_tool(self) -> ToolSpec:
+        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading."""
+        return self._parts.form.tool
+
+    @property
+    def tool_budget(self) -> int:
+        """Research calls left in this step."""
+        return self._budget
+
+    @property
+    def submission_attempts(self) -> int:
+        """Return how often the model may be asked to submit in this step: 1 + retries."""
+        return 1 + self._parts.harness.schema_retries
+
+    def ask(self, request: ModelRequest) -> Reply:
+        """Call the model. The run's call parameters replace the request's.
+
+        Raises:
+            ModelError: the call failed; counted as `model_<kind>`.
+            LeakError: a message or tool holds an identity that the mask hides; nothing was sent.
+        """
+        for spec in request.tools:
+            self._clear_tool(spec)
+        messages = tuple(self._clear(message) for message in request.messages)
+        seed = derive_seed(self._parts.seed, self._step, self._calls)
+        self._calls += 1
+        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed))
+        if request.tool_choice == self.submit_tool.name:
+            self.counts.submissions += 1
+        exchange = self._exchange(sent)
+        self.exchanges.append(exchange)
+        try:
+            raw = self._parts.model.reply(sent)
+        except ModelError as error:
+            exchange["error"] = error.kind
+            self.counts.fail(f"model_{error.kind}")
+            raise
+        reply = _encodable_reply(raw)
+        exchange["reply"] = reply.to_json()
+        self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
+        self.counts.usage += reply.usage
+        if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
+            self.counts.fail(failure)
+        return replace(reply, content=self._withhold(reply.content), reasoning=self._withhold(reply.reasoning))
+
+    def call_tool(self, call_: ToolCall) -> ToolResult:
+        """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""
+        if self._budget <= 0:
+            return self._refuse("tool_budget", "no research calls are left in this step", "submit your action now")
+        self._budget -= 1
+        self.counts.tool_calls += 1
+        if call_.name == self.submit_tool.name:
+            return self._refuse("wrong_tool", "this is not the time to submit", "use a research tool, or stop calling tools")
+        tool = self._tools.get(call_.name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            return self._refuse(
+                "unknown_tool", "there is no such tool", f"one of: {names}{near_matches(call_.name[:100], self._tools)}"
+            )
+        outcome = call(tool, self._context, call_.arguments, self._parts.lens)
+        self.counts.unmask_attempts += outcome.unmask_attempts
+        if outcome.failure is None:
+            self.counts.tool_calls_valid += 1
+        else:
+            self.counts.fail(outcome.failure)
+        return ToolResult(self._parts.lens.render_text(outcome.payload), outcome.failure)
+
+    def parse_submission(self, text: str) -> Submission:
+        """Validate the arguments of the submit tool. Reasons come back with hidden identities withheld."""
+        reading = self._parts.form.read(text)
+        self.counts.unmask_attempts += reading.unmask_attempts
+        submission = reading.submission
+        if submission.action is None:
+            if submission.failure is not None:
+                self.counts.fail(submission.failure)
+            return submission
+        for _ in range(reading.unknown_assets):
+            self.counts.fail("unknown_asset")
+        submission = withhold_identities(submission, self._parts.guard)
+        self._accepted.append((text, submission))
+        return submission
+
+    def count_failure(self, kind: str) -> None:
+        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
+        self.counts.fail(kind)
+
+    def accepted_text(self, decision: Decision) -> str | None:
+        """Return the arguments of the `submit_action` call whose orders the decision took as they were.
+
+        None where there is none: a hold of the engine, or an agent that changed or combined submissions.
+        """
+        written = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
+        for text, submission in reversed(self._accepted):
+            same = (submission.action, submission.overall_reason) == (decision.action, decision.overall_reason)
+            if same and text in written and decision.provenance in ("model", "model_after_retry"):
+                return text
+        return None
+
+    # --- the insides
+
+    def _refuse(self, kind: str, problem: str, expected: str) -> ToolResult:
+        self.counts.fail(kind)
+        payload = {"error": {"kind": kind, "problem": problem, "expected": expected}}
+        return ToolResult(self._parts.lens.render_text(payload), kind)
+
+    def _clear_tool(self, spec: ToolSpec) -> None:
+        if self._parts.cleared_specs.get(spec.name) == spec:
+            return
+        text = dumps_canonical([spec.name, spec.description, spec.parameters])
+        self._parts.guard.check(text, "the description of a tool")
+        self._parts.cleared_specs[spec.name] = ToolSpec(*loads_strict(text))
+
+    def _clear(self, message: Message) -> Message:
+        """Return the message as it may leave: checked, or, if it is the model's own, redacted. Each is looked at once."""
+        cleared = self._cleared.get(message)
+        if cleared is None:
+            if message.role == "assistant":
+                calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
+                cleared = replace(message, content=self._withhold(message.content), tool_calls=calls)
+            else:
+                self._check(message)
+                cleared = message
+                if message.tool_call_id is not None:
+                    cleared = replace(message, tool_call_id=self._clear_id(message.tool_call_id))
+            self._cleared[message] = cleared
+        return cleared
+
+    def _check(self, message: Message) -> None:
+        if message.role == "system" and message.content in self._parts.cleared_prompts:
+            return
+        self._parts.guard.check(message.content, f"a {message.role} message")
+        if message.role == "system":
+            self._parts.cleared_prompts.add(message.content)
+
+    def _withhold(self, text: str) -> str:
+        return self._parts.guard.redact(text) if text else ""
+
+    def _clear_call(self, call_: ToolCall) -> ToolCall:
+        own = call_.name in self._tools or call_.name == self.submit_tool.name
+        name = call_.name if own or self._withhold(call_.name) == call_.name else "withheld"
+        arguments = self._parts.guard.redact_json(call_.arguments)
+        opaque = call_.opaque if call_.opaque in self._opaque else None  # the provider's own, and nothing that an agent wrote
+        return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
+
+    def _clear_id(self, text: str) -> str:
+        """Return the id of a call, which its answer repeats: as the model gave it, or a plain one where it holds an identity."""
+        if text not in self._cleared_ids:
+            is_clean = self._withhold(text) == text
+            self._cleared_ids[text] = text if is_clean else f"call_{len(self._cleared_ids)}_withheld"
+        return self._cleared_ids[text]
+
+    def _exchange(self, sent: ModelRequest) -> dict[str, JsonValue]:
+        kept = _common_prefix(self._previous, sent.messages)
+        self._previous = sent.messages
+        return {
+            "kept": kept,
+            "sent": [message.to_json() for message in sent.messages[kept:]],
+            "tools": [spec.name for spec in sent.tools],
+            "tool_choice": sent.tool_choice,
+            "seed": sent.params.seed,
+        }
+
+
+def withhold_identities(submission: Submission, guard: LeakGuard) -> Submission:
+    """Return a submission as it goes to the ledger: with hidden identities withheld, for a ledger may be quoted."""
+    if submission.action is None:
+        return submission
+    return replace(
+        submission,
+        action=tuple(order._replace(reason=guard.redact(order.reason)) for order in submission.action),
+        overall_reason=guard.redact(submission.overall_reason),
+        stock_ids=tuple(map(guard.redact, submission.stock_ids)),
+    )
+
+
+def _common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one is not other and one != other:
+            break
+        count += 1
+    return count
+
+
+def _encodable_reply(reply: Reply) -> Reply:
+    """Return a reply without lone surrogates: what a model sends must not make a transcript unwritable."""
+    calls = tuple(
+        ToolCall(
+            encodable(call_.id),
+            encodable(call_.name),
+            encodable(call_.arguments),
+            None if call_.opaque is None else Opaque(call_.opaque.provider, encodable(call_.opaque.data)),
+        )
+        for call_ in reply.tool_calls
+    )
+    return replace(reply, content=encodable(reply.content), reasoning=encodable(reply.reasoning), tool_calls=calls)

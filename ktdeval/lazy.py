@@ -1,0 +1,46 @@
+"""Public names of a package, loaded when they are first used.
+
+A package lists its public names once, as imports in `__init__.pyi`, which type checkers and readers see. `__init__.py` says
+
+    __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
+
+so that a manifest that needs a single light name does not pay for pandas (PEP 562).
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a module whose stub beside it imports its public names.
+
+    Args:
+        package: `__name__` of the module.
+        file: `__file__` of the module.
+    """
+    tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    module_of = {
+        alias.asname or alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }
+
+    def load(name: str) -> Any:
+        module = module_of.get(name)
+        if module is None:
+            from ktdeval.fields import near_matches  # noqa: PLC0415 - only on the way to an error
+
+            raise AttributeError(f"{package} has no name {name!r}{near_matches(name, module_of)}")
+        value = getattr(import_module(module), name)
+        setattr(sys.modules[package], name, value)  # The next use is an ordinary lookup.
+        return value
+
+    names = sorted(module_of)
+    return load, lambda: names, names

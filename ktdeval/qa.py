@@ -1,0 +1,175 @@
+"""A question-and-answer task in a few lines: samples and a function that scores an answer. It needs no market, window or mask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+
+from ktdeval.contracts.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.errors import ConfigError, PluginError
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.hookspecs import Spec
+from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
+from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
+from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.stats.intervals import Interval, no_interval
+from ktdeval.stats.proportions import wilson
+
+QASample = Mapping[str, JsonValue]
+"""`question` is shown; `choices` (texts) limit the answer; `id` names the sample. All else, such as `gold`, is for scoring."""
+
+ScoreValue = float | bool | None
+Scorer = Callable[[str, QASample], ScoreValue | Mapping[str, ScoreValue]]
+"""`score(answer, sample)`: a number or truth value, or several by name; None where this sample has none."""
+
+LEVEL = 0.95
+_SHOWN = ("question", "choices", "id")
+
+
+class QATask:
+    """A scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
+
+    Args:
+        samples: the questions.
+        score: scores a submitted answer; pure.
+        name: what `--tasks` calls it.
+        version: raise it whenever a change may alter a score: it is on every card.
+        summary: its line in listings.
+        scores: names of the figures that `score` gives.
+
+    Attributes:
+        system: system prompt; a subclass may have another.
+        source: paper or other origin, for the card.
+
+    Raises:
+        ConfigError: there are no samples, or one is not a question.
+    """
+
+    needs_market = False
+    mask = ""
+    mode = ""
+    tools: tuple[str, ...] = ()
+    target_task: str | None = None
+    windows: Mapping[str, Window] = {}
+    default_windows: tuple[str, ...] = ()
+    harness = HarnessConfig()
+    system = "Answer the question. Submit your answer with the tool submit_answer, as short as the question allows."
+    source = "defined by this task"
+
+    def __init__(
+        self,
+        samples: Sequence[QASample],
+        score: Scorer,
+        *,
+        name: str,
+        version: str = "1",
+        summary: str = "Questions and answers",
+        scores: Sequence[str] = ("accuracy",),
+    ) -> None:
+        self.name, self.version, self.summary = name, version, summary
+        formula = "mean over the samples with a valid answer"
+        self.scores: Mapping[str, ScoreDefinition] = {
+            score_name: ScoreDefinition(formula, "1", (None, None), "higher", self.source) for score_name in scores
+        }
+        self._samples = tuple(dict(sample) for sample in samples)
+        self._score = score
+        _check_samples(self._samples, name)
+
+    def spec(self) -> Spec:
+        """Return what a plugin's `ktdeval_tasks` hook lists."""
+        return Spec(self.name, lambda: self, self.summary)
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """Return the config as JSON: what can change an outcome, the samples and the prompt by their hashes."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "summary": self.summary,
+            "source": self.source,
+            "samples": {"count": len(self._samples), "sha256": content_hash(list(self._samples))},
+            "prompts": {"system": sha256_hex(self.system)},
+            "scores": list(self.scores),
+        }
+
+    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> _Questions:  # noqa: ARG002
+        """Return the questions: the same in every episode, whatever the market."""
+        return _Questions(self._samples, self._score, self.system, tuple(self.scores))
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Return the mean of each score over all samples with a valid answer, with its interval."""
+        return {name: _mean([record.scores[name] for record in records if record.answer is not None]) for name in self.scores}
+
+
+class _Questions:
+    """Questions of one episode. Implements `ktdeval.api.SampleSet`."""
+
+    def __init__(self, samples: Sequence[QASample], score: Scorer, system: str, names: tuple[str, ...]) -> None:
+        self._samples, self._score, self._system, self._names = samples, score, system, names
+        self._lens = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def sample(self, number: int) -> Sample:
+        sample = self._samples[number]
+        answer: dict[str, JsonValue] = {"type": "string", "minLength": 1}
+        user = str(sample["question"])
+        if sample.get("choices"):
+            answer["enum"] = list(sample["choices"])
+            user += "\n\nAnswer with one of: " + "; ".join(sample["choices"])
+        schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
+        form = ToolSpec("submit_answer", "Submit the answer to the question.", schema)
+        facts = {name: value for name, value in sample.items() if name not in _SHOWN}
+        return Sample(str(sample.get("id", number)), self._lens, self._system, user, form, facts)
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        found = self._score(answer["answer"], self._samples[number])
+        scores = dict(found) if isinstance(found, Mapping) else {self._names[0]: found}
+        if set(scores) != set(self._names):
+            raise PluginError(f"sample {number}: score() gave {', '.join(scores) or 'nothing'}, expected {', '.join(self._names)}")
+        for name, value in scores.items():
+            if not (value is None or (isinstance(value, int | float) and math.isfinite(value))):
+                raise PluginError(f"sample {number}: score {name!r} is {value!r}, expected a finite number, a truth value or None")
+        return scores
+
+
+def _check_samples(samples: Sequence[QASample], name: str) -> None:
+    if not samples:
+        raise ConfigError(f"task {name}: has no samples")
+    known: set[str] = set()
+    for number, sample in enumerate(samples):
+        where = f"task {name}: sample {number}"
+        if not isinstance(sample.get("question"), str) or not sample["question"]:
+            raise ConfigError(f"{where}: question: expected text")
+        choices = sample.get("choices") or ()
+        if not isinstance(choices, list | tuple) or not all(isinstance(choice, str) for choice in choices):
+            raise ConfigError(f"{where}: choices: expected a list of texts")
+        identity = str(sample.get("id", number))
+        if identity in known:
+            raise ConfigError(f"{where}: id {identity!r} is that of another sample")
+        known.add(identity)
+
+
+def _mean(values: Sequence[ScoreValue]) -> Score:
+    """Mean with a 95 % interval: Wilson's of truth values, Student's of numbers."""
+    found = [value for value in values if value is not None]
+    if not found:
+        return Score(None, 0, reason="no sample has a valid answer that can be scored")
+    if all(isinstance(value, bool) for value in found):
+        hits = sum(bool(value) for value in found)
+        return Score(hits / len(found), len(found), wilson(hits, len(found), LEVEL), detail={"successes": hits})
+    numbers = [float(value) for value in found]
+    return Score(fmean(numbers), len(numbers), _student(numbers))
+
+
+def _student(numbers: Sequence[float]) -> Interval:
+    n = len(numbers)
+    if n < 2:
+        return no_interval("a single sample has no spread", n)
+    from scipy.special import stdtrit  # noqa: PLC0415 - only where a mean is made
+
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(numbers) / math.sqrt(n)
+    return Interval(fmean(numbers) - half, fmean(numbers) + half, LEVEL, "Student's t over samples", n)

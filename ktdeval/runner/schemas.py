@@ -1,0 +1,38 @@
+"""JSON Schemas of the records in a run folder, generated from their types: `python -m ktdeval.runner.schemas` writes them anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ktdeval.contracts.scoring import AnswerRecord
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.store import EpisodeMark, ManifestFile
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.typed import json_schema
+
+_FOLDER = Path(__file__).parent / "schema"
+_TYPES: tuple[tuple[str, Any, str], ...] = (
+    ("run-manifest", ManifestFile, "manifest.json: the plan of a run"),
+    ("step-record", StepRecord, "one step of a ledger, as journalled"),
+    ("answer-record", AnswerRecord, "one line of answers.jsonl.zst"),
+    ("transcript-entry", TranscriptEntry, "one line of transcript.jsonl.zst"),
+    ("journal-step", JournalEntry[StepRecord], "one line of journal.jsonl of a trading episode"),
+    ("journal-answer", JournalEntry[AnswerRecord], "one line of journal.jsonl of a scoring episode"),
+    ("episode-mark", EpisodeMark, "episode.json: the mark of a complete episode"),
+)
+
+
+def schema_files() -> dict[Path, str]:
+    """Return the text of each schema by the path that it is kept under."""
+    return {
+        _FOLDER / f"{name}-v1.json": dumps_pretty(json_schema(type_, f"urn:ktdeval:{name}:1", title))
+        for name, type_, title in _TYPES
+    }
+
+
+if __name__ == "__main__":
+    for path, text in schema_files().items():
+        write_atomic(path, text)

@@ -1,0 +1,120 @@
+"""One episode of a scoring task: each sample through agent, session and mask as a trading step is, and its answer scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from jsonschema import Draft202012Validator
+from msgspec.structs import asdict
+
+from ktdeval.contracts.events import SampleFinished
+from ktdeval.contracts.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.harness.action import MAX_PROBLEMS, Reading, no_json, not_of_schema
+from ktdeval.harness.agent import Agent, Observation, Submission
+from ktdeval.harness.messages import CallParams, Model, ToolSpec
+from ktdeval.harness.session import GuardedSession, SessionParts
+from ktdeval.jsonio import loads_strict
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
+from ktdeval.runner.store import ANSWERS
+
+
+class AnswerForm:
+    """Reads answers: JSON objects that follow a form's schema. Stands where a trading step has its submission form.
+
+    Attributes:
+        tool: the tool that a model answers with.
+    """
+
+    def __init__(self, tool: ToolSpec) -> None:
+        self.tool = tool
+        self._validator = Draft202012Validator(tool.parameters)
+
+    def read(self, text: str) -> Reading:
+        """Return a submission without orders when `text` is an answer, else feedback."""
+        try:
+            value = loads_strict(text)
+        except (ValueError, RecursionError):
+            return Reading(no_json())
+        errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
+        return Reading(not_of_schema(errors) if errors else Submission(()))
+
+
+@dataclass(frozen=True)
+class ScoringParts:
+    """Everything that a scoring episode's outcome depends on besides its spec."""
+
+    task: ScoringTask
+    target_task: TargetTask | None
+    snapshot: MarketSnapshot
+    model: Model
+    agent: Agent
+
+
+class ScoringEpisode:
+    """An episode of a scoring task, sample by sample. Nothing goes from one to the next. Members as of `Episode`."""
+
+    entry_type: type[Entry] = JournalEntry[AnswerRecord]
+
+    def __init__(self, spec: EpisodeSpec, parts: ScoringParts) -> None:
+        self._spec = spec
+        self._parts = parts
+        self._samples: SampleSet = parts.task.samples(spec, parts.snapshot, parts.target_task)
+        self.total_steps = samples_of(spec, self._samples)
+
+    def is_own(self, place: int, entry: JournalEntry[AnswerRecord]) -> bool:
+        """Whether an entry can be that of sample `place`."""
+        return (entry.step.step, entry.step.sample) == (place, self._samples.sample(place).id)
+
+    def resume(self, last: JournalEntry[AnswerRecord]) -> None:
+        """There is nothing to take up."""
+
+    def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
+        """Ask one sample and score its answer."""
+        sample = self._samples.sample(step)
+        session = GuardedSession(self._session_parts(sample), step, sample.environment)
+        outcome = session.decide(self._parts.agent, Observation(step, sample.system, sample.user), None)
+        answer = None
+        if outcome.transcript.submission is not None:
+            submitted = loads_strict(outcome.transcript.submission)
+            answer = dict(submitted if sample.environment is None else sample.environment.completed(submitted))
+        record = AnswerRecord(
+            **asdict(outcome.counts),
+            step=step,
+            sample=sample.id,
+            provenance=outcome.decision.provenance,
+            answer=answer,
+            facts=dict(sample.facts),
+            scores={} if answer is None else dict(self._samples.score(step, answer)),
+        )
+        return JournalEntry(step=record, transcript=outcome.transcript, memory=None)
+
+    def encode(self, records: Sequence[AnswerRecord]) -> tuple[str, bytes]:
+        """Return all answers, as their file."""
+        return ANSWERS, pack_lines(records)
+
+    def event(self, record: AnswerRecord) -> SampleFinished:
+        """Return what observers are told of a recorded sample."""
+        tokens = record.input_tokens + record.output_tokens
+        return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
+
+    def _session_parts(self, sample: Sample) -> SessionParts:
+        return SessionParts(
+            model=self._parts.model,
+            lens=sample.lens,
+            guard=LeakGuard(sample.lens, self._parts.snapshot),
+            tools=() if sample.environment is None else sample.environment.tools,
+            form=AnswerForm(sample.form),
+            harness=self._parts.task.harness,
+            params=CallParams(**self._spec.call),
+            seed=self._spec.call_seed,
+        )
+
+
+def samples_of(spec: EpisodeSpec, samples: SampleSet) -> int:
+    """Return how many samples an episode has: those of its set, or the spec's limit where that is less."""
+    return len(samples) if spec.limit is None else min(spec.limit, len(samples))

@@ -1,0 +1,227 @@
+"""Samples of scoring tasks in files and on the Hugging Face Hub: rows in, checked; rows out, as a folder that `datasets` loads.
+
+A source is `hf:ORG/NAME` (or `hf:ORG/NAME@REVISION`), a folder or `.parquet` file that `datasets.load_dataset` reads, or a file
+with one JSON object a line. `datasets` gives all rows of a split the same fields and fills them with null, so that null means
+absent in its rows; columns whose objects differ from row to row are therefore JSON text, and named by the task that reads them.
+No code of a dataset is run: `datasets` 4 and later have no loading scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, loads_strict
+
+HUB: Final = "hf:"
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+MAX_LINE_CHARS: Final = 1_000_000
+MAX_ROWS: Final = 100_000
+MAX_DEPTH: Final = 32
+_SPLIT: Final = "test"
+_DATA_FILE: Final = f"data/{_SPLIT}-00000-of-00001.parquet"
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """A row, and where it stands: file and line, or source and number."""
+
+    where: str
+    value: JsonValue
+
+
+@dataclass(frozen=True)
+class SampleRows:
+    """Rows of a source.
+
+    Attributes:
+        name: of the source, without its folder.
+        sha256: of the file's bytes where it has lines of JSON, else of all rows.
+        rows: in order.
+    """
+
+    name: str
+    sha256: str
+    rows: tuple[SampleRow, ...]
+
+
+def source_name(source: str) -> str:
+    """Return the name of a source for cards: a Hub id as it is, of a path the last part."""
+    return source if source.startswith(HUB) else Path(source).name
+
+
+def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
+    """Read all rows of a source.
+
+    Args:
+        source: as above.
+        json_columns: columns that hold JSON text where the source is one of `datasets`; they are parsed.
+
+    Raises:
+        DataError: the source can't be read, has no rows or too many, or a row is not plain JSON; names source and row.
+    """
+    path = Path(source)
+    if source.startswith(HUB) or path.is_dir() or path.suffix == ".parquet":
+        rows = tuple(_dataset_rows(source, json_columns))
+        return _not_empty(source, SampleRows(source_name(source), content_hash([row.value for row in rows]), rows))
+    rows = tuple(_line_rows(path))
+    return _not_empty(source, SampleRows(path.name, file_sha256(path), rows))
+
+
+def _not_empty(source: str, rows: SampleRows) -> SampleRows:
+    if not rows.rows:
+        raise DataError(f"{source}: no sample in it; give a dataset with rows, or a file with one JSON object a line")
+    return rows
+
+
+# ---- lines of JSON
+
+
+def _line_rows(path: Path) -> Iterator[SampleRow]:
+    count = 0
+    for number, line in enumerate(_text_of(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        count += 1
+        if count > MAX_ROWS:
+            raise DataError(f"{path}: more than {MAX_ROWS} samples; split the file")
+        where = f"{path}:{number}"
+        if len(line) > MAX_LINE_CHARS:
+            raise DataError(f"{where}: {len(line)} characters in one line, more than {MAX_LINE_CHARS}")
+        yield SampleRow(where, _parsed(line, where))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise DataError(f"{path}: more than {MAX_FILE_BYTES} bytes; split the file")
+        return data.decode("utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: can't read samples: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+
+
+def _parsed(text: str, where: str) -> JsonValue:
+    try:
+        value = loads_strict(text)
+    except RecursionError as error:
+        raise DataError(f"{where}: the JSON is nested too deep") from error
+    except ValueError as error:
+        raise DataError(f"{where}: not JSON: {error}") from error
+    if not is_flat(value, MAX_DEPTH):
+        raise DataError(f"{where}: the JSON is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def is_flat(value: JsonValue, levels: int) -> bool:
+    """Whether lists and objects are nested at most so many levels deep; never recurses."""
+    level = [value]
+    for _ in range(levels):
+        containers = [item for item in level if isinstance(item, Mapping | list)]
+        level = [inner for item in containers for inner in (item.values() if isinstance(item, Mapping) else item)]
+        if not level:
+            return True
+    return False
+
+
+# ---- datasets
+
+
+def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[SampleRow]:
+    for number, row in enumerate(_loaded(source), start=1):
+        where = f"{source}: row {number}"
+        if number > MAX_ROWS:
+            raise DataError(f"{source}: more than {MAX_ROWS} samples; take a part of it")
+        value = _without_nulls(row)
+        for column in json_columns:
+            if isinstance(value.get(column), str):
+                value[column] = _parsed(value[column], f"{where}: {column}")
+        try:
+            dumps_canonical(value)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{where}: not plain JSON: {error}; keep dates and times as text") from error
+        yield SampleRow(where, value)
+
+
+def _loaded(source: str) -> Iterable[Any]:
+    """Rows of the only split, or of `test`, as `datasets` gives them."""
+    import datasets  # noqa: PLC0415 - takes a second, and most runs read no dataset
+    from datasets.exceptions import DatasetsError  # noqa: PLC0415 - as above
+
+    try:
+        if source.startswith(HUB):
+            name, _, revision = source.removeprefix(HUB).partition("@")
+            splits = datasets.load_dataset(name, revision=revision or None)
+        elif Path(source).is_dir():
+            splits = datasets.load_dataset(str(Path(source).resolve()), streaming=True)
+        else:
+            splits = datasets.load_dataset("parquet", data_files=source, streaming=True)
+        if len(splits) > 1 and _SPLIT not in splits:
+            raise DataError(f"{source}: has the splits {', '.join(map(str, splits))}; give a dataset with one, or with {_SPLIT!r}")
+        yield from splits[_SPLIT] if _SPLIT in splits else next(iter(splits.values()))
+    except (OSError, ValueError, DatasetsError) as error:
+        raise DataError(f"{source}: can't read samples: {' '.join(str(error).split())[:300]}") from error
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [_without_nulls(part) for part in value]
+    return value
+
+
+# ---- publishing
+
+
+def write_samples(folder: Path, rows: Sequence[Mapping[str, JsonValue]], title: str, columns: Mapping[str, str]) -> None:
+    """Write rows as a folder that `datasets.load_dataset`, and `read_samples`, load: one Parquet file and a dataset card.
+
+    Args:
+        folder: new, or empty.
+        rows: objects; objects and lists of objects in them are written as JSON text.
+        title: first line of the card.
+        columns: meaning of each column, for the card; the columns in order.
+
+    Raises:
+        UsageError: something is in the folder already.
+        DataError: it can't be written.
+    """
+    import datasets  # noqa: PLC0415 - as in `_loaded`
+    import pyarrow as pa  # noqa: PLC0415 - as above
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: is not an empty folder; name a new one")
+    table = pa.Table.from_pylist([{name: _packed(row.get(name)) for name in columns} for row in rows])
+    features = datasets.Features.from_arrow_schema(table.schema)
+    try:
+        (folder / _DATA_FILE).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.cast(features.arrow_schema), folder / _DATA_FILE)
+        (folder / "README.md").write_text(_card(title, len(rows), columns, features), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{folder}: can't write: {error.strerror or error}") from error
+
+
+def _packed(value: JsonValue) -> JsonValue:
+    is_nested = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value))
+    return dumps_canonical(value) if is_nested else value
+
+
+def _card(title: str, count: int, columns: Mapping[str, str], features: Mapping[str, Any]) -> str:
+    import yaml  # noqa: PLC0415 - only where a card is written
+
+    header = {
+        "pretty_name": title,
+        "tags": ["ktdeval", "evaluation"],
+        "configs": [{"config_name": "default", "data_files": [{"split": _SPLIT, "path": _DATA_FILE}]}],
+    }
+    lines = [f"| `{name}` | {getattr(features[name], 'dtype', 'list')} | {meaning} |" for name, meaning in columns.items()]
+    table = "\n".join(["| feature | type | meaning |", "|---|---|---|", *lines])
+    return f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {title}\n\n{count:,} rows.\n\n{table}\n"

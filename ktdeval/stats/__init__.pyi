@@ -1,0 +1,65 @@
+"""Public names of the statistics: metrics, intervals, tests."""
+
+from ktdeval.stats.bootstrap import (
+    Bootstrap as Bootstrap,
+    Resampling as Resampling,
+    episode_intervals as episode_intervals,
+    episode_resampling as episode_resampling,
+)
+from ktdeval.stats.calibration import Forecast as Forecast, judged_orders as judged_orders
+from ktdeval.stats.calibration_terms import brier_terms as brier_terms, reliability_points as reliability_points
+from ktdeval.stats.confidence_set import Ties as Ties, tie_groups as tie_groups
+from ktdeval.stats.designs import (
+    MASK_FACTORS as MASK_FACTORS,
+    MODE_PIECES as MODE_PIECES,
+    VARIANT_FIELDS as VARIANT_FIELDS,
+    Variant as Variant,
+    ladder_contributions as ladder_contributions,
+    mask_contrasts as mask_contrasts,
+    variant_order as variant_order,
+    window_means as window_means,
+)
+from ktdeval.stats.envelope import Envelope as Envelope, EnvelopeSettings as EnvelopeSettings, random_envelope as random_envelope
+from ktdeval.stats.episode import Same as Same
+from ktdeval.stats.hac import newey_west_mean as newey_west_mean
+from ktdeval.stats.intervals import Interval as Interval
+from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
+from ktdeval.stats.metric import (
+    FunctionMetric as FunctionMetric,
+    Metric as Metric,
+    MetricValue as MetricValue,
+    Range as Range,
+    RuleSet as RuleSet,
+)
+from ktdeval.stats.multiple import benjamini_hochberg as benjamini_hochberg, holm as holm
+from ktdeval.stats.overlap import (
+    blocks_of as blocks_of,
+    effective_count as effective_count,
+    mean_with_interval as mean_with_interval,
+    overlap_correlation as overlap_correlation,
+)
+from ktdeval.stats.paired import (
+    EXACT_UP_TO as EXACT_UP_TO,
+    RankNull as RankNull,
+    Shift as Shift,
+    SignedRank as SignedRank,
+    SignFlip as SignFlip,
+    correlated_null as correlated_null,
+    hodges_lehmann as hodges_lehmann,
+    positive_rank_sums as positive_rank_sums,
+    rank_null as rank_null,
+    sign_flip as sign_flip,
+    signed_rank as signed_rank,
+)
+from ktdeval.stats.panel import (
+    DIAGNOSTICS as DIAGNOSTICS,
+    PANEL_FAMILIES as PANEL_FAMILIES,
+    benchmark_levels as benchmark_levels,
+    panel_metric as panel_metric,
+)
+from ktdeval.stats.proportions import (
+    clopper_pearson_upper as clopper_pearson_upper,
+    poisson_binomial as poisson_binomial,
+    wilson as wilson,
+)
+from ktdeval.stats.series import TRADING_DAYS as TRADING_DAYS

@@ -1,0 +1,149 @@
+"""Designs of masks and modes: what stock and date in sight are worth, and what data and tools add.
+
+Masks are a 2×2 factorial experiment (Fisher 1935, Yates 1937), taken within each (window, seed), so that whatever the four cells
+share cancels. Its contrasts are linear: means of contrasts are contrasts of means, and the stock effect and the date effect add up
+to the memory premium.
+
+Pieces of information are averaged over the orders in which they can be given: the Shapley value (Shapley 1953; as a decomposition,
+Shorrocks 2013), with precedence where a piece can't come before another (Faigle and Kern 1992): tools work on market data, so an
+order that has tools first does not exist. Contributions add up to the whole difference, exactly but for rounding.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+Variant = tuple[str, str]
+"""Mask and mode."""
+
+VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
+"""Fields that task configs of one family may differ in from mask to mask and mode to mode."""
+
+MASK_FACTORS: Mapping[str, frozenset[str]] = {
+    "bright": frozenset({"stock", "date"}),
+    "stock_blind": frozenset({"date"}),
+    "date_blind": frozenset({"stock"}),
+    "blinded": frozenset(),
+}
+"""Mask -> identities that it leaves in sight."""
+
+
+MODE_PIECES: Mapping[str, frozenset[str]] = {
+    "memory_only": frozenset(),
+    "fixed_candidate": frozenset({"data"}),
+    "open_research": frozenset({"data", "tools"}),
+}
+"""Mode -> pieces of information that it gives beyond the account and the handles."""
+
+MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}
+"""Piece -> pieces that must be there before it."""
+
+
+def variant_order(variant: Variant) -> tuple[int, int]:
+    """Place of a mask and mode in tables: modes from the poorest to the richest, in each the masks from bright to blinded."""
+    mask, mode = variant
+    return list(MODE_PIECES).index(mode), list(MASK_FACTORS).index(mask)
+
+
+def window_means(
+    variants: Sequence[Variant], figures: Mapping[tuple[str, int], Sequence[float]]
+) -> tuple[list[str], dict[Variant, Values]]:
+    """Windows, and [windows] means over seeds of each variant.
+
+    Args:
+        variants: masks and modes.
+        figures: (window, seed) -> a figure of each variant, in their order.
+    """
+    by_window: dict[str, list[Sequence[float]]] = {}
+    for (window, _), row in figures.items():
+        by_window.setdefault(window, []).append(row)
+    # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
+    means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(-1, len(variants))
+    return list(by_window), {variant: means[:, place] for place, variant in enumerate(variants)}
+
+
+def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
+    """Effects that the given masks can show.
+
+    Args:
+        cells: mask -> values of any one shape, paired element by element.
+
+    Returns:
+        Effect -> values of that shape:
+        `memory_premium` = bright - blinded, with both of these;
+        `stock_effect` = mean over dates in sight or not of (stock in sight - stock hidden), with all four;
+        `date_effect` likewise; `interaction` = (bright - stock_blind) - (date_blind - blinded), with all four: how much more
+        knowing the stock is worth when the date is known too.
+    """
+    effects: dict[str, Values] = {}
+    if {"bright", "blinded"} <= set(cells):
+        effects["memory_premium"] = cells["bright"] - cells["blinded"]
+    if set(MASK_FACTORS) <= set(cells):
+        with_date = cells["bright"] - cells["stock_blind"]
+        without_date = cells["date_blind"] - cells["blinded"]
+        effects["stock_effect"] = (with_date + without_date) / 2.0
+        with_stock = cells["bright"] - cells["date_blind"]
+        without_stock = cells["stock_blind"] - cells["blinded"]
+        effects["date_effect"] = (with_stock + without_stock) / 2.0
+        effects["interaction"] = with_date - without_date
+    return effects
+
+
+def orders(pieces: Collection[str], precedence: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
+    """Every order of the pieces in which nothing comes before what it needs."""
+    names = sorted(pieces)
+    for order in itertools.permutations(names):
+        places = {name: place for place, name in enumerate(order)}
+        if all(places[need] < places[name] for name in names for need in precedence.get(name, frozenset()) if need in places):
+            yield order
+
+
+def order_averaged(
+    values: Mapping[frozenset[str], Values], precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE
+) -> dict[str, Values]:
+    """Order-averaged marginal contribution of each piece of information.
+
+    Args:
+        values: set of pieces given -> results, all of one shape; one entry for the set that all others contain, one for the set
+            that contains all others, and one for every set between that an order can pass.
+        precedence: piece -> pieces that it needs.
+
+    Returns:
+        Piece -> contributions of that shape; they add up to `values[full] - values[empty]`.
+
+    Raises:
+        ValueError: a set that an order passes has no results.
+    """
+    bottom = frozenset.intersection(*values)
+    pieces = frozenset.union(*values) - bottom
+    ways = list(orders(pieces, precedence))
+    shape = next(iter(values.values())).shape
+    totals = {piece: np.zeros(shape) for piece in sorted(pieces)}
+    for order in ways:
+        given = bottom
+        for piece in order:
+            richer = given | {piece}
+            if given not in values or richer not in values:
+                missing = sorted(richer if given in values else given)
+                raise ValueError(f"no results with {', '.join(missing) or 'nothing'} given")
+            totals[piece] += values[richer] - values[given]
+            given = richer
+    return {piece: total / len(ways) for piece, total in totals.items()}
+
+
+def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, Values]:
+    """Order-averaged contribution of each piece of information, and the `total` that they add up to.
+
+    Pieces that always come together are one, such as `date and stock` where only bright and blinded are there.
+    """
+    names: dict[tuple[bool, ...], list[str]] = {}
+    for piece in sorted(frozenset.union(*values)):
+        names.setdefault(tuple(piece in given for given in values), []).append(piece)
+    merged = {piece: " and ".join(pieces) for pieces in names.values() for piece in pieces}
+    parts = order_averaged({frozenset(merged[piece] for piece in given): found for given, found in values.items()})
+    return {**parts, "total": values[max(values, key=len)] - values[min(values, key=len)]}

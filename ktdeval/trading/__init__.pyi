@@ -1,0 +1,22 @@
+"""Public names of trading: orders, accounts, the executor, ledgers."""
+
+from ktdeval.trading.config import TradingConfig as TradingConfig
+from ktdeval.trading.executor import execute as execute
+from ktdeval.trading.ledger import (
+    CorporateActionRecord as CorporateActionRecord,
+    CountsRecord as CountsRecord,
+    Ledger as Ledger,
+    OrderRecord as OrderRecord,
+    PositionRecord as PositionRecord,
+    StepRecord as StepRecord,
+)
+from ktdeval.trading.market_tape import MarketTape as MarketTape, TradingDay as TradingDay
+from ktdeval.trading.types import (
+    Account as Account,
+    Action as Action,
+    Order as Order,
+    Outcome as Outcome,
+    Position as Position,
+    Provenance as Provenance,
+    Side as Side,
+)

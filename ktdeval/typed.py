@@ -1,0 +1,112 @@
+"""Typed values in files: JSON decoded into classes with one-line errors, encoded canonically, and described by JSON Schema.
+
+A value that crosses a file or a process is a `msgspec.Struct`. Reading it is decoding it: a missing field, a wrong type or an
+unknown field is an error that names the file and the place in it, so no module reads such a value by string keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar, dataclass_transform
+
+import msgspec
+
+from ktdeval.errors import KtdevalError, StoreError
+from ktdeval.jsonio import JsonValue, dumps_canonical
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of the typed values: immutable, and strict about fields that it does not know."""
+
+
+def decode_json(data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
+    """Decode JSON text into a typed value.
+
+    Args:
+        data: strict JSON; NaN and infinity are malformed.
+        type_: what it should be.
+        where: file, or file and line, for the message.
+        error: class of the error raised.
+
+    Raises:
+        KtdevalError: of class `error`: `WHERE: PLACE: what was expected`, on one line.
+    """
+    decoder: msgspec.json.Decoder[T] = _decoder(type_)  # type: ignore[arg-type]  # classes are hashable
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise error(f"{where}: {_message(problem)}") from problem
+
+
+def from_plain(value: JsonValue, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
+    """Turn parsed JSON (dicts and lists) into a typed value; errors as of `decode_json`."""
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as problem:
+        raise error(f"{where}: {_message(problem)}") from problem
+
+
+def to_plain(value: Any) -> JsonValue:
+    """Return a typed value as dicts, lists and numbers."""
+    return _without_tuples(_built(value))
+
+
+def encode_canonical(value: Any) -> str:
+    """Return compact JSON with sorted keys. NaN and infinity raise ValueError, as everywhere."""
+    return dumps_canonical(_built(value))
+
+
+def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
+    """Return the JSON Schema (draft 2020-12) of a typed value.
+
+    Args:
+        type_: the class.
+        identity: `$id` of the schema.
+        title: one line for readers.
+    """
+    (schema,), definitions = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
+    head: Mapping[str, JsonValue] = {"$schema": _DRAFT, "$id": identity, "title": title}
+    return {**head, **schema, "$defs": definitions} if definitions else {**head, **schema}
+
+
+def _built(value: Any) -> JsonValue:
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_built_in)
+
+
+def _without_tuples(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _without_tuples(item) for key, item in value.items()}
+    return [_without_tuples(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _built_in(value: Any) -> JsonValue:
+    """Take subclasses of JSON's own types (numpy's float64, mappings) for what they are, as `json` does."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+@cache
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_)
+
+
+def _message(problem: Exception) -> str:
+    """One line: the place first, then what was expected there."""
+    text = str(problem) or type(problem).__name__
+    found = _PLACE.search(text)
+    if found is None:
+        return text[:1].lower() + text[1:]
+    place, text = found.group(1).lstrip(".") or "top level", text[: found.start()]
+    return f"{place}: {text[:1].lower() + text[1:]}"

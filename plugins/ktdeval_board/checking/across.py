@@ -1,0 +1,178 @@
+"""Rules on cards together: one attempt for each system, no one's records twice, one market and benchmark for all.
+
+A finding is on the later of two cards. A card that the board has a verdict on comes before one that it has none on, whatever days
+their submitters wrote.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec.structs import asdict
+
+from ktdeval.cards import SnapshotPart, TradingCard
+from ktdeval.jsonio import JsonValue
+from ktdeval_board.checking.findings import At
+from ktdeval_board.entries import Candidate, Card, figures_of, identity, identity_words
+from ktdeval_board.layout import path_segment
+
+_TIERS = ("re-run", "re-executed", "self-reported", "unchecked")
+_DEFINITION = ("better", "formula", "range", "unit")
+_TOLERANCE = 1e-9
+"""Relative: sums on another machine may differ in their last digits."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """All cards that are sound in themselves."""
+
+    candidates: Sequence[Candidate]
+    where: str = "cards"
+
+    @cached_property
+    def ordered(self) -> list[Candidate]:
+        """Cards in the order in which they have the say."""
+        return sorted(
+            self.candidates,
+            key=lambda each: (each.verdict is None, _TIERS.index(each.tier), each.submission.submitted_on, each.where),
+        )
+
+    @cached_property
+    def standing(self) -> list[Candidate]:
+        """Of these, those that were not withdrawn."""
+        return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
+
+    def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
+        """Yield each card that shares a key with an earlier one, the earlier one first."""
+        first: dict[Hashable, Candidate] = {}
+        for candidate in self.standing:
+            known = first.setdefault(key(candidate), candidate)
+            if known is not candidate:
+                yield known, candidate
+
+    @cached_property
+    def beside_first(self) -> list[tuple[Candidate, Candidate]]:
+        """Each card beside the first of its division."""
+        return list(self.later(lambda candidate: candidate.division.id))
+
+
+def duplicate(together: Together) -> Iterator[At]:
+    """Yield second cards of a system."""
+    for known, candidate in together.later(lambda each: identity(each.card, each.division)):
+        system = identity_words(candidate.card)
+        yield At(
+            candidate.where, f"{system} has a card in division {candidate.division.id} already: {known.where}; one attempt each"
+        )
+
+
+def copied(together: Together) -> Iterator[At]:
+    """Yield cards with episodes or records of another. The board's own baselines may be in several divisions with the same ones."""
+    first: dict[str, Candidate] = {}
+    for candidate in together.standing:
+        for key, what in _fingerprints(candidate):
+            known = first.setdefault(key, candidate)
+            is_baseline = (
+                known.baseline is not None and known.baseline == candidate.baseline and known.division != candidate.division
+            )
+            if known is not candidate and not is_baseline:
+                yield At(candidate.where, f"{what} is also on {known.where}")
+                break
+
+
+def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
+    """Yield what two honest cards never share: an episode, a ledger or a transcript. Right answers to a few questions they may."""
+    for episode in candidate.card.episodes:
+        yield episode.id, f"episode {episode.id}"
+    for path, digest in candidate.card.artefacts.items():
+        if not path.endswith("answers.jsonl.zst"):
+            yield digest, f"the record {path[:120]} (SHA-256 {digest[:12]}…)"
+
+
+def name(together: Together) -> Iterator[At]:
+    """Yield names that differ but look or file alike: `openai--gpt` beside `openai/gpt`, `GPT` beside `gpt`."""
+    for part in ("model", "agent"):
+        for known, candidate in together.later(lambda each, part=part: path_segment(getattr(each, part)).casefold()):  # type: ignore[misc]
+            mine, other = getattr(candidate, part), getattr(known, part)
+            if mine != other:
+                yield At(candidate.where, f"{part}.name: {mine!r} can be taken for {other!r} of {known.where}")
+
+
+def attempts(together: Together) -> Iterator[At]:
+    """Yield fewer declared attempts than cards, withdrawn ones first; of new cards: an old one can't know what came after it."""
+    counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
+        key = candidate.division.id, candidate.model, candidate.agent
+        counts[key] += 1
+        declared = candidate.submission.attempts.runs
+        if candidate.verdict is None and not candidate.is_withdrawn and declared < counts[key]:
+            there = f"{counts[key]} cards of this model and agent are here, withdrawn ones included"
+            yield At(f"{candidate.where.removesuffix('.json')}.submission.json", f"attempts.runs: {declared} declared; {there}")
+
+
+# -- cards that describe the market, the benchmark or a metric otherwise than the first card of their division
+
+
+def _beside_first(differences: Callable[[Card, Card], Iterator[str]]) -> Callable[[Together], Iterator[At]]:
+    def check(together: Together) -> Iterator[At]:
+        for known, candidate in together.beside_first:
+            for what in differences(known.card, candidate.card):
+                yield At(candidate.where, f"{what} than on {known.where}")
+
+    return check
+
+
+def _other_kind(known: Card, card: Card) -> Iterator[str]:
+    if card.kind != known.kind:
+        yield f"is a {card.kind} card, which is another kind"
+
+
+def _other_snapshot(known: Card, card: Card) -> Iterator[str]:
+    if card.kind == known.kind:
+        for field in sorted(SnapshotPart.__struct_fields__):
+            if getattr(card.snapshot, field) != getattr(known.snapshot, field):
+                yield f"snapshot.{field}: is described otherwise"
+
+
+def _other_windows(known: Card, card: Card) -> Iterator[str]:
+    if card.kind == known.kind and card.windows != known.windows:
+        yield "windows: have other days"
+
+
+def _other_benchmark(known: Card, card: Card) -> Iterator[str]:
+    if isinstance(card, TradingCard) and isinstance(known, TradingCard) and not _is_close(_benchmark(card), _benchmark(known)):
+        yield "reference: gives the benchmark other figures"
+
+
+def _other_metric(known: Card, card: Card) -> Iterator[str]:
+    mine, theirs = figures_of(card), figures_of(known) if card.kind == known.kind else {}
+    for each in sorted(mine.keys() & theirs.keys()):
+        for part in _DEFINITION:
+            if (own := getattr(mine[each], part)) != getattr(theirs[each], part):
+                yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
+
+
+kind, snapshot, windows, reference, metric = map(
+    _beside_first, (_other_kind, _other_snapshot, _other_windows, _other_benchmark, _other_metric)
+)
+
+
+def _benchmark(card: TradingCard) -> JsonValue:
+    """Return days and figures of the benchmark by window, without intervals and reasons."""
+    return {
+        window: [policy.base_day, policy.last_day, *(figure.value for figure in asdict(policy.metrics).values())]
+        for window, policy in card.reference.benchmark_buy_and_hold.items()
+    }
+
+
+def _is_close(one: JsonValue, other: JsonValue) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_close(one[each], other[each]) for each in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_close, one, other))
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+    return bool(one == other)

@@ -1,0 +1,390 @@
+"""Rules on one card, its submission and its list of records: what can be said without looking at other cards."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from ktdeval.cards import Finished, MissingEpisode, TradingCard
+from ktdeval.harness import CallParams
+from ktdeval_board.documents import RecordFile, Records, Submission
+from ktdeval_board.entries import Card, facets, figures_of, market_of, nearest_division, seeds_of, spans_of
+from ktdeval_board.rules import Division, Rules
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
+_METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_MOST_METRICS = 200
+_MOST_SHOWN = 10
+_CALL_FIELDS = {field.name for field in dataclasses.fields(CallParams)}
+_PLACEBO, _SYNTHETIC = "placebo", "synthetic"
+
+
+@dataclass(frozen=True)
+class CardInputs:
+    """A valid card."""
+
+    where: str
+    rules: Rules
+    card: Card
+
+    @cached_property
+    def nearest(self) -> Division | None:
+        """Division that the card differs least from, of its task if there is one."""
+        return nearest_division(self.rules, self.card)
+
+    @cached_property
+    def division(self) -> Division | None:
+        """Nearest division, if it is of the card's task."""
+        return self.nearest if self.nearest is not None and self.nearest.task == self.card.task.name else None
+
+    @cached_property
+    def facets(self) -> Mapping[str, str]:
+        """Why the card is not of the nearest division, by rule."""
+        return {} if self.nearest is None else facets(self.rules, self.nearest, self.card)
+
+    @property
+    def is_trading(self) -> bool:
+        """Whether it is a card of a trading task."""
+        return isinstance(self.card, TradingCard)
+
+
+def facet(rule: str) -> Callable[[CardInputs], Iterator[str]]:
+    """Make the check of a rule that compares the card with its division alone."""
+
+    def check(inputs: CardInputs) -> Iterator[str]:
+        if rule in inputs.facets and inputs.nearest is not None:
+            yield f"{inputs.facets[rule]} (division {inputs.nearest.id})"
+
+    return check
+
+
+def name(inputs: CardInputs) -> Iterator[str]:
+    """Yield names of model and agent that can be taken for others."""
+    for part in ("model", "agent"):
+        given = getattr(inputs.card, part).name
+        if not _NAME.fullmatch(given):
+            yield f"{part}.name: {given[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
+
+
+def kind(inputs: CardInputs) -> Iterator[str]:
+    """Yield a card of another kind than its task's config."""
+    config, is_trading = inputs.card.task.config, inputs.is_trading
+    trades = "trading" in config
+    if trades != is_trading and (trades or "subject_config" in config):
+        yield f"is a {inputs.card.kind} card of a {'trading' if trades else 'scoring'} task"
+
+
+def task(inputs: CardInputs) -> Iterator[str]:
+    """Yield a task that the board does not have."""
+    if inputs.nearest is None:
+        yield f"task {inputs.card.task.name}: the board has no division"
+    yield from facet("task")(inputs)
+
+
+def task_config(inputs: CardInputs) -> Iterator[str]:
+    """Yield another config than the division's, and facets that stand otherwise on the card and in its config."""
+    config = inputs.card.task.config
+    for field in ("name", "version", "mask", "mode"):
+        given = getattr(inputs.card.task, field)
+        if field in config and config[field] != given:
+            yield f"task.{field}: is {given[:60]!r}, the task's config says {str(config[field])[:60]!r}"
+    yield from facet("task-config")(inputs)
+
+
+def synthetic(inputs: CardInputs) -> Iterator[str]:
+    """Yield a market of another sort than the board's, or one that denies its sort."""
+    snapshot, market = market_of(inputs.card), inputs.rules.market
+    if snapshot.synthetic != (market == "synthetic"):
+        given = "synthetic" if snapshot.synthetic else "real"
+        yield f"snapshot.synthetic: the card says that its market is {given}, the board is of {market} markets"
+    if not snapshot.synthetic and _SYNTHETIC in _told(inputs):
+        yield f"snapshot: says that it is not synthetic, but is called {snapshot.name[:60]!r}"
+
+
+def placebo(inputs: CardInputs) -> Iterator[str]:
+    """Yield a market on which there is nothing to select."""
+    if _PLACEBO in _told(inputs) or _PLACEBO in inputs.card.labels:
+        yield "the market is a placebo, on which there is nothing to select"
+
+
+def _told(inputs: CardInputs) -> str:
+    snapshot = market_of(inputs.card)
+    return f"{snapshot.name} {snapshot.source}".casefold()
+
+
+def windows(inputs: CardInputs) -> Iterator[str]:
+    """Yield windows that are missing, too many or of other days."""
+    division = inputs.nearest
+    if division is None or "windows" not in inputs.facets:
+        return
+    given, wanted = spans_of(inputs.card), {window.name: (window.first, window.last) for window in division.windows}
+    again = f"run again with --windows {','.join(wanted)}"
+    if lacking := [each for each in wanted if each not in given]:
+        yield f"{', '.join(lacking)} missing for division {division.id}; {again}"
+    if surplus := [each for each in given if each not in wanted]:
+        yield f"{', '.join(surplus)} too many for division {division.id}; {again}"
+    for each in wanted:
+        if each in given and given[each] != wanted[each]:
+            yield f"{each} is {'…'.join(given[each])}, the division's is {'…'.join(wanted[each])}"
+
+
+def seeds(inputs: CardInputs) -> Iterator[str]:
+    """Yield seeds that are missing or too many."""
+    card = inputs.card
+    division = inputs.nearest
+    if division is None or "seeds" not in inputs.facets:
+        return
+    given, wanted = card.seeds, seeds_of(inputs.rules, division, card.model.name)
+    again = f"run again with --seeds {len(wanted)}" + (f" --seed {wanted[0]}" if wanted[0] else "")
+    if lacking := [seed for seed in wanted if seed not in given]:
+        yield f"{', '.join(map(str, lacking))} missing; {again}"
+    if surplus := [seed for seed in given if seed not in wanted]:
+        yield f"{', '.join(map(str, surplus))} too many; {again}"
+    if not lacking and not surplus:
+        yield inputs.facets["seeds"]
+
+
+def _planned(card: Card) -> list[Finished | MissingEpisode]:
+    return [*card.episodes, *card.missing_episodes]
+
+
+def episodes(inputs: CardInputs) -> Iterator[str]:
+    """Yield episodes that are not those of windows and seeds."""
+    card = inputs.card
+    names, found = [window.name for window in card.windows], [(entry.window, entry.seed) for entry in _planned(card)]
+    wanted = len(names) * len(card.seeds)
+    if len(found) != wanted:  # told apart first: the product of what a stranger wrote may fill the memory
+        yield f"has {len(found):,} episodes; {len(names):,} windows and {len(card.seeds):,} seeds give {wanted:,}"
+        return
+    lacking: Counter[tuple[object, object]] = Counter(product(names, card.seeds))
+    for window, seed in sorted(lacking - Counter(found))[:_MOST_SHOWN]:
+        yield f"that of window {window}, seed {seed} is missing, another stands twice"
+
+
+def limit(inputs: CardInputs) -> Iterator[str]:
+    """Yield a run that was cut."""
+    if inputs.card.limit is not None:
+        yield f"every episode was cut after {inputs.card.limit:,} steps"
+
+
+def coverage(inputs: CardInputs) -> Iterator[str]:
+    """Yield a run that is not whole or not decided by its model; of a cut run and of a placebo other rules tell."""
+    card = inputs.card
+    if card.missing_episodes:
+        yield f"{len(card.missing_episodes)} planned episodes did not finish"
+    elif not card.rankable.value and card.limit is None and _PLACEBO not in card.labels:
+        yield "; ".join(card.rankable.reasons) or "the card says that it can't be ranked"
+
+
+def mask_draw(inputs: CardInputs) -> Iterator[str]:
+    """Yield another alias map than everyone's."""
+    if inputs.card.mask_draw != 0:
+        yield f"is {inputs.card.mask_draw}, the board compares runs under alias map 0; run again without --mask-draw"
+
+
+def certificate(inputs: CardInputs) -> Iterator[str]:
+    """Yield a mask that is not certified where the division asks for it."""
+    division, card = inputs.division, inputs.card
+    if division is None or division.certificate != "required" or not isinstance(card, TradingCard):
+        return
+    if card.certificate.value is None:
+        yield (
+            f"division {division.id} asks for a certificate of the mask: {card.certificate.reason}; make one with "
+            "`ktdeval certify`, then `ktdeval score RUN --certificate FILE`"
+        )
+    elif "mask not certified" in card.labels:
+        yield "rests on too few probes, answers or guesses to call the mask certified"
+
+
+def call(inputs: CardInputs) -> Iterator[str]:
+    """Yield parameters of calls that there are not."""
+    for field in sorted(inputs.card.call.keys() - _CALL_FIELDS):
+        yield f"call.{field[:60]}: no such parameter of a call"
+
+
+def metric(inputs: CardInputs) -> Iterator[str]:
+    """Yield metrics that rows and ranks can't do with or without."""
+    figures, division = figures_of(inputs.card), inputs.division
+    if division is not None and division.rank_by not in figures:
+        yield f"has no {division.rank_by}, which the rank of division {division.id} goes by"
+    for each in figures:
+        if not _METRIC.fullmatch(each):
+            yield f"{each[:60]!r} is no name of a metric (letters, digits, dots, dashes and underscores)"
+    if len(figures) > _MOST_METRICS:
+        yield f"has {len(figures)} metrics; at most {_MOST_METRICS} are taken"
+
+
+def reference(inputs: CardInputs) -> Iterator[str]:
+    """Yield windows without a benchmark."""
+    if isinstance(inputs.card, TradingCard):
+        given, wanted = set(inputs.card.reference.benchmark_buy_and_hold), set(spans_of(inputs.card))
+        if given != wanted:
+            yield f"reference: has {len(given)} windows, the card {len(wanted)}; each has a benchmark"
+
+
+def size(inputs: CardInputs) -> Iterator[str]:
+    """Yield a plan that is too large."""
+    planned, most = len(_planned(inputs.card)), inputs.rules.limits.episodes
+    if planned > most:
+        yield f"has {planned:,} episodes; at most {most:,} are taken"
+
+
+# -- submissions
+
+
+@dataclass(frozen=True)
+class SubmissionInputs:
+    """A submission beside its card.
+
+    Attributes:
+        where: the submission's path relative to the board.
+        rules: the board's rules.
+        card_id: SHA-256 of the card's file.
+        card: the card.
+        submission: the submission.
+        today: day of the check; None where the card was looked at before, so that its days are past.
+    """
+
+    where: str
+    rules: Rules
+    card_id: str
+    card: Card
+    submission: Submission
+    today: str | None
+
+
+def submission(inputs: SubmissionInputs) -> Iterator[str]:
+    """Yield what a submission says otherwise than its card."""
+    said, card = inputs.submission, inputs.card
+    named = (("model.name", said.model.name, card.model.name), ("agent.name", said.agent.name, card.agent.name))
+    for field, given, wanted in (("card", said.card, inputs.card_id), *named):
+        if given != wanted:
+            yield f"{field}: is {given[:80]!r}, the card says {wanted[:80]!r}"
+
+
+def cutoff(inputs: SubmissionInputs) -> Iterator[str]:
+    """Yield a cut-off date after the model was there."""
+    said, model = inputs.submission, inputs.submission.model
+    for day, event in ((said.submitted_on, "submission"), (model.released_on, "release")):
+        if model.cutoff_date is not None and day and model.cutoff_date > day:
+            yield f"model.cutoff_date: {model.cutoff_date} is after the {event} ({day})"
+
+
+def date(inputs: SubmissionInputs) -> Iterator[str]:
+    """Yield days before the board began, or that have not come yet."""
+    said, opened = inputs.submission, inputs.rules.opened_on
+    if opened and said.submitted_on < opened:
+        yield f"submitted_on: {said.submitted_on} is before the board began ({opened})"
+    for field, day in (("submitted_on", said.submitted_on), ("model.released_on", said.model.released_on)):
+        if inputs.today is not None and day > inputs.today:
+            yield f"{field}: {day} has not come yet (today is {inputs.today})"
+
+
+# -- lists of records
+
+
+@dataclass(frozen=True)
+class ListInputs:
+    """A list of records beside its card.
+
+    Attributes:
+        where: the list's path relative to the board.
+        rules: the board's rules.
+        card_id: SHA-256 of the card's file.
+        card: the card.
+        records: the list.
+        has_folder: whether the board has a folder of these records.
+    """
+
+    where: str
+    rules: Rules
+    card_id: str
+    card: Card
+    records: Records
+    has_folder: bool
+
+    @cached_property
+    def files(self) -> Mapping[str, RecordFile]:
+        """Listed files by path."""
+        return {file.path: file for file in self.records.files}
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the records are in the repository; what is not is nobody's burden."""
+        return self.records.stored == "repository"
+
+    def wanted(self, is_whole: bool) -> set[str]:
+        """Return the files that records hold: for each episode three, beside the manifest and what the card was given.
+
+        Args:
+            is_whole: with marks of completeness, which need not be listed of records that lie elsewhere.
+        """
+        card = self.card
+        names = [
+            "transcript.jsonl.zst",
+            "ledger.parquet" if isinstance(card, TradingCard) else "answers.jsonl.zst",
+            *(["episode.json"] if is_whole else []),
+        ]
+        wanted = {f"episodes/{episode.id}/{each}" for episode in card.episodes for each in names}
+        has_certificate = isinstance(card, TradingCard) and card.certificate.value is not None
+        given = {"certificate.json": has_certificate, "canary.json": card.drift.value is not None, "manifest.json": True}
+        return wanted | {each for each, holds in given.items() if holds}
+
+    @cached_property
+    def surplus(self) -> Sequence[str]:
+        """Listed files that are no records of the card."""
+        return sorted(self.files.keys() - self.wanted(is_whole=True) - {"canary.json"})
+
+
+_CERTIFICATE = "certificate.json"
+
+
+def listed_records(inputs: ListInputs) -> Iterator[str]:
+    """Yield a list of another card, or of other files than the card was made from."""
+    records, card_id = inputs.records, inputs.card_id
+    if records.card != card_id:
+        yield f"card: is {records.card[:12]}…, expected {card_id[:12]}…"
+    if len(inputs.files) < len(records.files):
+        yield "files: a path stands there twice"
+    for path in inputs.card.artefacts:
+        if path not in inputs.files:
+            yield f"files: {path[:120]} is missing, which the card was made from"
+    for path in sorted(inputs.wanted(inputs.is_here) - inputs.files.keys()):
+        yield f"files: {path} is missing"
+    yield from (f"files: {path} is no record of this card" for path in inputs.surplus if path != _CERTIFICATE)
+    if inputs.has_folder != inputs.is_here:
+        there = "there is such a folder" if inputs.has_folder else "there is no such folder"
+        yield f"stored: {records.stored}, but records/{card_id[:12]}…: {there}"
+
+
+def listed_certificate(inputs: ListInputs) -> Iterator[str]:
+    """Yield a certificate that the card does not have."""
+    if _CERTIFICATE in inputs.surplus:
+        yield f"files: {_CERTIFICATE} is no record of this card"
+
+
+def listed_hash(inputs: ListInputs) -> Iterator[str]:
+    """Yield records of other bytes than the card was made from."""
+    for path, digest in inputs.card.artefacts.items():
+        file = inputs.files.get(path)
+        if file is not None and file.sha256 != digest:
+            yield f"files: {path}: SHA-256 is {file.sha256[:12]}…, the card recorded {digest[:12]}…"
+
+
+def listed_size(inputs: ListInputs) -> Iterator[str]:
+    """Yield records that are too large, where they are in the repository."""
+    if inputs.is_here:
+        yield from (f"files: {problem}" for problem in size_problems(inputs.rules, inputs.records.files))
+
+
+def size_problems(rules: Rules, files: Sequence[RecordFile]) -> Iterator[str]:
+    """Yield what is too large of records that are to be in the repository."""
+    largest, most = rules.limits.bytes_of("file_mb"), rules.limits.bytes_of("records_mb")
+    yield from (f"{file.path} has {file.bytes:,} bytes; at most {largest:,} are taken" for file in files if file.bytes > largest)
+    if (total := sum(file.bytes for file in files)) > most:
+        yield f"the records have {total:,} bytes; at most {most:,} are taken in the repository; store them with --records elsewhere"

@@ -1,0 +1,163 @@
+"""Changes of a pull request: a submission only adds files, and everything else is the maintainers'.
+
+Verdicts, rules and errata are what the other checks believe, so nobody may bring their own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ktdeval.errors import UsageError
+from ktdeval_board.checking.files import SUBMITTED, WRITTEN
+from ktdeval_board.checking.findings import printable
+from ktdeval_board.layout import VERDICTS
+
+_LINK, _SUBMODULE, _EXECUTABLE, _PLAIN = "120000", "160000", "100755", "100644"
+_SECONDS = 300
+# Nothing that a repository's settings could name is started: no monitor, hook, pager, or program that shows differences.
+_GIT = ("git", "--no-pager", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=")
+_QUIET = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "LC_ALL": "C",
+}
+_DIFF = (
+    *("diff", "--raw", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev"),
+    "--ignore-submodules=dirty",
+)
+_VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
+
+
+class Change(NamedTuple):
+    """A file that differs from the common state: how (git's letter), its mode now, and its path relative to the board."""
+
+    how: str
+    mode: str
+    where: str
+
+
+def changes_since(folder: Path, since: str) -> list[Change]:
+    """List the files that differ from where a branch left another one.
+
+    Files that are not committed yet count, so that it can be asked before a commit, too; of these, what the check itself writes
+    (verdicts and what goes with them) does not.
+
+    Args:
+        folder: the board; changes outside of it are not looked at.
+        since: the revision to which the changes are proposed, such as `origin/main`.
+
+    Raises:
+        UsageError: git is not there, the folder is in no repository, or there is no such revision.
+    """
+    return list(_changes(folder, _merge_base(folder, since)))
+
+
+# -- rules on a change
+
+
+def link(change: Change) -> Iterator[str]:
+    """Yield a link or submodule, also one that is not checked out."""
+    if change.mode == _LINK:
+        yield "is a symbolic link; put the file itself there"
+    elif change.mode == _SUBMODULE:
+        yield "is a submodule; put the files themselves there"
+
+
+def executable(change: Change) -> Iterator[str]:
+    """Yield a new executable file."""
+    if change.mode == _EXECUTABLE and change.how == "A":
+        yield "is executable; take the bit away (git update-index --chmod=-x)"
+
+
+def foreign_file(change: Change) -> Iterator[str]:
+    """Yield what is no addition to a folder of submissions."""
+    if change.how != "A":
+        verb = _VERBS.get(change.how, "changes")
+        yield f"the submission {verb} this file; a submission only adds files, maintainers change the rest"
+    elif _is_foreign(change) and not _is_verdict(change):
+        yield _added()
+
+
+def verdict(change: Change) -> Iterator[str]:
+    """Yield a new verdict."""
+    if change.how == "A" and _is_verdict(change):
+        yield _added()
+
+
+def _is_foreign(change: Change) -> bool:
+    return change.where.partition("/")[0] not in SUBMITTED or "/" not in change.where
+
+
+def _is_verdict(change: Change) -> bool:
+    return change.where.startswith(f"{VERDICTS}/")
+
+
+def _added() -> str:
+    return f"the submission adds this file; it may add to {', '.join(SUBMITTED)} alone, maintainers change the rest"
+
+
+# -- what git says
+
+
+def _merge_base(folder: Path, since: str) -> str:
+    """Return where the work left the other branch, as a full object id."""
+    if _git(folder, ("rev-parse", "--is-inside-work-tree")) is None:
+        raise UsageError(f"--since: {folder} is in no git repository, or in one that git does not trust (safe.directory)")
+    if since.startswith("-") or not since.isprintable():
+        raise UsageError(f"--since: {printable(since)!r} is no revision; give one such as origin/main")
+    found = _git(folder, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}"))
+    if found is None:
+        raise UsageError(f"--since: git knows no revision {since!r} in {folder}; fetch it first (in CI: fetch-depth: 0)")
+    base = _git(folder, ("merge-base", found.decode("ascii").strip(), "HEAD"))
+    if base is None:
+        raise UsageError(f"--since: HEAD and {since!r} have nothing in common; fetch the whole history (in CI: fetch-depth: 0)")
+    return base.decode("ascii").split()[0]
+
+
+def _changes(folder: Path, base: str) -> Iterator[Change]:
+    """Yield what commits changed, then what is not committed but for what the check itself writes."""
+    yield from _differences(folder, (base, "HEAD"))
+    new = _git(folder, ("ls-files", "-z", "--others", "--exclude-standard", "--", "."))
+    if new is None:
+        raise UsageError(f"{folder}: git can't list the work tree; is it a whole checkout?")
+    untracked = (Change("A", _PLAIN, os.fsdecode(path)) for path in new.split(b"\0") if path)
+    for change in (*_differences(folder, ("HEAD",)), *untracked):
+        if change.where.partition("/")[0] not in WRITTEN:
+            yield change
+
+
+def _differences(folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
+    """Files that differ between two revisions, or between one and the work tree."""
+    raw = _git(folder, (*_DIFF, *revisions, "--", "."))
+    if raw is None:
+        raise UsageError(f"{folder}: git can't compare the work tree; is it a whole checkout?")
+    fields = raw.split(b"\0")
+    for head, path in zip(fields[::2], fields[1::2], strict=False):
+        _, mode, _, _, how = head.decode("ascii").split(" ")
+        yield Change(how[:1], mode, os.fsdecode(path))
+
+
+def _git(folder: Path, arguments: Sequence[str]) -> bytes | None:
+    """Return what git prints; None where it refuses."""
+    # What the surroundings say about git (another index, another folder, a program to run) is not passed on.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell; every argument is ours or a resolved object id
+            (*_GIT, "-C", str(folder), *arguments),
+            env={**clean, **_QUIET},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        raise UsageError(f"--since: git can't be started ({error.strerror or error}); install git") from error
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"{folder}: git took longer than {_SECONDS} s") from error
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,312 @@
+"""Files of a board, looked at without opening one of a wrong kind and without following a link; and the rules on them."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import file_sha256
+from ktdeval_board.checking.findings import At
+from ktdeval_board.layout import (
+    CARD_ID,
+    CARDS,
+    DECISIONS,
+    IMPORTED,
+    MARKETS,
+    RECORDS,
+    SCHEMAS,
+    SERIES,
+    VERDICTS,
+    BoardFolder,
+    CardFiles,
+)
+from ktdeval_board.rules import Limits
+
+SUBMITTED = (CARDS, RECORDS, IMPORTED)
+"""Folders that submitters add to."""
+WRITTEN = (VERDICTS, SERIES, DECISIONS, MARKETS)
+"""Folders that the check writes to; a link in one would lead what it writes out of the board."""
+_OWN = (*WRITTEN, SCHEMAS, ".github")
+
+_ID, _SEGMENT, _EPISODE = "[0-9a-f]{64}", "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}", "[0-9a-f]{20}"
+_FOLDERS = re.compile(f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported)", re.ASCII)
+RECORD_PATH = re.compile(
+    rf"(?:manifest\.json|canary\.json|certificate\.json"
+    rf"|episodes/{_EPISODE}/(?:ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json))",
+    re.ASCII,
+)
+"""Files that records are made of, relative to their folder."""
+_FILES = re.compile(
+    rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:\.submission|\.records)?\.json"
+    rf"|records/{_ID}/{RECORD_PATH.pattern}|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|(?:cards|records|imported)/\.gitkeep)",
+    re.ASCII,
+)
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._-]{0,160}", re.ASCII)
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE | re.ASCII)
+"""Names that one system can't check out, so that a board that held them could not be had there."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """An entry of a folder.
+
+    Attributes:
+        name: its name.
+        where: its path relative to the board.
+        path: where it is.
+        mode, size: what it is, without following a link; a mode of 0 is an entry that can't be looked at.
+        problem: why it can't be looked at.
+        twins: entries of its folder, itself included, whose names are equal but for case.
+        limits: of the board.
+    """
+
+    name: str
+    where: str
+    path: Path
+    mode: int
+    size: int = 0
+    problem: str = ""
+    twins: int = 1
+    limits: Limits | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder, and no link to one."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_plain_file(self) -> bool:
+        """Whether it is a regular file, and no link to one."""
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def top(self) -> str:
+        """Folder of the board that it lies in."""
+        return self.where.partition("/")[0]
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether submitters add to the folder that it lies in."""
+        return self.top in SUBMITTED
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong with what it is and where it lies, so that what is below it is looked at, too."""
+        return not any(next(check(self), None) for check in (link, special, path, foreign_file))
+
+
+def walk(folder: Path, limits: Limits) -> Iterator[Item]:
+    """Yield the entries of a board that are looked at, those of each folder in the order of their names."""
+    for name in WRITTEN:
+        if os.path.lexists(folder / name) and not is_plain_folder(folder / name):
+            raise StoreError(f"{folder / name}: is a link or no folder, so the check would write elsewhere; delete it")
+    waiting = list(_items(folder, "", limits))
+    while waiting:
+        item = waiting.pop()
+        yield item
+        if item.top in (*SUBMITTED, *_OWN) and item.is_folder and item.is_sound:
+            waiting += _items(item.path, item.where, limits)
+
+
+def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Item]:
+    """List a folder in the order of names; a folder that can't be listed holds one entry that says why."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        twins = Counter(entry.name.casefold() for entry in found) if where else Counter[str]()
+        prefix = f"{where}/" if where else ""
+        items = []
+        for entry in found:
+            state = entry.stat(follow_symlinks=False)
+            count = max(twins[entry.name.casefold()], 1)
+            items.append(Item(entry.name, prefix + entry.name, Path(entry.path), state.st_mode, state.st_size, "", count, limits))
+    except OSError as error:
+        return [Item(folder.name, where or ".", folder, 0, problem=f"can't be looked at: {error.strerror or 'unreadable'}")]
+    return items
+
+
+def is_plain_folder(path: Path) -> bool:
+    """Return whether a path is a folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _plain_files(folder: Path, top: str) -> Iterator[Item]:
+    """Yield plain files below a folder of the board; nothing behind a link."""
+    waiting = [(folder / top, top)] if is_plain_folder(folder / top) else []
+    while waiting:
+        items = _items(*waiting.pop())
+        yield from (item for item in items if item.is_plain_file)
+        waiting += reversed([(item.path, item.where) for item in items if item.is_folder and _FOLDERS.fullmatch(item.where)])
+
+
+def listed_cards(folder: Path) -> Iterator[CardFiles]:
+    """Yield the cards that lie where cards may lie, as plain files below plain folders, in the order of their paths."""
+    for item in _plain_files(folder, CARDS):
+        if _FILES.fullmatch(item.where) and CARD_ID.fullmatch(item.path.stem):
+            yield CardFiles(item.path.stem, item.path)
+
+
+def listed_imports(folder: Path) -> Iterator[Path]:
+    """Yield the imported results that are plain files, in the order of their paths."""
+    yield from (
+        item.path for item in _plain_files(folder, IMPORTED) if _FILES.fullmatch(item.where) and item.path.suffix == ".json"
+    )
+
+
+def records_folder(board: BoardFolder, card_id: str) -> Path | None:
+    """Return the folder of a card's records where it is a plain one, reached through plain folders; else None."""
+    path = board.records(card_id)
+    return path if is_plain_folder(path.parent) and is_plain_folder(path) else None
+
+
+# -- rules on an entry; the first four tell what it is and where it lies, and are asked in this order
+
+
+def link(item: Item) -> Iterator[str]:
+    """Yield a link."""
+    if stat.S_ISLNK(item.mode):
+        yield "is a symbolic link; put the file itself there"
+    elif item.where == ".gitmodules":
+        yield "names submodules, of which a board has none"
+
+
+def special(item: Item) -> Iterator[str]:
+    """Yield what is neither a file nor a folder."""
+    if item.problem:
+        yield item.problem
+    elif not (item.is_folder or item.is_plain_file or stat.S_ISLNK(item.mode)):
+        yield "is neither a file nor a folder"
+
+
+def path(item: Item) -> Iterator[str]:
+    """Yield a name that not every system can have."""
+    if item.is_submitted and (not _SAFE_NAME.fullmatch(item.name) or _RESERVED.fullmatch(item.name)):
+        yield "its name is not made of ASCII letters, digits, dots, dashes and underscores alone"
+
+
+def foreign_file(item: Item) -> Iterator[str]:
+    """Yield what is no part of a submission; a name that can't be is told by `path`, a link by `link`."""
+    if not item.is_submitted or next(path(item), None) or not (item.is_folder or item.is_plain_file):
+        return
+    if item.name.startswith(".git") and item.name != ".gitkeep":
+        yield "changes how git treats the board; leave it out"
+    elif not (_FOLDERS if item.is_folder else _FILES).fullmatch(item.where):
+        yield f"is no {'folder' if item.is_folder else 'file'} of a submission; leave it out"
+
+
+def case(item: Item) -> Iterator[str]:
+    """Yield a name that differs from another by case alone."""
+    if item.twins > 1:
+        yield "differs from its neighbour by upper and lower case alone"
+
+
+def executable(item: Item) -> Iterator[str]:
+    """Yield a submitted file that is executable."""
+    if item.is_submitted and item.is_plain_file and item.mode & 0o111:
+        yield "is executable; take the bit away (chmod -x)"
+
+
+def size(item: Item) -> Iterator[str]:
+    """Yield a submitted file that is too large."""
+    if item.is_submitted and item.is_plain_file and item.limits is not None:
+        most = item.limits.bytes_of("file_mb" if item.top == RECORDS else "card_mb") if item.name != ".gitkeep" else 0
+        if item.size > most:
+            yield f"has {item.size:,} bytes; at most {most:,} are taken"
+
+
+# -- rules on all files together
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Files of a board that lie where cards and records may lie."""
+
+    folder: Path
+    limits: Limits
+    where: str = "."
+
+    @cached_property
+    def cards(self) -> Mapping[str, list[str]]:
+        """Id of each card to where it lies."""
+        found: dict[str, list[str]] = {}
+        for item in self._named:
+            if item.name == f"{item.name.partition('.')[0]}.json":
+                found.setdefault(item.path.stem, []).append(item.where)
+        return found
+
+    @cached_property
+    def _named(self) -> list[Item]:
+        return [item for item in _plain_files(self.folder, CARDS) if _FILES.fullmatch(item.where) and item.name != ".gitkeep"]
+
+    @cached_property
+    def beside(self) -> set[str]:
+        """Submissions and lists of records."""
+        return {item.where for item in self._named if item.name != f"{item.name.partition('.')[0]}.json"}
+
+    @cached_property
+    def wanted(self) -> set[str]:
+        """Submissions and lists of records that the cards need."""
+        stems = (where[0].removesuffix(".json") for where in self.cards.values())
+        return {f"{stem}.{kind}.json" for stem in stems for kind in ("submission", "records")}
+
+    @cached_property
+    def records(self) -> list[Item]:
+        """Folders of records."""
+        top = self.folder / RECORDS
+        return [
+            item
+            for item in (_items(top, RECORDS) if is_plain_folder(top) else [])
+            if CARD_ID.fullmatch(item.name) and item.is_folder
+        ]
+
+
+def beside_no_card(tree: Tree) -> Iterator[At]:
+    """Yield submissions and lists without their card."""
+    yield from (At(where, "stands beside no card of its name") for where in sorted(tree.beside - tree.wanted))
+
+
+def missing(tree: Tree) -> Iterator[At]:
+    """Yield submissions and lists that are not there."""
+    for where in sorted(tree.wanted - tree.beside):
+        yield At(where, "is missing; `ktdeval leaderboard submit` writes it beside the card")
+
+
+def hash_of_name(tree: Tree) -> Iterator[At]:
+    """Yield cards whose bytes are not those that their names say."""
+    for stem, places in tree.cards.items():
+        for where in places:
+            file = tree.folder / where
+            if file.lstat().st_size <= tree.limits.bytes_of("card_mb") and (found := file_sha256(file)) != stem:
+                yield At(where, f"its SHA-256 is {found[:12]}…, its name says {stem[:12]}…; a submitted card is never edited")
+
+
+def card_twice(tree: Tree) -> Iterator[At]:
+    """Yield one card at two places."""
+    yield from (At(where, f"the same card lies at {places[0]}") for places in tree.cards.values() for where in places[1:])
+
+
+def records_of_no_card(tree: Tree) -> Iterator[At]:
+    """Yield records without a card."""
+    yield from (At(item.where, "are the records of no card on the board") for item in tree.records if item.name not in tree.cards)
+
+
+def total_size(tree: Tree) -> Iterator[At]:
+    """Yield records that are too many or too large together."""
+    for item in tree.records:
+        inner = item.path / "episodes"
+        episodes = len(_items(inner, "")) if is_plain_folder(inner) else 0
+        if episodes > tree.limits.episodes:
+            yield At(item.where, f"has {episodes:,} episodes; at most {tree.limits.episodes:,} are taken")
+        total, most = sum(file.size for file in _plain_files(tree.folder, item.where)), tree.limits.bytes_of("records_mb")
+        if total > most:
+            yield At(item.where, f"has {total:,} bytes; at most {most:,} are taken")

@@ -1,0 +1,99 @@
+"""Facts of a card's daily series that the ranking needs: few numbers, so that thousands of cards fit in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval_board.derived import EpisodeSeries, Series
+
+Cell = tuple[str, int]
+"""Window and seed."""
+Vector = npt.NDArray[np.float64]
+Days = npt.NDArray[np.datetime64]
+LoadSeries = Callable[[str], Series | None]
+"""Card id -> its series; None where the board has none."""
+
+NO_SERIES = "no daily series: the board has not executed the records of this card"
+
+
+@dataclass(frozen=True)
+class Daily:
+    """Days of one episode.
+
+    Attributes:
+        days: [n] trading days.
+        returns: [n] simple daily returns of the NAV; not finite where a NAV is not positive.
+        selection: [n] daily selection returns, unlinked; NaN where they are not defined.
+    """
+
+    days: Days
+    returns: Vector
+    selection: Vector
+
+
+@dataclass(frozen=True)
+class SeriesFacts:
+    """Facts of one card's series, by cell.
+
+    Attributes:
+        gross: total return before fees.
+        beaten: share of random traders beaten, or the reason why there is none.
+        daily: days.
+    """
+
+    gross: Mapping[Cell, float] = field(default_factory=dict)
+    beaten: Mapping[Cell, float | str] = field(default_factory=dict)
+    daily: Mapping[Cell, Daily] = field(default_factory=dict)
+
+
+def facts_of(series: Series) -> SeriesFacts:
+    """Return the facts of a series."""
+    known: dict[tuple[str, ...], Days] = {}
+    cells = {(episode.window, episode.seed): episode for episode in series.episodes}
+    return SeriesFacts(
+        {cell: episode.gross_nav[-1] / episode.gross_nav[0] - 1.0 for cell, episode in cells.items()},
+        {cell: _beaten(episode) for cell, episode in cells.items()},
+        {cell: _daily(episode, known) for cell, episode in cells.items()},
+    )
+
+
+def _beaten(episode: EpisodeSeries) -> float | str:
+    return episode.envelope.rank if episode.envelope is not None else episode.envelope_reason or "no order was filled"
+
+
+def _daily(episode: EpisodeSeries, known: dict[tuple[str, ...], Days]) -> Daily:
+    days = tuple(episode.days)
+    if days not in known:
+        known[days] = np.array(days, dtype="datetime64[D]")
+    nav = np.array(episode.nav)
+    selection = np.full(len(days), math.nan) if episode.selection_daily is None else np.array(episode.selection_daily)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        returns = nav[1:] / nav[:-1] - 1.0
+    return Daily(known[days], np.where(nav[1:] > 0, returns, math.nan), selection)
+
+
+def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
+    """[days, agents] mean over seeds, and over windows that share a day: a day counts once however many windows hold it.
+
+    Args:
+        episodes: of each agent, the same cells on the same days in the same order (`same_days`).
+        attribute: `returns` or `selection`.
+    """
+    if not episodes or not episodes[0]:
+        return np.empty((0, len(episodes)))
+    days, place = np.unique(np.concatenate([each.days for each in episodes[0]]), return_inverse=True)
+    place = place.reshape(-1)
+    counts = np.bincount(place, minlength=len(days))
+    columns = [np.concatenate([getattr(each, attribute) for each in of_agent]) for of_agent in episodes]
+    table: Vector = np.array([np.bincount(place, column, len(days)) / counts for column in columns]).T
+    return table
+
+
+def same_days(one: Sequence[Daily], other: Sequence[Daily]) -> bool:
+    """Return whether two agents' episodes cover the same days."""
+    return len(one) == len(other) and all(np.array_equal(left.days, right.days) for left, right in zip(one, other, strict=True))

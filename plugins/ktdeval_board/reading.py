@@ -1,0 +1,125 @@
+"""Reading of a board's documents, which is decoding them; and their JSON Schemas, made from the classes.
+
+Whatever a stranger wrote may be hostile: it is read within a limit, strictly, and its errors say the place and one line.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ktdeval.cards import card_kinds
+from ktdeval.errors import CardError
+from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted
+from ktdeval.typed import Value, from_plain, json_schema
+from ktdeval_board.derived import Decisions, Market, Series, Verdict
+from ktdeval_board.documents import Imported, Records, Submission
+from ktdeval_board.rules import Errata, Rules
+
+T = TypeVar("T")
+
+DOCUMENTS: Mapping[str, type[Value]] = {
+    "submission": Submission,
+    "records": Records,
+    "verdict": Verdict,
+    "series": Series,
+    "decisions": Decisions,
+    "market": Market,
+    "imported": Imported,
+    "board": Rules,
+    "errata": Errata,
+}
+"""Documents with a schema of this package, `schema/<name>-v1.json`. Cards have those of the suite."""
+
+
+def schema_of(name: str) -> dict[str, JsonValue]:
+    """JSON Schema (draft 2020-12) of a document."""
+    type_ = DOCUMENTS[name]
+    return json_schema(type_, f"urn:ktdeval:board:{name}:1", " ".join((type_.__doc__ or "").split()))
+
+
+def write_schemas(folder: Path) -> None:
+    """Write the schemas of all documents, as they are committed."""
+    for name in DOCUMENTS:
+        (folder / f"{name}-v1.json").write_text(dumps_pretty(schema_of(name)), encoding="utf-8")
+
+
+def schema_texts() -> dict[str, str]:
+    """Return the committed schemas by the names of their files: those of this package, then those of cards."""
+    own = importlib.resources.files("ktdeval_board").joinpath("schema")
+    names = {f"{name}-v1.json": own.joinpath(f"{name}-v1.json") for name in sorted(DOCUMENTS)}
+    names |= {kind.schema.name: kind.schema for kind in card_kinds().values()}
+    return {name: file.read_text(encoding="utf-8") for name, file in names.items()}
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Bytes of a file, which is refused unread when it is too large, a link, or no regular file."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise CardError(f"{path}: is no regular file")
+        size = path.stat().st_size
+        if size > max_bytes:
+            raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
+        return path.read_bytes()
+    except OSError as error:
+        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+
+
+def read_text(path: Path, max_bytes: int) -> str:
+    """Text of a file; errors as of `read_bytes`."""
+    try:
+        return read_bytes(path, max_bytes).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CardError(f"{path}: is not UTF-8 text at byte {error.start}") from error
+
+
+def parse_untrusted(text: str, where: str) -> JsonValue:
+    """Strict JSON that a stranger wrote."""
+    try:
+        return loads_untrusted(text)
+    except RecursionError as error:
+        raise CardError(f"{where}: is nested too deeply") from error
+    except ValueError as error:
+        raise CardError(f"{where}: is not strict JSON: {error}") from error
+
+
+def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
+    """Document that a stranger wrote.
+
+    Raises:
+        CardError: it can't be read or decoded; names the file and the field.
+    """
+    return from_plain(parse_untrusted(read_text(path, max_bytes), str(path)), type_, str(path), CardError)
+
+
+def read_own(path: Path, type_: type[T]) -> T:
+    """Document that the board's own check wrote.
+
+    Raises:
+        CardError: it can't be read or decoded.
+    """
+    try:
+        return decode_own(path.read_bytes(), type_, path)
+    except OSError as error:
+        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+
+
+def decode_own(
+    data: bytes, type_: type[T], path: Path, advice: str = "run `ktdeval leaderboard check --all` to write it again"
+) -> T:
+    """Decode what was read from a path already; errors as of `read_own`.
+
+    Args:
+        data: JSON.
+        type_: what it should be.
+        path: for the message.
+        advice: what to do where it is not that.
+    """
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CardError(f"{path}: is not JSON as the check leaves it ({error}); {advice}") from error

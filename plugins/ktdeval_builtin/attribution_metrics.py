@@ -1,0 +1,154 @@
+"""Performance attribution as metrics: what of the total return the market, styles, selection and trading made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot
+from ktdeval.stats import Bootstrap, Metric, MetricValue, Resampling, RuleSet, Same, episode_resampling, newey_west_mean
+from ktdeval.trading import Ledger
+
+_SOURCE = "KTD-Fin §4.5; Carino 1999"
+_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
+TRADING = ("timing", "fees", "rounding")
+
+
+# Pure functions of what they are given; cached because each of the metrics asks for the same attribution, and each ledger of a
+# window for the same fit. The sizes hold a card's windows, and the metrics of one ledger after the other.
+@lru_cache(maxsize=16)
+def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int) -> Fit:
+    return fit_factors(market.value, first_row, last_row)
+
+
+@lru_cache(maxsize=4)
+def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot]) -> Attribution:
+    first_row = market.value.day_index(ledger.value.days[0])
+    return attribute(ledger.value, market.value, _fit(market, first_row, first_row + len(ledger.value.steps) - 1))
+
+
+@dataclass(slots=True)
+class AttributionMetric:
+    """A linked part of the total return. See `Metric` for the fields; `lines` names the lines of the attribution that it adds."""
+
+    name: str
+    formula: str
+    better: Literal["higher", "lower", "neither"]
+    lines: Callable[[Attribution], tuple[str, ...]]
+    detail: Callable[[Attribution, Ledger], Mapping[str, JsonValue]]
+    unit: str = "fraction"
+    range: tuple[float | None, float | None] = (None, None)
+    source: str = _SOURCE
+    headline: bool = False
+
+    def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+        """Return the part of one episode's total return; the same under both rule sets."""
+        del rules
+        days = len(ledger.steps)
+        if problem := attribution_problem(ledger, market):
+            return MetricValue(None, days, problem)
+        attribution = _attribution(Same(ledger), Same(market))
+        linked = attribution.linked
+        if linked.lines is None:
+            return MetricValue(None, days, linked.reason)
+        value = math.fsum(linked.lines[line] for line in self.lines(attribution))
+        return MetricValue(value + 0.0, days, detail=dict(self.detail(attribution, ledger)))
+
+
+def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
+    lines = attribution.linked.lines or {}
+    return {name: lines[name] + 0.0 for name in names}
+
+
+def _no_detail(attribution: Attribution, _ledger: Ledger) -> Mapping[str, JsonValue]:
+    return {"invested": float(attribution.invested.mean())}
+
+
+def _style_detail(attribution: Attribution, _ledger: Ledger) -> Mapping[str, JsonValue]:
+    return {"linked": _linked(attribution, attribution.factor_names)}
+
+
+def _trading_detail(attribution: Attribution, _ledger: Ledger) -> Mapping[str, JsonValue]:
+    return {"linked": _linked(attribution, TRADING)}
+
+
+def _selection_detail(attribution: Attribution, ledger: Ledger) -> Mapping[str, JsonValue]:
+    return {
+        "linked": _linked(attribution, attribution.line_names),
+        "intervals": _intervals(attribution, episode_resampling(ledger)),
+        "total_return": attribution.linked.total_return,
+        "daily": _daily(attribution),
+        "mean_exposures": _exposures(attribution, within_holdings=False),
+        "mean_exposures_of_holdings": _exposures(attribution, within_holdings=True),
+        # Without their meanings, which the docs give: a card has this for every episode.
+        "notes": [
+            {"kind": note.kind, "subject": note.subject, "count": note.count, "days": note.days} for note in attribution.notes
+        ],
+    }
+
+
+def _intervals(attribution: Attribution, resampling: Resampling) -> dict[str, JsonValue]:
+    """Return a block bootstrap interval over days of each linked line."""
+    columns = zip(attribution.line_names, attribution.linked_lines.T, strict=True)
+    return {name: Bootstrap(np.ascontiguousarray(column), resampling).sum().to_json() for name, column in columns}
+
+
+def _daily(attribution: Attribution) -> dict[str, JsonValue]:
+    """Mean daily selection with its Newey-West standard error and t statistic."""
+    if len(attribution.selection) < 2:
+        return {"mean": None, "se": None, "t": None, "reason": "fewer than two days"}
+    mean, se = newey_west_mean(attribution.selection)
+    if se <= 1e-15:
+        return {"mean": mean + 0.0, "se": None, "t": None, "reason": "selection has no variance"}
+    return {"mean": mean, "se": se, "t": mean / se, "reason": None}
+
+
+def _exposures(attribution: Attribution, within_holdings: bool) -> dict[str, JsonValue]:
+    """Factor -> exposure averaged over the days on which something was held; null when nothing ever was."""
+    values = attribution.mean_exposures(within_holdings)
+    return {
+        name: float(value) + 0.0 if math.isfinite(value) else None
+        for name, value in zip(attribution.factor_names, values, strict=True)
+    }
+
+
+def attribution_metrics() -> list[Metric]:
+    """Return the four parts, in the order in which they add to the total return; new objects on each call."""
+    return [
+        AttributionMetric(
+            "common_return", f"common_return/1: linked sum of w * f0; {_FIT}", "neither", lambda _: ("common",), _no_detail
+        ),
+        AttributionMetric(
+            "style_return", f"style_return/1: linked sum of w * X_k * f_k over the styles; {_FIT}", "neither",
+            lambda attribution: attribution.factor_names, _style_detail,
+        ),
+        AttributionMetric(
+            "selection_alpha", f"selection_alpha/1: linked sum of w * residual; {_FIT}", "higher",
+            lambda _: ("selection",), _selection_detail,
+        ),
+        AttributionMetric(
+            "trading_effect", "trading_effect/1: linked sum of NAV return - sum of w * return: timing, fees, rounding", "higher",
+            lambda _: TRADING, _trading_detail,
+        ),
+    ]  # fmt: skip
+
+
+def attribution_metric(name: str) -> Metric:
+    """One of the four parts.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = {metric.name: metric for metric in attribution_metrics()}
+    if name not in known:
+        raise UsageError(f"no attribution metric {name!r}{near_matches(name, known)}")
+    return known[name]

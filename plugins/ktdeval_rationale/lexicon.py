@@ -1,0 +1,199 @@
+"""The shipped lexicon of what a rationale may name that prices can't tell, and how its terms are found in a text.
+
+`lexicon.txt` holds the facts and says what each kind is. Latin terms are compared word by word, Chinese ones character
+by character with spaces ignored; both start from a table of beginnings, so the time taken grows with the text and not with the
+lexicon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import add
+from pathlib import Path
+from typing import NamedTuple
+
+from ktdeval.errors import DataError
+from ktdeval.masking import normalise, places_of
+
+LEXICON_FILE = Path(__file__).with_name("lexicon.txt")
+
+KINDS = ("company", "brand", "sector", "sector-word", "sector-noun", "companion", "link", "event", "date", "plain")
+
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_GAP = re.compile(r"[ '’&./_·-]{1,3}")
+_PADDING = re.compile(r"[\s·•・‧]+")
+_GLUED = frozenset({"company", "brand"})  # `PingAn`, `YangtzePower`
+_ARTICLES = frozenset({"a", "an", "the", "this", "that", "another", "such"})
+_REACH = 3  # words in which a companion or an article is looked for
+
+
+class Found(NamedTuple):
+    """A term found: its kind (`company`, `brand`, `sector`, `event`, `date`, `plain`), and where it stands in the folded text."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class _Latin(NamedTuple):
+    kind: str
+    words: tuple[str, ...]
+    is_cased: bool
+
+
+class Lexicon:
+    """Terms by kind, ready to be found.
+
+    Args:
+        terms: kind -> spellings as in the lexicon file.
+
+    Raises:
+        DataError: a kind is none of `KINDS`, or a spelling is too short to be told from other text.
+    """
+
+    def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
+        self._latin: dict[str, list[_Latin]] = {}
+        self._chinese: dict[str, list[tuple[str, str]]] = {}
+        for kind in terms:
+            if kind not in KINDS:
+                raise DataError(f"lexicon: {kind!r} is none of the kinds {', '.join(KINDS)}")
+        self._companions = frozenset(word.lower() for word in terms.get("companion", ()))
+        self._links = frozenset(word.lower() for word in terms.get("link", ()))
+        chinese = sorted((word for word in self._companions if not word.isascii()), key=len, reverse=True)
+        self._chinese_companion = re.compile("|".join(map(re.escape, chinese)) or r"(?!)")
+        for kind, spellings in terms.items():
+            for spelling in spellings if kind not in ("companion", "link") else ():
+                self._add(kind, spelling)
+
+    def find(self, folded: str, *, is_plain: bool = False) -> Iterator[Found]:
+        """Every term in a folded text; they may overlap. Sector words come as `sector`, and only with a companion.
+
+        Args:
+            folded: folded text.
+            is_plain: look for the `plain` phrases, and nothing else.
+        """
+        words = list(_WORD.finditer(folded))
+        for place in range(len(words)):
+            for term in self._latin.get(words[place][0].lower(), ()):
+                if (term.kind == "plain") != is_plain or (last := _match(term, folded, words, place)) is None:
+                    continue
+                if (kind := self._kind_here(term.kind, folded, words, (place, last))) is not None:
+                    yield Found(kind, words[place].start(), words[last].end())
+        if not folded.isascii():
+            yield from self._chinese_in(folded, is_plain)
+
+    # --- building
+
+    def _add(self, kind: str, spelling: str) -> None:
+        is_cased = spelling.startswith("^")
+        folded = normalise(spelling.removeprefix("^"))
+        if not folded.isascii():
+            squashed = _PADDING.sub("", folded).lower()
+            if len(squashed) < 2:
+                raise DataError(f"lexicon: {kind} {spelling!r} has one character; that is found everywhere")
+            self._chinese.setdefault(squashed[:2], []).append((squashed, kind))
+            return
+        words = tuple(_WORD.findall(folded))
+        if len("".join(words)) < 2:
+            raise DataError(f"lexicon: {kind} {spelling!r} has no two letters; that is found everywhere")
+        self._latin.setdefault(words[0].lower(), []).append(_Latin(kind, words, is_cased))
+        if len(words) > 1 and kind in _GLUED and min(map(len, words)) > 1:
+            glued = "".join(words)
+            self._latin.setdefault(glued.lower(), []).append(_Latin(kind, (glued,), is_cased))
+
+    # --- searching
+
+    def _kind_here(self, kind: str, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]) -> str | None:
+        """Kind of a term where it stands: a sector word without a companion is nothing."""
+        if kind not in ("sector-word", "sector-noun"):
+            return kind
+        first, last = span
+        if self._has_companion(text, words, last) or (kind == "sector-noun" and _has_article(text, words, first)):
+            return "sector"
+        return None
+
+    def _has_companion(self, text: str, words: Sequence[re.Match[str]], last: int) -> bool:
+        """Is a companion among the next words of the same phrase, with nothing but links before it?"""
+        for place in range(last + 1, min(last + 1 + _REACH, len(words))):
+            if not _is_gap(text, words[place - 1].end(), words[place].start()):
+                return False
+            word = words[place][0].lower()
+            if word in self._companions:
+                return True
+            if word not in self._links:
+                return False
+        return False
+
+    def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Found]:
+        lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in folded)
+        squashed = _PADDING.sub("", lowered)
+        present = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
+        if not present:
+            return
+        kept = [place for place, character in enumerate(lowered) if not _PADDING.match(character)]
+        for begin in sorted(present):
+            for term, kind in self._chinese[begin]:
+                if (kind == "plain") != is_plain:
+                    continue
+                for at in places_of(squashed, term):
+                    end = at + len(term)
+                    if not kind.startswith("sector-") or self._chinese_companion.match(squashed, end):
+                        yield Found(kind.partition("-")[0], kept[at], kept[end - 1] + 1)
+
+
+def parse_lexicon(text: str, name: str = "lexicon") -> dict[str, list[str]]:
+    """Kind -> spellings of a lexicon file.
+
+    Args:
+        text: lines of `kind: spelling, spelling …`; empty lines and lines that begin with # are left out.
+        name: the file, for messages.
+
+    Raises:
+        DataError: a line has no kind or no spelling.
+    """
+    terms: dict[str, list[str]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        kind, colon, listed = line.partition(":")
+        spellings = [spelling for part in listed.split(", ") if (spelling := part.strip())]
+        if not colon or not spellings:
+            raise DataError(f"{name}:{number}: expected `kind: spelling, spelling …`")
+        terms.setdefault(kind.strip(), []).extend(spellings)
+    return terms
+
+
+@lru_cache(maxsize=1)
+def shipped_lexicon() -> Lexicon:
+    """Lexicon that ships with the package."""
+    return Lexicon(parse_lexicon(LEXICON_FILE.read_text(encoding="utf-8"), LEXICON_FILE.name))
+
+
+def _is_gap(text: str, start: int, end: int) -> bool:
+    """May this stand between two words of one name? A full stop and a space end a sentence."""
+    return _GAP.fullmatch(text, start, end) is not None and not text.startswith(". ", start)
+
+
+def _match(term: _Latin, text: str, words: Sequence[re.Match[str]], place: int) -> int | None:
+    """Place of the term's last word when it stands at `place`, else None."""
+    last = place + len(term.words) - 1
+    if last >= len(words) or text[max(0, words[place].start() - 1) : words[place].start()] == "_":  # the word of a handle
+        return None
+    for offset, wanted in enumerate(term.words):
+        word = words[place + offset][0]
+        if word.lower() != wanted.lower() or (term.is_cased and word not in (wanted, wanted.upper())):
+            return None
+        if offset and not _is_gap(text, words[place + offset - 1].end(), words[place + offset].start()):
+            return None
+    return last
+
+
+def _has_article(text: str, words: Sequence[re.Match[str]], first: int) -> bool:
+    for place in range(first - 1, max(-1, first - 1 - _REACH), -1):
+        if not _is_gap(text, words[place].end(), words[place + 1].start()):
+            return False
+        if words[place][0].lower() in _ARTICLES:
+            return True
+    return False

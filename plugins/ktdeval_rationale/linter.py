@@ -1,0 +1,191 @@
+"""Leak linter for what a model writes: reasons, research notes, reasoning. It says what was named, never what should follow.
+
+A mention is a fact about a text. Under `bright` a code is simply how an asset is called; under `blinded` the same mention is
+something that the model was not shown. Which categories a mask should remove is in `LEAKS_REMOVED_BY`; rates are for others.
+
+The snapshot's own codes, names, industries and all dates are found by `IdentityIndex`, in every spelling that the leak guard
+knows; the shipped lexicon adds well-known companies, brands, sectors and events; phrases add recognition and hindsight. Unlike
+the guard, which must rather stop too much than too little, the linter measures: a number that is a price or an amount is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ktdeval.market import MarketSnapshot, SnapshotMeta
+from ktdeval.masking import WITHHELD, IdentityIndex, normalise, normalise_with_places, places_of
+from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
+from ktdeval_rationale.numbers import find_calendar_words, find_foreign_codes, is_code_here, is_date_here
+from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition
+
+Category = Literal["code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"]
+
+LEAK_CATEGORIES: Mapping[Category, str] = {
+    "code": "a security or index code, in any vendor's spelling",
+    "company": "a listed company by its full or short name",
+    "brand": "a product, brand or nickname, or a house whose name stands for a story",
+    "sector": "an industry by name",
+    "date": "a calendar date, year, month, weekday, quarter, or place in the year",
+    "event": "a policy, crisis, crash or festival",
+    "hindsight": "words that only somebody can say who knows what came after",
+    "recognition": "a claim to recognise the stock or the time, or to draw on memory",
+    "withheld": "`[withheld]`: an identity that the harness took out of a recorded text, of a kind that is not known any more",
+}
+"""Kinds of leaks that the linter looks for, in the order of tables."""
+
+LEAKS_REMOVED_BY: Mapping[str, tuple[Category, ...]] = {"stock": ("company", "brand", "sector"), "date": ("date", "event")}
+"""What hiding the stock and hiding the date should remove from what a model says (KTD-Fin, Appendix A). Codes are no part of it:
+where they are shown, they are how a model has to call an asset."""
+
+_MARK: Mapping[Category, str] = {
+    "code": NAME, "company": NAME, "brand": NAME, "sector": SECTOR, "date": TIME, "event": TIME, "withheld": NAME,
+}  # fmt: skip
+_READINGS: tuple[Category, ...] = ("withheld", "code", "event", "sector", "brand", "company", "date")
+_RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
+"""Which of two readings of one span wins: an event may hold a year, an industry may be called like a company."""
+
+_LETTERS = re.compile(r"[\W_]+")
+_BLANK = "\x00"
+
+
+class Mention(NamedTuple):
+    """Something that a text names.
+
+    Attributes:
+        category: one of `LEAK_CATEGORIES`.
+        span: first character, and one past the last, in the text as given.
+        text: the characters of the span.
+        where: the text that was looked at, as the caller called it.
+    """
+
+    category: Category
+    span: tuple[int, int]
+    text: str
+    where: str = ""
+
+
+class _Hit(NamedTuple):
+    category: Category
+    start: int
+    end: int
+
+
+class RationaleLinter:
+    """Finds what a text names that prices can't tell.
+
+    Args:
+        snapshot: the market whose codes, names and industries are looked for; None where it is not at hand, then codes in the
+            numbering of the A-share boards and the lexicon are all there is.
+        lexicon: well-known names; the shipped ones by default.
+    """
+
+    def __init__(self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None) -> None:
+        market = snapshot or _no_market()
+        self._index = IdentityIndex(market, assets=True, dates=True)
+        self._industries = frozenset(_letters(industry) for industry in market.industries) - {""}
+        self._lexicon = lexicon or shipped_lexicon()
+
+    def find(self, text: str, where: str = "") -> list[Mention]:
+        """All mentions in a text, by place. Identities don't overlap each other; a phrase may stand beside or around one.
+
+        Args:
+            text: what a model wrote, as it was written or as it was recorded.
+            where: what to call the text on each mention.
+        """
+        folded, places = normalise_with_places(text)
+        plain = [(start, end) for _, start, end in self._lexicon.find(folded, is_plain=True)]
+        readable = _replaced(folded, ((start, end, _BLANK) for start, end in plain))
+        identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
+        marked = _replaced(readable, ((hit.start, hit.end, _MARK[hit.category]) for hit in identities))
+        phrases = [_Hit("recognition", *span) for span in find_recognition(marked)]
+        phrases = [*_joined(phrases), *_joined([_Hit("hindsight", *span) for span in find_hindsight(marked)])]
+        mentions = []
+        for category, start, end in sorted([*identities, *phrases], key=lambda hit: (hit.start, hit.end)):
+            span = (places[start], places[end])
+            mentions.append(Mention(category, span, text[span[0] : span[1]], where))
+        return mentions
+
+    def _identities(self, folded: str) -> Iterator[_Hit]:
+        """Codes, names, industries and dates, without numbers that mean something else here."""
+        for kind, start, end in self._index.find(folded, any_code=True):
+            if kind == "security code":
+                if is_code_here(folded, start, end):
+                    yield _Hit("code", start, end)
+            elif kind == "calendar date":
+                if is_date_here(folded, start, end):
+                    yield _Hit("date", start, end)
+            else:
+                is_industry = _letters(folded[start:end]) in self._industries
+                yield _Hit("sector" if is_industry else "company", start, end)
+
+    def _terms(self, folded: str) -> Iterator[_Hit]:
+        yield from (_Hit("withheld", start, start + len(WITHHELD)) for start in places_of(folded, WITHHELD))
+        yield from (_Hit("code", *span) for span in find_foreign_codes(folded))
+        yield from (_Hit("date", *span) for span in find_calendar_words(folded))
+        for kind, start, end in self._lexicon.find(folded):
+            yield _Hit(_category(kind), start, end)
+
+
+def _category(kind: str) -> Category:
+    names: Mapping[str, Category] = {"company": "company", "brand": "brand", "sector": "sector", "event": "event", "date": "date"}
+    return names[kind]
+
+
+def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
+    """Longest reading of each place; of equally long ones the first by `_RANK`."""
+    kept: list[_Hit] = []
+    taken = bytearray(max((hit.end for hit in hits), default=0))
+    for hit in sorted(hits, key=lambda hit: (hit.start - hit.end, _RANK[hit.category], hit.start)):
+        if not any(taken[hit.start : hit.end]):
+            taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
+            kept.append(hit)
+    return sorted(kept, key=lambda hit: hit.start)
+
+
+def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
+    """Overlapping spans of one category as one."""
+    joined: list[_Hit] = []
+    for hit in sorted(hits, key=lambda hit: hit.start):
+        if joined and hit.start < joined[-1].end:
+            joined[-1] = joined[-1]._replace(end=max(joined[-1].end, hit.end))
+        else:
+            joined.append(hit)
+    return joined
+
+
+def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Text with each character of a span replaced by one character; no place shifts."""
+    characters = list(text)
+    for start, end, character in spans:
+        characters[start:end] = character * (end - start)
+    return "".join(characters)
+
+
+def _letters(name: str) -> str:
+    return _LETTERS.sub("", normalise(name)).lower()
+
+
+def _no_market() -> MarketSnapshot:
+    """A market without assets: what is found is what needs no market."""
+    grid = np.empty((0, 0))
+    return MarketSnapshot(
+        meta=SnapshotMeta("no market", "", synthetic=False, has_factor=False, benchmark=""),
+        days=np.empty(0, dtype="datetime64[D]"),
+        codes=(),
+        names=(),
+        industries=(),
+        open=grid,
+        high=grid,
+        low=grid,
+        close=grid,
+        volume=grid,
+        amount=grid,
+        factor=grid,
+        member=np.empty((0, 0), dtype=bool),
+        indices={"": np.empty(0)},
+        index_names={},
+    )

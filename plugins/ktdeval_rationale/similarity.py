@@ -1,0 +1,219 @@
+"""Second stage of the leak linter: what a sentence says in other words, by its nearest planted sentence.
+
+Words can be avoided: `the maker of the nation's most famous spirit` holds no name. Each sentence is compared with sentences of
+known kind (`anchors.txt`) by the cosine of their embeddings, and takes the kind of its nearest. Where to draw the line is
+not guessed: harmless anchors say how near harmless sentences come to leaks, whatever the encoder.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.market import FloatArray
+from ktdeval.masking import normalise
+from ktdeval_rationale.linter import LEAK_CATEGORIES
+
+ANCHORS_FILE = Path(__file__).with_name("anchors.txt")
+HARMLESS = "none"
+FALSE_ALARMS = 0.05
+"""Share of harmless anchors that may be nearer to a leak than the threshold."""
+
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
+_FEWEST_LETTERS = 8
+_BATCH = 512
+
+
+class Encoder(Protocol):
+    """Anything that turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """[texts, dimensions] vectors of any length."""
+        ...
+
+
+class NgramEncoder:
+    """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and knows spelling rather than meaning.
+
+    Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
+
+    Args:
+        dimensions: length of the vectors.
+    """
+
+    name = "letter groups"
+
+    def __init__(self, dimensions: int = 4096) -> None:
+        self._dimensions = dimensions
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """[texts, dimensions] 1 + log of counts."""
+        vectors = np.zeros((len(texts), self._dimensions))
+        for row, text in enumerate(texts):
+            groups = Counter(zlib.crc32(group.encode()) % self._dimensions for group in _letter_groups(normalise(text).lower()))
+            for place, count in groups.items():
+                vectors[row, place] = 1.0 + math.log(count)
+        return vectors
+
+
+class Resemblance(NamedTuple):
+    """A sentence that resembles a planted leak.
+
+    Attributes:
+        category: kind of the nearest planted sentence.
+        span: first character of the sentence, and one past the last.
+        text: the sentence.
+        where: the text that was looked at, as the caller called it.
+        anchor: the nearest planted sentence.
+        similarity: cosine, -1 … 1.
+    """
+
+    category: str
+    span: tuple[int, int]
+    text: str
+    where: str
+    anchor: str
+    similarity: float
+
+
+class SimilarityLinter:
+    """Finds sentences that resemble planted leaks more than harmless sentences do.
+
+    Args:
+        encoder: embeds sentences.
+        anchors: (category or `none`, sentence) pairs; the shipped ones by default.
+
+    Raises:
+        DataError: the anchors lack leaks or harmless sentences, or the encoder gives no finite vectors.
+    """
+
+    def __init__(self, encoder: Encoder, anchors: Sequence[tuple[str, str]] | None = None) -> None:
+        pairs = tuple(anchors) if anchors is not None else shipped_anchors()
+        self._encoder = encoder
+        self._leaks = [pair for pair in pairs if pair[0] != HARMLESS]
+        harmless = [sentence for category, sentence in pairs if category == HARMLESS]
+        if not self._leaks or len(harmless) < 2:
+            raise DataError("similarity linter: anchors need leaks and at least two harmless sentences")
+        self._leak_vectors = self._embed([sentence for _, sentence in self._leaks])
+        self._harmless_vectors = self._embed(harmless)
+        self.threshold = _threshold(self._harmless_vectors, self._leak_vectors)
+        """Lead over the nearest harmless anchor from which on a sentence counts as a leak."""
+
+    @property
+    def encoder_name(self) -> str:
+        """Name of the encoder in reports."""
+        return self._encoder.name
+
+    def find(self, text: str, where: str = "") -> list[Resemblance]:
+        """Sentences of a text that resemble a leak, in order.
+
+        Args:
+            text: what a model wrote.
+            where: what to call the text on each find.
+        """
+        return self.find_all([(text, where)])
+
+    def find_all(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
+        """`find` over (text, where) pairs, embedded together, which is what encoders are fast at."""
+        places = [(number, start, end) for number, (text, _) in enumerate(texts) for start, end in sentences_of(text)]
+        # Models repeat themselves, and embedding is what takes time.
+        once = list(dict.fromkeys(texts[number][0][start:end] for number, start, end in places))
+        nearest: dict[str, tuple[int, float]] = {}
+        for begin in range(0, len(once), _BATCH):
+            nearest |= self._nearest(once[begin : begin + _BATCH])
+        found = []
+        for number, start, end in places:
+            text, where = texts[number]
+            if (sentence := text[start:end]) in nearest:
+                place, similarity = nearest[sentence]
+                category, anchor = self._leaks[place]
+                found.append(Resemblance(category, (start, end), sentence, where, anchor, similarity))
+        return found
+
+    def _nearest(self, sentences: Sequence[str]) -> dict[str, tuple[int, float]]:
+        """Sentence -> place of its nearest leaking anchor and the cosine, of those that resemble a leak."""
+        vectors = self._embed(sentences)
+        to_leaks = vectors @ self._leak_vectors.T
+        lead = to_leaks.max(axis=1) - (vectors @ self._harmless_vectors.T).max(axis=1)
+        places = to_leaks.argmax(axis=1)
+        return {
+            sentences[row]: (int(places[row]), float(to_leaks[row, places[row]]))
+            for row in np.flatnonzero(lead > self.threshold).tolist()
+        }
+
+    def _embed(self, texts: Sequence[str]) -> FloatArray:
+        """Unit vectors; a text without any feature becomes the zero vector, near to nothing."""
+        vectors = np.asarray(self._encoder.encode(texts), dtype=np.float64)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise DataError(f"encoder {self._encoder.name}: expected {len(texts)} finite vectors, got shape {vectors.shape}")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: FloatArray = vectors / np.where(lengths > 0, lengths, 1.0)
+        return unit
+
+
+def sentences_of(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of a text's sentences; those with less than eight letters say nothing and are left out."""
+    begin = 0
+    for match in _END.finditer(text):
+        yield from _span(text, begin, match.start())
+        begin = match.end()
+    yield from _span(text, begin, len(text))
+
+
+@lru_cache(maxsize=1)
+def shipped_anchors() -> tuple[tuple[str, str], ...]:
+    """(category, sentence) pairs that ship with the package."""
+    return tuple(parse_anchors(ANCHORS_FILE.read_text(encoding="utf-8"), ANCHORS_FILE.name))
+
+
+def parse_anchors(text: str, name: str = "anchors") -> Iterator[tuple[str, str]]:
+    """(category, sentence) pairs of lines of `category: sentence`.
+
+    Raises:
+        DataError: a line has no known category, or no sentence.
+    """
+    known = (*LEAK_CATEGORIES, HARMLESS)
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        category, _, sentence = line.partition(": ")
+        if category not in known or not sentence.strip():
+            raise DataError(f"{name}:{number}: expected `category: sentence` with one of {', '.join(known)}")
+        yield category, sentence.strip()
+
+
+def _span(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    piece = text[start:end]
+    if sum(map(str.isalpha, piece)) * (1 if piece.isascii() else 2) >= _FEWEST_LETTERS:
+        yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def _letter_groups(text: str) -> Iterator[str]:
+    for word in re.findall(r"[a-z0-9_]+|[^\x00-\x7f]+", text):
+        if word.isascii():
+            padded = f" {word} "
+            yield from (padded[at : at + size] for size in (3, 4, 5) for at in range(len(padded) - size + 1))
+        else:
+            yield from (word[at : at + size] for size in (1, 2) for at in range(len(word) - size + 1))
+
+
+def _threshold(harmless: FloatArray, leaks: FloatArray) -> float:
+    """Lead of leaks over harmless anchors that all but `FALSE_ALARMS` of these stay below, each compared with the others."""
+    among = harmless @ harmless.T
+    np.fill_diagonal(among, -math.inf)
+    lead = (harmless @ leaks.T).max(axis=1) - among.max(axis=1)
+    return max(0.0, float(np.quantile(lead, 1.0 - FALSE_ALARMS)))

@@ -1,0 +1,1 @@
+"""Certificates: attacks on what a mask shows, what they recovered, and what that bounds."""

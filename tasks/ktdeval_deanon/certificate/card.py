@@ -1,0 +1,295 @@
+"""The certificate of a mask: what attackers recovered of masked payloads, what that bounds, and which trading cards it covers.
+
+What is certified is the channel to a model: what somebody with a memory recovers from the text that it is sent. Somebody who holds
+the price history as a database finds stock and day by looking the numbers up; that is measured, too, and stands beside the bound.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ktdeval.cards import LEAST_DECIDED_PERCENT, JsonPath, Problem, decode_strict
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, sha256_hex
+from ktdeval.stats import clopper_pearson_upper, wilson
+from ktdeval.typed import to_plain
+from ktdeval_deanon.certificate.types import (
+    Attacker,
+    Bound,
+    BoundEntry,
+    Certificate,
+    CertificateFacts,
+    Covers,
+    Keyed,
+    Recovery,
+)
+
+KIND = "certificate"
+LEVEL = 0.95
+"""Nominal coverage of intervals, and confidence of each one-sided upper bound."""
+
+EXACT_MATCHER, DATE_MATCHER, RANDOM = "exact matcher", "date matcher", "random"
+"""The attackers that need no language model."""
+
+KEYED = Keyed.__struct_fields__
+"""What a trading card must have in common with a certificate to be covered; `covers.key` is the hash of exactly these."""
+
+NO_MODEL = "no model has attacked the mask yet"
+NO_ANSWER = "no model that attacked the mask gave a valid answer"
+
+ALL_FIELDS = "all"
+"""The entry of the ablation that looks at all fields, as the exact matcher does."""
+
+_TOLERANCE = 1e-9  # quantiles of two versions of SciPy may differ in their last digits
+_MASK_OPTIONS: Mapping[str, JsonValue] = {"rebase_prices": False, "round_digits": None, "noise_pct": 0.0}
+
+
+def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue]:
+    """Facts that a certificate must agree with: `KEYED`, its hash as `key`, and beside it the task's name and hash.
+
+    Prompts, costs, windows and metrics are left out: probes show what research tools answer, on any day of the snapshot.
+
+    Args:
+        task: a trading task's description, as `ktdeval.contracts.task.describe_task` gives it and cards hold it.
+        snapshot_id: id of the market.
+    """
+    keyed: dict[str, JsonValue] = {
+        "snapshot": snapshot_id,
+        "task_family": task.get("family"),
+        "task_version": task.get("version"),
+        "mode": task.get("mode"),
+        "mask": {"kind": task.get("mask"), **{name: task.get(name, usual) for name, usual in _MASK_OPTIONS.items()}},
+        "tool_texts": task.get("tool_texts", {}),
+        "harness": task.get("harness", {}),
+    }
+    return {**keyed, "key": content_hash(keyed), "task_name": task.get("name"), "task_hash": content_hash(task)}
+
+
+def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue]:
+    """One score of an attacker: how many of `n` it recovered, as a share.
+
+    Returns:
+        successes, n, value (null with a reason when n is 0), interval (Wilson), upper (exact one-sided bound of Clopper and
+        Pearson; 1 when n is 0) and baseline, what chance gives on the same probes (null where that is not known).
+    """
+    value: dict[str, JsonValue] = {"value": successes / n} if n else {"value": None, "reason": "no valid answer to any probe"}
+    return {
+        **value,
+        "successes": successes,
+        "n": n,
+        "interval": wilson(successes, n, LEVEL).to_json(),
+        "upper": clopper_pearson_upper(successes, n, LEVEL),
+        "baseline": baseline,
+    }
+
+
+def derive_certificate(certificate: Certificate) -> Certificate:
+    """Return the certificate with bound and labels worked out again from the rest."""
+    return msgspec.structs.replace(certificate, bound=_bound(certificate), labels=_labels(certificate))
+
+
+def _bound(certificate: CertificateFacts) -> Bound:
+    """For each thing to recover, the largest upper bound of any model; null with a reason where no model tells."""
+    if not certificate.models:
+        return Bound(value=None, reason=NO_MODEL)
+    found: dict[str, BoundEntry] = {}
+    for name, definition in certificate.definitions.items():
+        tried = [attacker for attacker in certificate.models if name in attacker.scores and attacker.scores[name].n > 0]
+        if definition.better == "lower" and tried:
+            # Of equal ones the first: `max` keeps the order in which attackers stand.
+            strongest = max(tried, key=lambda attacker: attacker.scores[name].upper)
+            score = strongest.scores[name]
+            found[name] = BoundEntry(
+                upper=score.upper,
+                value=score.value or 0.0,
+                n=score.n,
+                baseline=score.baseline,
+                level=LEVEL,
+                attacker=strongest.name,
+            )
+    return Bound(value=found) if found else Bound(value=None, reason=NO_ANSWER)
+
+
+def _labels(certificate: CertificateFacts) -> list[str]:
+    """Labels that a reader must see before any figure."""
+    models = certificate.models
+    conditions = {
+        "synthetic": certificate.snapshot.synthetic,
+        "limited": certificate.probes.limit is not None,
+        "no model attacked": not models,
+        "few answers": any(_is_short(attacker.answered, attacker.probes) for attacker in models),
+        "few guesses": any(_is_short(named, attacker.answered) for attacker in models for named in _named(attacker).values()),
+    }
+    return [label for label, holds in conditions.items() if holds]
+
+
+def _named(attacker: Attacker) -> dict[str, int]:
+    return {"tickers": attacker.named.tickers, "date": attacker.named.date}
+
+
+def _is_short(part: int, whole: int) -> bool:
+    return 100 * part < LEAST_DECIDED_PERCENT * whole
+
+
+def build_certificate(parts: Mapping[str, Any]) -> Certificate:
+    """Build a certificate from its parts; pure.
+
+    Args:
+        parts: JSON of all fields but `kind`, `schema_version`, `bound` and `labels`. The scores of attackers and of the ablation
+            need no more than `successes`, `n` and `baseline`.
+    """
+    found = parts["identifiability"]
+    whole = {
+        **parts,
+        "kind": KIND,
+        "schema_version": 1,
+        "attackers": [_with_shares(attacker) for attacker in parts["attackers"]],
+        "identifiability": {**found, "ablation": [_with_shares(entry) for entry in found["ablation"]]},
+    }
+    facts = decode_strict(whole, CertificateFacts)
+    given = {name: getattr(facts, name) for name in facts.__struct_fields__}
+    return Certificate(**given, bound=_bound(facts), labels=_labels(facts))  # type: ignore[arg-type]  # the labels of the type
+
+
+def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
+    scores = entry["scores"].items()
+    return {**entry, "scores": {name: share(score["successes"], score["n"], score["baseline"]) for name, score in scores}}
+
+
+def certificate_problems(certificate: Certificate) -> Iterator[Problem]:
+    """Places where a certificate that follows its type contradicts itself."""
+    for find in (_covers_problems, _probe_problems, _attacker_problems, _ablation_problems):
+        yield from find(certificate)
+
+
+def _covers_problems(certificate: Certificate) -> Iterator[Problem]:
+    covers = certificate.covers
+    if covers.key != _key(covers):
+        yield ("covers", "key"), f"is not the hash of {', '.join(KEYED)}"
+    if covers.snapshot != certificate.snapshot.id:
+        yield ("covers", "snapshot"), "is not the snapshot's id"
+    if sorted(certificate.score_order) != sorted(certificate.definitions):
+        yield ("score_order",), "must name every defined score once, and nothing else"
+
+
+def _key(covers: Covers) -> str:
+    plain = to_plain(covers)
+    return content_hash({name: plain[name] for name in KEYED})
+
+
+def _probe_problems(certificate: Certificate) -> Iterator[Problem]:
+    probes = certificate.probes
+    windows = [window.probes for window in probes.windows]
+    for field, counts in (("windows", windows), ("boards", probes.boards.values())):
+        if sum(counts) != probes.count:
+            yield ("probes", field), f"adds up to {sum(counts)} probes, not {probes.count}"
+
+
+def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
+    attackers, count = certificate.attackers, certificate.probes.count
+    names = [attacker.name for attacker in attackers]
+    for place, attacker in enumerate(attackers):
+        if attacker.name in names[:place]:
+            yield ("attackers", place, "name"), "stands twice"
+        if attacker.probes != count:
+            yield ("attackers", place, "probes"), f"the probe set has {count}"
+        if attacker.answered > count:
+            yield ("attackers", place, "answered"), f"is more than {count} probes"
+        if too_many := [field for field, named in _named(attacker).items() if named > attacker.answered]:
+            yield ("attackers", place, "named", too_many[0]), f"is more than {attacker.answered} answers"
+        yield from _score_problems(("attackers", place, "scores"), attacker.scores, certificate, attacker.answered)
+    if EXACT_MATCHER not in names:
+        yield ("attackers",), f"the {EXACT_MATCHER} is missing"
+
+
+def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
+    """By all fields together the ablation must say what the exact matcher does."""
+    exact = certificate.scores_of(EXACT_MATCHER)
+    for place, entry in enumerate(certificate.identifiability.ablation):
+        path = ("identifiability", "ablation", place, "scores")
+        yield from _score_problems(path, entry.scores, certificate, certificate.probes.count)
+        for name, score in entry.scores.items() if entry.name == ALL_FIELDS else ():
+            if name not in exact or exact[name].successes != score.successes:
+                yield (*path, name), f"is not what the {EXACT_MATCHER} recovered"
+
+
+def _score_problems(path: JsonPath, scores: Mapping[str, Recovery], certificate: Certificate, answered: int) -> Iterator[Problem]:
+    """Of a share of successes, everything follows from their number."""
+    for name, score in scores.items():
+        if name not in certificate.definitions:
+            yield (*path, name), "has no definition"
+        if not score.successes <= score.n <= answered:
+            yield (*path, name, "successes"), f"{score.successes} of {score.n}, with {answered} answers"
+            return
+        of = f"{score.successes} successes of {score.n} give"
+        value, interval = score.successes / score.n if score.n else None, wilson(score.successes, score.n, LEVEL)
+        for field, expected in (("value", value), ("upper", clopper_pearson_upper(score.successes, score.n, LEVEL))):
+            if not _is_close(getattr(score, field), expected):
+                yield (*path, name, field), f"recorded {getattr(score, field)}, {of} {expected}"
+        for end, expected in (("low", interval.low), ("high", interval.high)):
+            if not _is_close(getattr(score.interval, end), expected):
+                yield (*path, name, "interval", end), f"{of} {expected}"
+
+
+def _is_close(recorded: float | None, expected: float | None) -> bool:
+    if recorded is None or expected is None:
+        return recorded is expected
+    return math.isclose(recorded, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+
+
+def certificate_sha256(certificate: Certificate) -> str:
+    """SHA-256 of a certificate's file as it was written."""
+    return sha256_hex(dumps_pretty(certificate.plain))
+
+
+def certificate_block(task: Mapping[str, Any], snapshot_id: str, certificate: Certificate) -> dict[str, JsonValue]:
+    """`certificate` field of a trading card that a certificate was given to.
+
+    Args:
+        task: description of the card's task.
+        snapshot_id: id of the card's snapshot.
+        certificate: valid.
+
+    Returns:
+        `{"value": {…}}` with its hash, key, probes, attackers, bounds, and what the exact matcher recovered; or `{"value": null,
+        "reason"}` where it does not cover the card (with what differs), or where no model has attacked the mask.
+    """
+    plain = certificate.plain
+    if different := coverage_difference(covered_by(task, snapshot_id), plain["covers"]):
+        return {"value": None, "reason": f"the certificate is of {different}"}
+    if certificate.bound.value is None:
+        return {"value": None, "reason": f"the certificate bounds nothing: {certificate.bound.reason}"}
+    probes = certificate.probes
+    value = {
+        "sha256": certificate_sha256(certificate),
+        "key": certificate.covers.key,
+        "labels": certificate.labels,
+        "probes": {"count": probes.count, "seed": probes.seed, "sha256": probes.sha256},
+        "attackers": [{"name": attacker.name, "kind": attacker.kind, "card": attacker.card} for attacker in certificate.attackers],
+        "bound": plain["bound"]["value"],
+        "exact_matcher": {name: score.value for name, score in certificate.scores_of(EXACT_MATCHER).items()},
+    }
+    return {"value": json.loads(dumps_pretty(value))}
+
+
+def coverage_difference(wanted: Mapping[str, Any], certified: Mapping[str, Any]) -> str | None:
+    """First difference of a certificate in `KEYED`, in words: `another snapshot (1f3a…, the card's is 9bc0…)`; None if nothing."""
+    if wanted["snapshot"] != certified["snapshot"]:
+        return f"another snapshot ({certified['snapshot'][:12]}, the card's is {wanted['snapshot'][:12]})"
+    for name, words in (("mask", "another mask"), ("harness", "other limits"), ("tool_texts", "other tools")):
+        ours, theirs = wanted[name], certified[name]
+        for key in sorted({*ours, *theirs}):
+            if ours.get(key) != theirs.get(key):
+                return f"{words} ({key} is {_short(theirs.get(key))}, the card's is {_short(ours.get(key))})"
+    for name in ("task_family", "task_version", "mode"):
+        if wanted[name] != certified[name]:
+            return f"another {name.replace('_', ' ')} ({certified[name]}, the card's is {wanted[name]})"
+    return None
+
+
+def _short(value: JsonValue) -> str:
+    return "none" if value is None else str(value)[:12]

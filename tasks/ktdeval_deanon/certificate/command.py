@@ -1,0 +1,76 @@
+"""`ktdeval certify`: put a mask to attackers, and write down what they recovered."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.cards import print_card
+from ktdeval.cli import config_option, open_plugins
+from ktdeval.errors import UsageError, VerificationError
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval_deanon.certificate.certify import CertifyConfig, OnProbe, certify as make, verify_certificate, write_probes
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")
+@click.option("--task", metavar="NAME", help="the trading task whose mask is put to the test")
+@config_option("data", "data_args", "windows")
+@click.option("--probes", type=click.IntRange(min=1), metavar="N", help="probes in all, the first of each window; default: all")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="of the probe set [default: 0]")
+@click.option("--exam", default="", metavar="NAME", help="the scoring task that asks; default: the one that asks about the task")
+@click.option(
+    "--attackers", "runs", type=_FOLDER, multiple=True, metavar="RUN", help="run of that scoring task; give it once for each model"
+)
+@click.option("--out", type=_FILE, metavar="FILE", help="where the certificate goes")
+@click.option("--save-probes", type=_FOLDER, metavar="DIR", help="write payloads.jsonl, and gold.jsonl with the true answers")
+@click.option("--verify", "recorded", type=_FILE, metavar="FILE", help="check this certificate instead: attack its probe set again")
+@config_option("plugin")
+def certify(task: str | None, out: Path | None, recorded: Path | None, **options: Any) -> None:
+    """Draw probes of a task's mask, put them to attackers, and write the certificate.
+
+    Attackers without a language model always run: the exact matcher, which looks the shown numbers up in the whole price history,
+    the date matcher, and chance. Models attack in runs of the scoring task (such as deanon_probe); name these with --attackers.
+    What is certified is the channel to a model, not to a database.
+    """
+    if recorded is not None:
+        _verify(recorded, task, out, options)
+        return
+    if task is None or out is None:
+        raise UsageError(f"{'--task NAME' if task is None else '--out FILE'} is missing; or give --verify FILE")
+    given = {name: value for name, value in options.items() if value is not None and name not in ("plugin", "save_probes")}
+    made = make(CertifyConfig(task, **given), open_plugins(options["plugin"] or ()), _progress())
+    write_atomic(out, dumps_pretty(made.certificate.plain))
+    print_card(made.certificate)
+    click.echo(f"\ncertificate  {out}")
+    for path in write_probes(options["save_probes"], made.files) if options["save_probes"] else ():
+        click.echo(f"probes       {path}")
+    click.echo(f"verify       ktdeval certify --verify {out}")
+
+
+def _verify(recorded: Path, task: str | None, out: Path | None, options: dict[str, Any]) -> None:
+    if task is not None or out is not None:
+        raise UsageError("--verify takes what to attack from the certificate; leave --task and --out out")
+    moved = {name: options[name] for name in ("data", "data_args") if options[name] is not None}
+    plugins = open_plugins(options["plugin"] or ())
+    difference = verify_certificate(recorded, plugins, moved, options["runs"], _progress())
+    if difference is not None:
+        raise VerificationError(f"{recorded}: does not verify: {difference}")
+    models = "" if options["runs"] else "; answers of models as recorded, give their runs with --attackers to check them too"
+    click.echo(f"{recorded}: verified (probes attacked again{models})")
+
+
+def _progress() -> OnProbe:
+    """Counts probes on stderr, where somebody looks."""
+    watched = sys.stderr.isatty()
+
+    def tell(done: int, total: int) -> None:
+        if watched:
+            click.echo(f"\r{done:,} of {total:,} probes attacked{'' if done < total else chr(10)}", nl=False, err=True)
+
+    return tell

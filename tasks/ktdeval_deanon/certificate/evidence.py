@@ -1,0 +1,268 @@
+"""The shown numbers of a payload, each beside the same number of every asset and day of the public history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ktdeval.market import BoolArray, parse_code
+from ktdeval.masking import FIGURE_DIGITS, MOST_DIGITS, REBASE_LEVEL, WICK_SD, WICK_SHIFT, MaskConfig
+from ktdeval_deanon.certificate.history import COUNTS, PARTS, PublicHistory, SingleArray
+from ktdeval_deanon.certificate.reading import Shown
+
+Field = Literal["labels", "price_level", "returns", "volume", "factors", "board", "index", "breadth"]
+"""Groups of what a payload shows.
+
+* `labels`: code and date, where the mask shows them.
+* `price_level`: the last close.
+* `returns`: bars' returns, all shown prices over the last close, the stock's returns and drawdown.
+* `volume`: bars' volumes and turnover, mean turnover.
+* `factors`: the other factor values.
+* `board`: board and index membership.
+* `index`: the indices' levels and figures.
+* `breadth`: counts and sums over all members.
+"""
+FIELDS: tuple[Field, ...] = get_args(Field)
+
+NOISE_BOUND = 4.5
+"""A number agrees with a shown one when they differ by no more than rounding and this many standard deviations of the noise."""
+
+_LOG_SLACK, _SLACK = 4e-6, 3e-7  # what single precision may add to the difference of two logarithms, and to a number
+_CERTAIN = 1e-3
+_SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
+
+
+class Clue(NamedTuple):
+    """One shown number beside the same number of every asset and day.
+
+    Attributes:
+        values: [T, N] or [T, 1], by the day that the number is of.
+        offset: days from the payload's day to the number's, at most 0.
+        shown: the number.
+        bound: the largest difference with which a number agrees.
+        scale: the difference that is nothing unusual where it agrees.
+        minus: taken off `values`, where the number is relative to another one.
+        minus_offset: days from the payload's day to that one's.
+    """
+
+    values: SingleArray
+    offset: int
+    shown: float
+    bound: float
+    scale: float
+    minus: SingleArray | None = None
+    minus_offset: int = 0
+
+
+class Clues:
+    """Evidence in a payload, as numbers to compare and as conditions to meet.
+
+    Args:
+        shown: the payload, read.
+        history: what to compare it with.
+        mask: the options of the mask.
+    """
+
+    def __init__(self, shown: Shown, history: PublicHistory, mask: MaskConfig) -> None:
+        self.shown = shown
+        self.history = history
+        self.mask = mask
+        self.noise = mask.noise_pct / 100.0
+        # Rebased values refer to day_+0, which lies this many days back.
+        self.start = shown.since_start if shown.since_start is not None and shown.since_start >= 0 else None
+        # The last bar with a close; nothing to compare the others with where there is none.
+        self.last = next((bar for bar in reversed(shown.bars) if bar.numbers.get("close_cny", 0.0) > 0.0), None)
+
+    def by_field(self) -> Iterator[tuple[Field, list[Clue]]]:
+        """Numbers of each field."""
+        yield "price_level", list(self._level())
+        yield "returns", [*self._changes(), *self._ratios(), *self._absences(), *self._figures("returns")]
+        yield "volume", [*self._volumes(), *self._figures("volume")]
+        yield "factors", list(self._figures("factors"))
+        yield "index", list(self._indices())
+        yield "breadth", list(self._breadth())
+
+    def conditions(self) -> Iterator[tuple[Field, BoolArray]]:
+        """Fields that say yes or no about an asset or a day."""
+        shown, history = self.shown, self.history
+        matches = np.zeros(history.has_bar.shape, dtype=np.bool_)
+        matches[:, history.boards == shown.board] = True
+        if shown.member:
+            matches &= history.market.member
+        yield "board", matches
+        code = parse_code(shown.stock_id)
+        asset = None if code is None else history.market.asset_index.get(code)
+        if asset is not None or shown.row is not None:
+            allowed = np.ones(history.has_bar.shape, dtype=np.bool_)
+            if asset is not None:
+                allowed[:, :asset] = allowed[:, asset + 1 :] = False
+            if shown.row is not None:
+                allowed[: shown.row] = allowed[shown.row + 1 :] = False
+            yield "labels", allowed
+
+    def _level(self) -> Iterator[Clue]:
+        if self.last is None:
+            return
+        closes, offset = self.history.log_prices["close"], self.last.offset
+        shown = _pack(self._price(self.last.numbers["close_cny"]), _LOG_SLACK, self.noise)
+        if not self.mask.rebase_prices:
+            yield Clue(closes, offset, *shown)
+        elif self.start is not None:
+            yield Clue(closes, offset, *shown, self.history.log_base, -self.start)
+
+    def _changes(self) -> Iterator[Clue]:
+        for bar in self.shown.bars:
+            if (change := bar.numbers.get("return_pct")) is not None:
+                yield self._number(self.history.change_pct, bar.offset, change, self._change_noise(change))
+
+    def _ratios(self) -> Iterator[Clue]:
+        """All shown prices over the last shown close: what is left of prices when their level is taken away."""
+        if self.last is None:
+            return
+        logs, reference = self.history.log_prices, self._price(self.last.numbers["close_cny"])
+        for bar in self.shown.bars:
+            for part in PARTS:
+                price = bar.numbers.get(f"{part}_cny", 0.0)
+                if price <= 0.0 or (part == "close" and bar is self.last):
+                    continue
+                shift, spread = _law(part)
+                ratio = self._price(price).over(reference).shifted(-shift * self.noise)
+                shown = _pack(ratio, _LOG_SLACK, self.noise * math.hypot(spread, 1.0))
+                yield Clue(logs[part], bar.offset, *shown, logs["close"], self.last.offset)
+
+    def _absences(self) -> Iterator[Clue]:
+        """Days between the first shown bar and the payload's day that have none."""
+        if self.shown.bars:
+            shown = {bar.offset for bar in self.shown.bars}
+            for offset in range(min(shown), 1):
+                if offset not in shown:
+                    yield Clue(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
+
+    def _volumes(self) -> Iterator[Clue]:
+        history = self.history
+        for bar in self.shown.bars:
+            volume, amount = bar.numbers.get("volume_shares", 0.0), bar.numbers.get("amount_cny", 0.0)
+            if volume > 0.0 and not self.mask.rebase_prices:
+                yield Clue(history.log_volume, bar.offset, *_pack(self._figure(volume).log(), _LOG_SLACK, self.noise))
+            elif volume > 0.0 and self.start is not None:
+                # The tool's own four digits come before the rescaling, so which number lost how much does not show.
+                span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
+                shown = _pack(span, _LOG_SLACK, self.noise)
+                yield Clue(history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start)
+            if amount > 0.0:
+                yield Clue(history.log_amount, bar.offset, *_pack(self._figure(amount).log(), _LOG_SLACK, self.noise))
+
+    def _figures(self, field: Field) -> Iterator[Clue]:
+        for name, value in self.shown.figures.items():
+            values = self.history.figure(name)
+            if values is not None and _field_of(name) == field:
+                noise = self._change_noise(value) if name.startswith("return_") else self.noise * abs(value)
+                yield self._number(values, 0, value, noise)
+
+    def _indices(self) -> Iterator[Clue]:
+        for place, numbers in enumerate(self.shown.indices):
+            for name, value in numbers.items():
+                values = self.history.index_figure(place, name)
+                if values is not None:
+                    yield self._number(values, 0, value, 0.0)
+            logs, level = self.history.log_index_level(place), numbers.get("level", 0.0)
+            # Levels start at 100 on day_+0, so they tell the return since then.
+            if self.shown.row is None and self.start is not None and logs is not None and level > 0.0:
+                since = self._price(level).shifted(-math.log(REBASE_LEVEL))
+                yield Clue(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
+
+    def _breadth(self) -> Iterator[Clue]:
+        for name, value in self.shown.breadth.items():
+            if (values := self.history.breadth.get(name)) is not None:
+                is_count = name in COUNTS  # the mask rounds no counts
+                yield Clue(values, 0, value, 0.5, _CERTAIN) if is_count else self._number(values, 0, value, 0.0)
+
+    def _number(self, values: SingleArray, offset: int, shown: float, noise: float) -> Clue:
+        return Clue(values, offset, *_pack(self._figure(shown), _SLACK * abs(shown) + 1e-9, noise))
+
+    def _figure(self, shown: float) -> Span:
+        return figure_span(shown, self.mask.round_digits)
+
+    def _price(self, shown: float) -> Span:
+        """Logarithm of what a positive number may stand for that only the mask rounds."""
+        return stands_for(shown, self.mask.round_digits or MOST_DIGITS).log()
+
+    def _change_noise(self, change_pct: float) -> float:
+        """Standard deviation of the noise of a return, in per cent."""
+        return math.sqrt(2.0) * self.noise * (100.0 + change_pct)
+
+
+class Span(NamedTuple):
+    """Numbers that a shown one may stand for."""
+
+    low: float
+    high: float
+
+    def log(self) -> Span:
+        """Their natural logarithms."""
+        return Span(math.log(self.low), math.log(self.high))
+
+    def over(self, other: Span) -> Span:
+        """Of logarithms: the ratios to what another one may stand for."""
+        return Span(self.low - other.high, self.high - other.low)
+
+    def shifted(self, by: float) -> Span:
+        """All of them, this much higher."""
+        return Span(self.low + by, self.high + by)
+
+    def widened(self, by: float) -> Span:
+        """This much further to both sides."""
+        return Span(self.low - by, self.high + by)
+
+
+def stands_for(shown: float, digits: int) -> Span:
+    """Numbers that are rendered as `shown` at so many significant digits (and five decimals below 1)."""
+    if shown < 0.0:
+        mirrored = stands_for(-shown, digits)
+        return Span(-mirrored.high, -mirrored.low)
+    if shown == 0.0:
+        return Span(-_SMALLEST_UNIT / 2.0, _SMALLEST_UNIT / 2.0)
+    exponent = math.floor(math.log10(shown))
+    above = 10.0 ** (exponent - digits + 1)
+    below = above / 10.0 if shown <= 10.0**exponent * (1.0 + 1e-12) else above  # digits are finer below a power of ten
+    if shown < 1.0:
+        above, below = max(above, _SMALLEST_UNIT), max(below, _SMALLEST_UNIT)
+    return Span(shown - below / 2.0, shown + above / 2.0)
+
+
+def figure_span(shown: float, round_digits: int | None) -> Span:
+    """Numbers that a figure stands for: tools round it to four digits, then the mask to its own, rendering to five decimals."""
+    digits = min(round_digits or FIGURE_DIGITS, FIGURE_DIGITS)
+    span = stands_for(shown, digits)
+    farthest = max(abs(span.low), abs(span.high))
+    before = _rounding_error(farthest, FIGURE_DIGITS) if digits < FIGURE_DIGITS else 0.0
+    if abs(shown) < 1.0 and (own := _rounding_error(farthest, digits)) < _SMALLEST_UNIT / 2.0:
+        before += own  # rendering took off more than the last rounding left
+    return span.widened(before)
+
+
+def _rounding_error(value: float, digits: int) -> float:
+    """Most that rounding to so many significant digits takes off a number."""
+    return 0.5 * 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+
+
+def _pack(span: Span, slack: float, noise: float) -> tuple[float, float, float]:
+    """`shown`, `bound` and `scale` of a clue."""
+    reach = (span.high - span.low) / 2.0 + slack
+    return (span.low + span.high) / 2.0, reach + NOISE_BOUND * noise, math.hypot(reach / math.sqrt(3.0), noise)
+
+
+def _law(part: str) -> tuple[float, float]:
+    """Mean and standard deviation of the noise of one of a bar's prices, in units of the noise."""
+    if part == "high":
+        return WICK_SHIFT, WICK_SD
+    return (-WICK_SHIFT, WICK_SD) if part == "low" else (0.0, 1.0)
+
+
+def _field_of(name: str) -> Field:
+    if name.startswith(("return_", "drawdown_")):
+        return "returns"
+    return "volume" if name.startswith("amount_") else "factors"

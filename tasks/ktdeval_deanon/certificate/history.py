@@ -1,0 +1,228 @@
+"""The public history of a market in the terms in which payloads show it: what somebody who forgot nothing could look up."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
+
+SingleArray = npt.NDArray[np.float32]
+
+PARTS = ("open", "high", "low", "close")
+COUNTS = ("members", "advancing", "declining", "suspended")
+"""Whole numbers among the breadth of a market."""
+
+_REBASED_TO = 100.0
+_RETURN = re.compile(r"return_([1-9][0-9]{0,3})d_pct")
+_DRAWDOWN = re.compile(r"drawdown_([1-9][0-9]{0,3})d_pct")
+_VOLATILITY = re.compile(r"volatility_([1-9][0-9]{0,3})d_pct")
+_AMOUNT = re.compile(r"amount_([1-9][0-9]{0,3})d_cny")
+_DAYS_PER_YEAR = 252.0
+_MEAN_DAYS = 20
+
+
+class PublicHistory:
+    """Every asset and day of a snapshot, arranged for comparison with what a payload shows.
+
+    Arrays are [T, N] in single precision, NaN where there is no number.
+
+    Args:
+        market: the snapshot, as everybody could have it.
+        factors: name -> [T, N] factor values at each close, in the units that payloads show them in. Names that are not there are
+            not compared; returns, drawdowns and mean amounts are computed here.
+
+    Raises:
+        DataError: a factor has another shape than the market.
+    """
+
+    def __init__(self, market: MarketSnapshot, factors: Mapping[str, FloatArray] | None = None) -> None:
+        shape = (len(market.days), len(market.codes))
+        for name, values in (factors or {}).items():
+            if values.shape != shape:
+                raise DataError(f"factor {name} has shape {values.shape}, the market {shape}")
+        self.market = market
+        self.days: tuple[str, ...] = tuple(np.datetime_as_string(market.days, unit="D").tolist())
+        self.rows = {day: row for row, day in enumerate(self.days)}
+        self.boards = np.array([str(board) for board in market.boards])
+        self.industries = np.array(market.industries)
+        self._closes: FloatArray = _filled_forward(market.adjusted_close)
+        self._figures: dict[str, SingleArray | None] = {name: single(values) for name, values in (factors or {}).items()}
+        self._index_figures: dict[tuple[int, str], SingleArray | None] = {}
+
+    @cached_property
+    def has_bar(self) -> BoolArray:
+        """True where the asset traded."""
+        traded: BoolArray = np.isfinite(self.market.close)
+        return traded
+
+    @cached_property
+    def is_listed(self) -> BoolArray:
+        """True from an asset's first bar on."""
+        listed: BoolArray = np.isfinite(self._closes)
+        return listed
+
+    @cached_property
+    def log_prices(self) -> Mapping[str, SingleArray]:
+        """Natural logarithm of open, high, low and close, CNY a share as traded."""
+        return {part: single(_log(getattr(self.market, part))) for part in PARTS}
+
+    @cached_property
+    def log_base(self) -> SingleArray:
+        """Natural logarithm of what `rebase_prices` divides by at each day_+0: the last close, over 100."""
+        last = _filled_forward(self.market.close)
+        return single(_log(np.where(np.isfinite(last), last, _REBASED_TO) / _REBASED_TO))
+
+    @cached_property
+    def minus_log_base(self) -> SingleArray:
+        """`-log_base`: volumes are rescaled inversely."""
+        return -self.log_base
+
+    @cached_property
+    def log_volume(self) -> SingleArray:
+        """Natural logarithm of the shares traded."""
+        return single(_log(self.market.volume))
+
+    @cached_property
+    def log_amount(self) -> SingleArray:
+        """Natural logarithm of the turnover in CNY."""
+        return single(_log(self.market.amount))
+
+    @cached_property
+    def change_pct(self) -> SingleArray:
+        """Return of each bar since the bar before it, corrected for splits and dividends, in per cent."""
+        return single(np.where(self.has_bar, self._change_over(1) * 100.0, np.nan))
+
+    @cached_property
+    def absence(self) -> SingleArray:
+        """1 where the asset has no bar, 0 where it has one."""
+        return (~self.has_bar).astype(np.float32)
+
+    def figure(self, name: str) -> SingleArray | None:
+        """A figure of every asset and day, or None where this history does not know it."""
+        if name not in self._figures:
+            values = self._computed(name)
+            self._figures[name] = None if values is None else single(values)
+        return self._figures[name]
+
+    def index_figure(self, place: int, name: str) -> SingleArray | None:
+        """[T, 1] figure of an index (the benchmark is place 0, the others follow in the snapshot's order), or None."""
+        key = (place, name)
+        if key not in self._index_figures:
+            levels = self._index_levels
+            values = _index_values(levels[place], name) if place < len(levels) else None
+            self._index_figures[key] = None if values is None else single(values[:, None])
+        return self._index_figures[key]
+
+    def log_index_level(self, place: int) -> SingleArray | None:
+        """[T, 1] natural logarithm of an index level, or None."""
+        levels = self._index_levels
+        return single(np.log(levels[place])[:, None]) if place < len(levels) else None
+
+    @cached_property
+    def breadth(self) -> Mapping[str, SingleArray]:
+        """[T, 1] counts and sums over the index members, by the names that a market context gives them."""
+        market, member = self.market, self.market.member
+        traded = self.has_bar & (market.volume > 0) & member
+        change = np.where(traded, self._change_over(1) * 100.0, np.nan)
+        amount = np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)
+        with np.errstate(all="ignore"):
+            counts = (member, change > 0, change < 0, member & ~traded)
+            found = {
+                **{name: which.sum(axis=1) for name, which in zip(COUNTS, counts, strict=True)},
+                "median_return_1d_pct": _row_medians(change),
+                "amount_cny": amount,
+            }
+        return {name: single(values[:, None]) for name, values in found.items()}
+
+    @cached_property
+    def _index_levels(self) -> list[FloatArray]:
+        market = self.market
+        others = (levels for code, levels in market.indices.items() if code != market.meta.benchmark)
+        return [market.benchmark, *others]
+
+    def _computed(self, name: str) -> FloatArray | None:
+        if match := _RETURN.fullmatch(name):
+            return self._change_over(int(match[1])) * 100.0
+        if match := _DRAWDOWN.fullmatch(name):
+            return (self._closes / _trailing_maximum(self._closes, int(match[1])) - 1.0) * 100.0
+        if match := _AMOUNT.fullmatch(name):
+            return _trailing_positive_mean(self.market.amount, int(match[1]))
+        return None
+
+    def _change_over(self, days: int) -> FloatArray:
+        change = np.full(self._closes.shape, np.nan)
+        with np.errstate(all="ignore"):
+            change[days:] = self._closes[days:] / self._closes[:-days] - 1.0
+        return change
+
+
+def single(values: npt.NDArray[np.generic]) -> SingleArray:
+    """Values in single precision; infinite ones are no numbers."""
+    narrow: SingleArray = np.where(np.isfinite(values), values, np.nan).astype(np.float32)
+    return narrow
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(all="ignore"):
+        logs: FloatArray = np.log(np.where(values > 0, values, np.nan))
+    return logs
+
+
+def _filled_forward(values: FloatArray) -> FloatArray:
+    known = np.isfinite(values)
+    rows = np.where(known, np.arange(len(values))[:, None], 0)
+    np.maximum.accumulate(rows, axis=0, out=rows)
+    filled: FloatArray = values[rows, np.arange(values.shape[1])]
+    return filled
+
+
+def _trailing_maximum(values: FloatArray, days: int) -> FloatArray:
+    highest = values.copy()
+    for back in range(1, min(days, len(values))):
+        np.fmax(highest[back:], values[:-back], out=highest[back:])
+    return highest
+
+
+def _trailing_positive_mean(values: FloatArray, days: int) -> FloatArray:
+    usable = np.isfinite(values) & (values > 0)
+    sums = np.cumsum(np.where(usable, values, 0.0), axis=0)
+    counts = np.cumsum(usable, axis=0).astype(np.float64)
+    for totals in (sums, counts):
+        totals[days:] = totals[days:] - totals[:-days]
+    with np.errstate(all="ignore"):
+        mean: FloatArray = np.where(counts > 0, sums / counts, np.nan)
+    return mean
+
+
+def _row_medians(values: FloatArray) -> FloatArray:
+    medians = np.full(len(values), np.nan)
+    some = np.isfinite(values).any(axis=1)
+    medians[some] = np.nanmedian(values[some], axis=1)
+    return medians
+
+
+def _index_values(levels: FloatArray, name: str) -> FloatArray | None:
+    """Returns, drawdown and annualised volatility of one index, in per cent."""
+    count = len(levels)
+    values: FloatArray = np.full(count, np.nan)
+    if match := _RETURN.fullmatch(name):
+        days = int(match[1])
+        values[days:] = (levels[days:] / levels[:-days] - 1.0) * 100.0
+        return values
+    if match := _DRAWDOWN.fullmatch(name):
+        values[:] = (levels / _trailing_maximum(levels, int(match[1])) - 1.0) * 100.0
+        return values
+    if match := _VOLATILITY.fullmatch(name):
+        days, daily = int(match[1]), np.diff(np.log(levels))
+        spans = [daily[max(0, row - days) : row] for row in range(count)]
+        values[:] = [float(np.std(span, ddof=1)) if len(span) > 1 else np.nan for span in spans]
+        values *= math.sqrt(_DAYS_PER_YEAR) * 100.0
+        return values
+    return None

@@ -1,0 +1,226 @@
+"""Attackers without a language model: who looks a masked payload up in the whole public history finds out whose it is.
+
+The exact matcher compares every shown number with what each asset showed on each day and takes the nearest: what a perfect memory
+could do. It knows the mask's options, as everybody does who reads a card, and nothing of the episode but the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import BoolArray
+from ktdeval.masking import MaskConfig
+from ktdeval.seeds import derive_seed
+from ktdeval_deanon.certificate.evidence import FIELDS, Clue, Clues, Field
+from ktdeval_deanon.certificate.history import PublicHistory, SingleArray
+from ktdeval_deanon.certificate.reading import read_payload
+
+TOP = 5
+
+_FREEDOM = 8.0  # of the Student t law that misfits follow: squares for small ones, so that one odd number decides nothing
+_FARTHEST = 1e4  # squared misfits are cut here
+_FLUSH = 8  # factors multiplied before their logarithm is taken: (1 + _FARTHEST / _FREEDOM) ** 8 fits single precision
+_BLOCK_CELLS = 40_000  # cells that one pass works on: its arrays fit the cache
+_IMPOSSIBLE = np.float32(1e6)
+
+
+class Guess(NamedTuple):
+    """An attacker's answer.
+
+    Attributes:
+        tickers: codes, best first, at most five.
+        day: ISO date.
+        sector: industry of the first ticker.
+        board: its exchange board.
+    """
+
+    tickers: tuple[str, ...]
+    day: str
+    sector: str
+    board: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How well every asset and day of the history fits a payload, by field.
+
+    Attributes:
+        history: the public history.
+        misfit: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is not there.
+        agrees: field -> whether all its numbers agree to the shown precision, of the same shape.
+    """
+
+    history: PublicHistory
+    misfit: Mapping[Field, SingleArray]
+    agrees: Mapping[Field, BoolArray]
+
+    def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> Guess:
+        """Nearest assets and day by some of the fields; what ties is drawn by `seed`."""
+        total = self._total(fields)
+        total += 1e-3 * np.random.default_rng(derive_seed(seed, "ties")).random(total.shape, dtype=np.float32)
+        best = total.min(axis=0)
+        order = np.argsort(best)[:TOP].tolist()
+        first = order[0]
+        day = int(total[:, first].argmin())
+        history = self.history
+        return Guess(
+            tickers=tuple(history.market.codes[asset] for asset in order),
+            day=history.days[day],
+            sector=str(history.industries[first]),
+            board=str(history.boards[first]),
+        )
+
+    def day(self, fields: Collection[Field] = ("index", "breadth"), seed: int = 0) -> str:
+        """Date matcher: the day whose market moved most like the shown one."""
+        return self.guess(fields, seed).day
+
+    def anonymity(self, fields: Collection[Field] = FIELDS) -> int:
+        """How many pairs of asset and day agree with all that these fields show, to the shown precision: k of k-anonymity.
+
+        Only assets that had a bar by then count. The payload's own pair is among them, so the least is 1 (under noise, a number
+        beyond `NOISE_BOUND` can shut it out).
+        """
+        agrees = self.history.is_listed
+        for field in _known(fields):
+            if field in self.agrees:
+                agrees = agrees & self.agrees[field]
+        return int(agrees.sum())
+
+    def _total(self, fields: Collection[Field]) -> SingleArray:
+        total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
+        for field in _known(fields):
+            if field in self.misfit:
+                total += self.misfit[field]
+        return total
+
+
+def weigh(
+    payload: Mapping[str, JsonValue], history: PublicHistory, fields: Collection[Field] = FIELDS, mask: MaskConfig | None = None
+) -> Evidence:
+    """Compare what some fields of a payload show with every asset and day; `.guess()` of it is the exact matcher's answer.
+
+    One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them.
+
+    Args:
+        payload: the parsed JSON text (see `reading`).
+        history: the whole public history.
+        fields: what is looked at.
+        mask: the options of the mask, which are no secret; the default is the plain one.
+
+    Raises:
+        DataError: the payload is not what the tools give, or a field does not exist.
+    """
+    wanted = _known(fields)
+    shown = read_payload(payload, history.rows)
+    evidence = Clues(shown, history, mask or MaskConfig())
+    misfit: dict[Field, SingleArray] = {}
+    agrees: dict[Field, BoolArray] = {}
+    for field, listed in evidence.by_field():
+        if field in wanted and listed:
+            misfit[field], agrees[field] = _compare(listed)
+    for field, allowed in evidence.conditions():
+        if field in wanted:
+            misfit[field], agrees[field] = np.where(allowed, np.float32(0.0), _IMPOSSIBLE), allowed
+    return Evidence(history, misfit, agrees)
+
+
+def _known(fields: Collection[Field]) -> Sequence[Field]:
+    for field in fields:
+        if field not in FIELDS:
+            raise DataError(f"there is no field {field!r} to attack{near_matches(str(field), FIELDS)}")
+    return [field for field in FIELDS if field in fields]
+
+
+def _compare(evidence: Sequence[Clue]) -> tuple[SingleArray, BoolArray]:
+    """Misfit and agreement of all days and assets with the evidence, block by block of days."""
+    shape = evidence[0].values.shape
+    misfit = np.zeros(shape, dtype=np.float32)
+    agrees = np.ones(shape, dtype=np.bool_)
+    rows = max(1, _BLOCK_CELLS // shape[1])
+    for start in range(0, shape[0], rows):
+        block = slice(start, min(start + rows, shape[0]))
+        _compare_block(evidence, block, misfit[block], agrees[block])
+    misfit *= np.float32((_FREEDOM + 1.0) / 2.0)
+    return misfit, agrees
+
+
+def _compare_block(evidence: Sequence[Clue], block: slice, misfit: SingleArray, agrees: BoolArray) -> None:
+    product = np.ones(misfit.shape, dtype=np.float32)
+    for number, clue in enumerate(evidence, start=1):
+        squared = _squared_distance(clue, block)
+        agrees &= squared <= np.float32((clue.bound / clue.scale) ** 2)
+        np.fmin(squared, np.float32(_FARTHEST), out=squared)
+        squared *= np.float32(1.0 / _FREEDOM)
+        squared += np.float32(1.0)
+        product *= squared
+        if number % _FLUSH == 0 or number == len(evidence):
+            misfit += np.log(product, out=product)
+            product.fill(1.0)
+
+
+def _squared_distance(clue: Clue, block: slice) -> npt.NDArray[np.float32]:
+    """[days, N] squared difference in units of the clue's scale; NaN where the history has no number to compare."""
+    first = max(block.start, -clue.offset, -clue.minus_offset)
+    distance = np.full((block.stop - block.start, clue.values.shape[1]), np.nan, dtype=np.float32)
+    if first >= block.stop:
+        return distance
+    part = distance[first - block.start :]
+    np.subtract(clue.values[first + clue.offset : block.stop + clue.offset], np.float32(clue.shown), out=part)
+    if clue.minus is not None:
+        part -= clue.minus[first + clue.minus_offset : block.stop + clue.minus_offset]
+    part *= np.float32(1.0 / clue.scale)
+    part *= part
+    return distance
+
+
+class RandomAttacker:
+    """Answers by chance, within what a payload says openly: the board, and whether the stock is an index member.
+
+    Args:
+        history: the public history; tickers are drawn evenly from its assets of the shown board (from those that ever were index
+            members, where the payload says that the stock is one), without repeats.
+        rows: days to draw from evenly; all of the history when None.
+    """
+
+    def __init__(self, history: PublicHistory, rows: range | None = None) -> None:
+        self.history = history
+        self.rows = range(len(history.days)) if rows is None else rows
+        self._ever_member = history.market.member.any(axis=0)
+
+    def guess(self, payload: Mapping[str, JsonValue], seed: int) -> Guess:
+        """An answer; equal seeds give equal answers to equal payloads.
+
+        Raises:
+            DataError: the payload is not what the tools give.
+        """
+        rng = np.random.default_rng(derive_seed(seed, "random attacker"))
+        pool, history = self.pool(payload), self.history
+        drawn = rng.choice(pool, size=min(TOP, len(pool)), replace=False).tolist()
+        day = self.rows[int(rng.integers(len(self.rows)))]
+        first = drawn[0]
+        codes = tuple(history.market.codes[asset] for asset in drawn)
+        return Guess(codes, history.days[day], str(history.industries[first]), str(history.boards[first]))
+
+    def pool(self, payload: Mapping[str, JsonValue]) -> npt.NDArray[np.intp]:
+        """Columns that tickers are drawn from; all of them where no asset is of the shown board."""
+        shown = read_payload(payload, self.history.rows)
+        fits = self.history.boards == shown.board
+        if shown.member:
+            fits &= self._ever_member
+        return np.flatnonzero(fits) if fits.any() else np.arange(len(fits))
+
+
+def field_sets(fields: Collection[Field] = FIELDS) -> dict[str, tuple[Field, ...]]:
+    """Sets of an ablation by name: each field alone, all but each, and all."""
+    everything = tuple(field for field in FIELDS if field in fields)
+    sets: dict[str, tuple[Field, ...]] = {field: (field,) for field in everything}
+    sets.update({f"all but {field}": tuple(other for other in everything if other != field) for field in everything})
+    return {**sets, "all": everything}

@@ -1,0 +1,156 @@
+"""Models as attackers: their answers from finished runs of a scoring task, taken only where they answer the very questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jsonschema import Draft202012Validator
+
+from ktdeval.contracts import AnswerRecord, EpisodeSpec
+from ktdeval.errors import StoreError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
+from ktdeval.runner import RunFolder
+from ktdeval_deanon.certificate.questions import Question, Questions, named, tally
+from ktdeval_deanon.certificate.types import MODEL
+
+_ELSEWHERE = "ask the same questions to certify with it"
+
+
+@dataclass(frozen=True)
+class ModelAttack:
+    """One model's answers to a probe set.
+
+    Attributes:
+        entry: of a certificate's `attackers`.
+        artefacts: path in the run folder -> SHA-256, of answers and transcripts.
+    """
+
+    entry: dict[str, JsonValue]
+    artefacts: Mapping[str, str]
+
+
+def read_attack(path: Path, questions: Questions) -> ModelAttack:
+    """Read the answers of a run's model.
+
+    That it was asked these questions is read off the transcripts, word for word; answers are scored again.
+
+    Args:
+        path: the run folder.
+        questions: the probe set.
+
+    Raises:
+        StoreError: no such run, not finished, records that are not readable, or it asked something else, which the message names.
+    """
+    folder = RunFolder.load(path)
+    specs = _matched(folder, questions)
+    artefacts = folder.artefacts(specs)
+    records = [record for spec in specs for record in _records(folder, spec, questions)]
+    first = specs[0]
+    card = folder.card_path(questions.task.name)
+    entry: dict[str, JsonValue] = {
+        "name": first.model,
+        "kind": MODEL,
+        "card": file_sha256(card) if card.is_file() else None,
+        "model": {"name": first.model, "args": dict(first.model_args)},
+        "agent": {"name": first.agent, "args": dict(first.agent_args)},
+        "call": dict(first.call),
+        "probes": len(records),
+        "answered": sum(record.answer is not None for record in records),
+        "named": named(records),
+        "scores": tally(questions, records),
+    }
+    return ModelAttack(entry, artefacts)
+
+
+def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[dict[str, JsonValue]], dict[str, str]]:
+    """Entries of all runs, each under a name of its own, and their artefacts.
+
+    Raises:
+        StoreError: as of `read_attack`; or an episode is given twice.
+    """
+    entries: list[dict[str, JsonValue]] = []
+    artefacts: dict[str, str] = {}
+    for path in paths:
+        attack = read_attack(path, questions)
+        if not artefacts.keys().isdisjoint(attack.artefacts):
+            raise StoreError(f"{path}: its answers are already there; give each run once")
+        artefacts |= attack.artefacts
+        same = sum(entry["model"]["name"] == attack.entry["name"] for entry in entries)
+        entries.append({**attack.entry, "name": f"{attack.entry['name']} ({same + 1})" if same else attack.entry["name"]})
+    return entries, artefacts
+
+
+def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
+    """Run's episodes in the order of the probe set."""
+    manifest, task = folder.manifest, questions.task
+    specs = [spec for spec in manifest.specs if spec.task == task.name]
+    if not specs:
+        asked = ", ".join(dict.fromkeys(spec.task for spec in manifest.specs))
+        raise StoreError(f"{folder.path}: holds {asked}, not {task.name}; {_ELSEWHERE}")
+    if difference := _difference(specs, questions.specs):
+        raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
+    by_window = {spec.window: spec for spec in specs}
+    for spec in specs:
+        if not folder.is_complete(spec):
+            raise StoreError(f"{folder.path}: {spec.window.name} is not finished; run it again to resume")
+    return [by_window[spec.window] for spec in questions.specs]
+
+
+def _difference(given: Sequence[EpisodeSpec], wanted: Sequence[EpisodeSpec]) -> str:
+    """In what a run's plan is another one, in words; empty when it is not."""
+    facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
+        "snapshot": lambda spec: spec.snapshot[:12],
+        "mask": lambda spec: spec.mask,
+        "task version": lambda spec: spec.task_version,
+        "config of the task or its subject": lambda spec: spec.task_hash[:12],
+        "windows": lambda spec: f"{spec.window.name} {spec.window.first}…{spec.window.last}",
+        "seed": lambda spec: str(spec.seed),
+        "mask draw": lambda spec: str(spec.mask_draw),
+    }
+    for name, facet in facets.items():
+        ours, theirs = sorted(set(map(facet, wanted))), sorted(set(map(facet, given)))
+        if ours != theirs:
+            return f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
+    return ""
+
+
+def _records(folder: RunFolder, spec: EpisodeSpec, questions: Questions) -> list[AnswerRecord]:
+    """Checked records of one window."""
+    asked = next(questions.of(own) for own in questions.specs if own.window == spec.window)
+    records, transcript = folder.load_answers(spec), folder.load_transcript(spec)
+    where = f"{folder.path}: {spec.window.name}"
+    if len(records) != len(asked) or len(transcript) != len(asked):
+        raise StoreError(f"{where}: {len(records)} probes were asked, this probe set has {len(asked)} there; {_ELSEWHERE}")
+    for question, record, entry in zip(asked, records, transcript, strict=True):
+        if problem := _problem(question, record, entry):
+            raise StoreError(f"{where}: {question.sample.id}: {problem}")
+    return records
+
+
+def _problem(question: Question, record: AnswerRecord, entry: TranscriptEntry) -> str | None:
+    """Why a record is not an answer to a question; None when it is."""
+    if (record.step, record.sample) != (question.number, question.sample.id):
+        return "its record is not that of an answer to this probe"
+    if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):
+        return "asked about another stock or day"
+    if not _was_asked(question, entry):
+        return "the transcript does not show that it was asked this; the tools, or the prompts, were others"
+    answer = record.answer
+    if answer is None:
+        return None if record.scores == {} else "has scores without an answer"
+    if not Draft202012Validator(dict(question.sample.form.parameters)).is_valid(answer):
+        return "its answer does not have the form that is asked for"
+    scores = question.samples.score(question.number, answer)
+    return None if dumps_canonical(record.scores) == dumps_canonical(dict(scores)) else "its scores are not those of its answer"
+
+
+def _was_asked(question: Question, entry: TranscriptEntry) -> bool:
+    """Whether the first call of a transcript holds the question as it stands, and the answer is the one that was submitted."""
+    try:
+        sent = {message["role"]: message["content"] for message in entry.exchanges[0]["sent"]}
+    except (KeyError, IndexError, TypeError):
+        return False
+    return question.sample.system in sent.get("system", "") and question.sample.user in sent.get("user", "")

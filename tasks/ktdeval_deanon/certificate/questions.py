@@ -1,0 +1,286 @@
+"""Questions of a probe set: what a scoring task asks about one trading task, before anybody has answered."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jsonschema import Draft202012Validator
+from msgspec.structs import asdict
+
+from ktdeval.config import RunConfig
+from ktdeval.contracts import AnswerRecord, EpisodeSpec, Sample, SampleSet, ScoringTask, TargetTask, is_scoring
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.harness import StepCounts
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import make_plan, target_task_of
+
+PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
+"""Files of a probe set: what is sent, and apart from it what is true."""
+
+_OPEN, _CLOSE = "```json\n", "\n```"
+_NOBODY = "builtin/hold"  # plans name a model, questions need none
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a probe set.
+
+    Attributes:
+        spec: the episode that it stands in.
+        number: its place there, from 0.
+        samples: all samples of that episode.
+        sample: what is asked.
+        payload: the tools' answers in it, parsed.
+    """
+
+    spec: EpisodeSpec
+    number: int
+    samples: SampleSet
+    sample: Sample
+    payload: Mapping[str, JsonValue]
+
+    @cached_property
+    def key(self) -> str:
+        """Names the question outside its episode, and tells neither window nor place in it: the hash of its text."""
+        return sha256_hex(self.sample.user)[:16]
+
+    @property
+    def code(self) -> str:
+        """True stock."""
+        return str(self._fact("code"))
+
+    @property
+    def day(self) -> str:
+        """True day, ISO."""
+        return str(self._fact("day"))
+
+    def record(self, answer: Mapping[str, JsonValue]) -> AnswerRecord:
+        """Answer of an attacker of ours, as the runner records those of models."""
+        return AnswerRecord(
+            **asdict(StepCounts().record()),
+            step=self.number,
+            sample=self.sample.id,
+            provenance="model",
+            answer=dict(answer),
+            facts=dict(self.sample.facts),
+            scores=dict(self.samples.score(self.number, answer)),
+        )
+
+    def _fact(self, name: str) -> JsonValue:
+        try:
+            return self.sample.facts[name]
+        except KeyError as error:
+            raise ConfigError(
+                f"sample {self.sample.id}: its facts have no {name!r}; only probes of stock and day can be certified"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A probe set.
+
+    Attributes:
+        task: the scoring task that asks.
+        target_task: the trading task whose mask is under attack, with its tools.
+        snapshot: the market.
+        specs: one episode a window, in order; model and agent in them stand for nobody.
+        all: the questions in order.
+    """
+
+    task: ScoringTask
+    target_task: TargetTask
+    snapshot: MarketSnapshot
+    specs: tuple[EpisodeSpec, ...]
+    all: tuple[Question, ...]
+
+    @cached_property
+    def period(self) -> range:
+        """Rows of the days that may be asked for: from the first default window of the task to the last, and these windows."""
+        windows = [*(self.task.windows[name] for name in self.task.default_windows), *(spec.window for spec in self.specs)]
+        first, last = min(window.first for window in windows), max(window.last for window in windows)
+        days = self.snapshot.days
+        start = int(np.searchsorted(days, np.datetime64(first, "D"), side="left"))
+        return range(start, int(np.searchsorted(days, np.datetime64(last, "D"), side="right")))
+
+    @cached_property
+    def recoveries(self) -> tuple[str, ...]:
+        """Scores that say for each question whether something was recovered, in the task's order.
+
+        Raises:
+            ConfigError: answers to these questions have another form than `blank_answer`.
+        """
+        question = self.all[0]
+        form, blank = question.sample.form, blank_answer("nothing")
+        errors = list(Draft202012Validator(dict(form.parameters)).iter_errors(blank))
+        if errors:
+            raise ConfigError(
+                f"tool {form.name}: is not answered with tickers, date, sector, board, confidence and reasoning "
+                f"({errors[0].message}); only such answers can be certified"
+            )
+        scores = question.samples.score(question.number, blank)
+        return tuple(name for name in self.task.scores if name in scores and isinstance(scores[name], bool | None))
+
+    def of(self, spec: EpisodeSpec) -> list[Question]:
+        """Questions of one window."""
+        return [question for question in self.all if question.spec.window == spec.window]
+
+    @cached_property
+    def files(self) -> Mapping[str, str]:
+        """Texts of `PAYLOADS` and `GOLD`, one JSON object a line."""
+        ordered = sorted(self.all, key=lambda question: question.key)  # by window, order would tell the window
+        shown = [
+            {"id": question.key, "system": question.sample.system, "user": question.sample.user, "form": question.sample.form.name}
+            for question in ordered
+        ]
+        gold = [{"id": question.key, **question.sample.facts} for question in ordered]
+        return {PAYLOADS: _lines(shown), GOLD: _lines(gold)}
+
+    def describe(self) -> dict[str, JsonValue]:
+        """A certificate's `probes`: how many, from which windows and boards, and the hash of everything that was shown."""
+        boards = Counter(str(question.sample.facts.get("board", "unknown")) for question in self.all)
+        return {
+            "count": len(self.all),
+            "seed": self.specs[0].seed,
+            "limit": self.specs[0].limit,
+            "windows": [
+                {"name": spec.window.name, "first": spec.window.first, "last": spec.window.last, "probes": len(self.of(spec))}
+                for spec in self.specs
+            ],
+            "boards": dict(sorted(boards.items())),
+            "sha256": sha256_hex(self.files[PAYLOADS]),
+        }
+
+
+def _lines(values: Sequence[JsonValue]) -> str:
+    return "".join(f"{dumps_canonical(value)}\n" for value in values)
+
+
+def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringTask:
+    """Scoring task that asks about a trading task.
+
+    Args:
+        name: of the scoring task; empty to find it among all that are installed.
+        target_task: name of the trading task.
+        plugins: the loaded plugins.
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
+    if is_scoring(plugins.make_task(target_task)):
+        raise UsageError(f"task {target_task} scores answers and has no mask of its own; name the trading task that it asks about")
+    if name:
+        task: Any = plugins.make_task(name)
+        if not is_scoring(task) or task.target_task != target_task:
+            raise UsageError(f"task {name} asks nothing about {target_task}; leave --exam out to find one that does")
+        return task
+    tasks: list[Any] = [plugins.make_task(other) for other in plugins.specs("tasks")]
+    found = [task for task in tasks if is_scoring(task) and task.target_task == target_task]
+    if not found:
+        raise UsageError(f"no task asks about {target_task}; write a probe of your own in a task file (docs/deanon.md)")
+    if len(found) > 1:
+        names = ", ".join(task.name for task in found)
+        raise UsageError(f"several tasks ask about {target_task} ({names}); name one with --exam")
+    return found[0]
+
+
+@dataclass(frozen=True)
+class ProbeChoice:
+    """Which questions are asked.
+
+    Attributes:
+        windows: names, globs or date ranges; the task's own when empty.
+        seed: of the draw.
+        per_window: how many of each window, the first ones; None for all.
+    """
+
+    windows: tuple[str, ...] = ()
+    seed: int = 0
+    per_window: int | None = None
+
+
+def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice) -> Questions:
+    """Draw a probe set.
+
+    Raises:
+        UsageError: an unknown window, or more probes than a window has.
+        ConfigError: the task has no target_task, or its questions hold no payload.
+        DataError: a window lies outside the snapshot.
+    """
+    target_task = target_task_of(task, plugins)
+    if target_task is None:
+        raise ConfigError(f"task {task.name}: has no target task, so there is no mask that it attacks")
+    config = RunConfig(model=_NOBODY, tasks=(task.name,), windows=choice.windows, seed=choice.seed, limit=choice.per_window)
+    tasks: Mapping[str, Any] = {task.name: task}
+    specs = make_plan(config, plugins, tasks, snapshot, None).specs
+    drawn = [task.samples(spec, snapshot, target_task) for spec in specs]
+    for spec, samples in zip(specs, drawn, strict=True):
+        if choice.per_window is not None and choice.per_window > len(samples):
+            raise UsageError(f"task {task.name}: {spec.window.name} has {len(samples)} probes, {choice.per_window} were asked for")
+    if all(len(samples) == choice.per_window for samples in drawn):  # all of them, so nothing is cut
+        specs = tuple(replace(spec, limit=None) for spec in specs)
+    asked: list[Question] = []
+    for spec, samples in zip(specs, drawn, strict=True):
+        for number in range(len(samples) if spec.limit is None else spec.limit):
+            sample = samples.sample(number)
+            asked.append(Question(spec, number, samples, sample, _payload_of(task, sample)))
+    return Questions(task, target_task, snapshot, specs, tuple(asked))
+
+
+def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
+    """How many probes of each window `probes` in all are.
+
+    Raises:
+        UsageError: windows do not divide them evenly.
+    """
+    names = windows or task.default_windows
+    globs = [name for text in names for name in (fnmatch.filter(task.windows, text) or [text])]
+    count = len(dict.fromkeys(globs))
+    if probes % count:
+        raise UsageError(f"--probes {probes}: {count} windows share them evenly; ask for {max(1, probes // count) * count}")
+    return probes // count
+
+
+def _payload_of(task: ScoringTask, sample: Sample) -> Mapping[str, JsonValue]:
+    """JSON object in a question, read from the text that is sent."""
+    before, opened, rest = sample.user.partition(_OPEN)
+    text, closed, after = rest.partition(_CLOSE)
+    try:
+        payload = loads_strict(text)
+    except (ValueError, RecursionError):
+        payload = None
+    if not (opened and closed) or _OPEN in before + after or not isinstance(payload, dict):
+        raise ConfigError(f"task {task.name}: sample {sample.id}: its question holds no single fenced JSON object to attack")
+    return payload
+
+
+def blank_answer(reasoning: str) -> dict[str, JsonValue]:
+    """An answer that names nothing, in the form of de-anonymization probes."""
+    return {"tickers": [], "date": None, "sector": None, "board": None, "confidence": 0.0, "reasoning": reasoning}
+
+
+def named(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
+    """How many answers name a stock at all, and how many a day: who never guesses can't be right."""
+    answers = [record.answer for record in records if record.answer is not None]
+    return {name: sum(bool(answer[name]) for answer in answers) for name in ("tickers", "date")}
+
+
+def tally(questions: Questions, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:
+    """How often each thing was recovered: score -> successes, n and baseline. Records without an answer don't count.
+
+    A score of null (nobody knows the true answer) does not count either.
+    """
+    summary = questions.task.summarise(records)
+    answered = [record for record in records if record.answer is not None]
+    found = {}
+    for name in questions.recoveries:
+        values = [record.scores[name] for record in answered if record.scores[name] is not None]
+        found[name] = {"successes": sum(values), "n": len(values), "baseline": summary[name].baseline}
+    return found

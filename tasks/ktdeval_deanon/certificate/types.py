@@ -1,0 +1,290 @@
+"""Certificate of a mask as a typed card; its JSON Schema is generated from it (`python -m ktdeval_deanon.certificate.types`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.cards import Card, Count, Counts, Day, Figure, MaskKind, Name, Number, Pluggable, Sha256, Share, Time, card_schema
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.typed import Value
+
+SCHEMA_FILE = Path(__file__).with_name("certificate-v1.json")
+
+MODEL, MECHANICAL = "model", "mechanical"
+
+
+class ShareInterval(Value, frozen=True, kw_only=True):
+    """Two-sided interval of a share; no ends where there are no trials.
+
+    Attributes:
+        level: nominal coverage.
+        n: trials.
+    """
+
+    low: Number | None
+    high: Number | None
+    level: Number
+    kind: Name
+    n: Count
+    reason: Name | UnsetType = UNSET
+
+
+class Recovery(Figure, Value, frozen=True, kw_only=True):
+    """One score of an attacker: how many of `n` it recovered, as a share.
+
+    Attributes:
+        n: valid answers.
+        upper: exact one-sided bound of Clopper and Pearson; 1 when n is 0.
+        baseline: what chance gives on the same probes; null where that is not known.
+    """
+
+    value: Share | None
+    reason: Name | UnsetType = UNSET
+    successes: Count
+    n: Count
+    interval: ShareInterval
+    upper: Share
+    baseline: Share | None
+
+
+class MaskOptions(Value, frozen=True):
+    """A mask with its options."""
+
+    kind: MaskKind
+    rebase_prices: bool
+    round_digits: int | None
+    noise_pct: Number
+
+
+class Keyed(Value, frozen=True):
+    """Facts that a trading card must share with a certificate to be covered.
+
+    Attributes:
+        snapshot: id of the market.
+        tool_texts: tool -> hash of what a model reads of it.
+    """
+
+    snapshot: Sha256
+    task_family: str | None
+    task_version: str | None
+    mode: str | None
+    mask: MaskOptions
+    tool_texts: dict[str, Sha256]
+    harness: dict[str, Any]
+
+
+class Covers(Keyed, frozen=True):
+    """Coverage of a certificate.
+
+    Attributes:
+        key: hash of exactly what a trading card must have in common with it.
+    """
+
+    key: Sha256
+    task_name: Name
+    task_hash: Sha256
+
+
+class Exam(Value, frozen=True):
+    """Scoring task that asked."""
+
+    name: Name
+    version: Name
+    hash: Sha256
+
+
+class Market(Value, frozen=True):
+    """Market."""
+
+    id: Sha256
+    name: Name
+    source: str
+    synthetic: bool
+    assets: Count
+    first_day: Day
+    last_day: Day
+
+
+class ProbeWindow(Value, frozen=True):
+    """Probes of one window."""
+
+    name: Name
+    first: Day
+    last: Day
+    probes: Count
+
+
+class Probes(Value, frozen=True):
+    """Probe set.
+
+    Attributes:
+        limit: probes of each window where that is not all; null: all.
+        boards: probes by board.
+        sha256: hash of everything that was shown.
+    """
+
+    count: Annotated[int, Meta(ge=1)]
+    seed: Count
+    limit: Annotated[int, Meta(ge=1)] | None
+    windows: Annotated[list[ProbeWindow], Meta(min_length=1)]
+    boards: Counts
+    sha256: Sha256
+
+
+class RecoveryDefinition(Value, frozen=True):
+    """Meaning of a score."""
+
+    formula: Name
+    unit: Name
+    better: Literal["lower", "higher", ""]
+    source: Name
+
+
+class Named(Value, frozen=True):
+    """Answers that name a stock at all, and those that name a day: who never guesses can't be right."""
+
+    tickers: Count
+    date: Count
+
+
+class Attacker(Value, frozen=True):
+    """An attacker and what it recovered.
+
+    Attributes:
+        card: SHA-256 of the card of a model's run; null where there is none.
+        probes: probes put to it.
+        answered: of these, with a valid answer.
+    """
+
+    name: Name
+    kind: Literal["mechanical", "model"]
+    card: Sha256 | None
+    model: Pluggable | None
+    agent: Pluggable | None
+    call: dict[str, Any] | None
+    probes: Count
+    answered: Count
+    named: Named
+    scores: dict[str, Recovery]
+
+
+class BoundEntry(Value, frozen=True):
+    """Largest upper bound of any model.
+
+    Attributes:
+        level: confidence of the one-sided bound.
+        attacker: the model whose bound it is.
+    """
+
+    upper: Share
+    level: Number
+    attacker: Name
+    value: Share
+    n: Count
+    baseline: Share | None
+
+
+class Bound(Figure, Value, frozen=True, kw_only=True):
+    """For each thing to recover, the largest upper bound of any model; null with a reason where no model tells."""
+
+    value: Annotated[dict[str, BoundEntry], Meta(min_length=1)] | None
+    reason: Name | UnsetType = UNSET
+
+
+class Anonymity(Value, frozen=True):
+    """How many pairs of asset and day agree with a payload, over all payloads.
+
+    Attributes:
+        alone: share of payloads with which none but its own pair agrees.
+    """
+
+    mean: Annotated[float, Meta(ge=0)]
+    median: Annotated[float, Meta(ge=0)]
+    least: Count
+    most: Count
+    alone: Share
+
+
+class AblationEntry(Value, frozen=True):
+    """Recoveries of the exact matcher by some of the shown fields."""
+
+    name: Name
+    fields: list[Name]
+    scores: dict[str, Recovery]
+    k: Anonymity
+
+
+class Identifiability(Value, frozen=True):
+    """Recoveries of a database in the same texts, by field.
+
+    Attributes:
+        factors: style factors that the exact matcher compares.
+        factors_not_compared: further ones that are shown.
+    """
+
+    ablation: Annotated[list[AblationEntry], Meta(min_length=1)]
+    factors: list[Name]
+    factors_not_compared: list[Name]
+
+
+class CertificateProvenance(Value, frozen=True):
+    """Where and when it was made; the only part that may differ between two equal ones."""
+
+    created_at: Time
+    suite_version: Name
+    source_revision: str | None
+    wall_time_s: Number | None
+    environment: dict[str, Any]
+    data: Name
+    data_args: dict[str, Any]
+
+
+class CertificateFacts(Card, frozen=True):
+    """Fields that the bounds of a certificate follow from.
+
+    Attributes:
+        exam: the scoring task that asked.
+        definitions: what each score says was recovered.
+        score_order: names of the scores in the order in which they are shown.
+        artefacts: probe set and records of the models -> SHA-256.
+    """
+
+    kind: Literal["certificate"]
+    schema_version: Literal[1]
+    covers: Covers
+    exam: Exam
+    snapshot: Market
+    probes: Probes
+    definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]
+    score_order: list[Name]
+    attackers: Annotated[list[Attacker], Meta(min_length=1)]
+    identifiability: Identifiability
+    artefacts: dict[str, Sha256]
+    provenance: CertificateProvenance
+
+    def scores_of(self, attacker: str) -> dict[str, Recovery]:
+        """Scores of an attacker; empty where there is none of that name."""
+        return next((entry.scores for entry in self.attackers if entry.name == attacker), {})
+
+    @property
+    def models(self) -> list[Attacker]:
+        """Attackers that are models."""
+        return [attacker for attacker in self.attackers if attacker.kind == MODEL]
+
+
+class Certificate(CertificateFacts, frozen=True):
+    """Recoveries of attackers from masked payloads, and what they bound: for the channel to a model, not to a database.
+
+    Attributes:
+        labels: what a reader must see before any figure.
+    """
+
+    labels: list[Literal["synthetic", "limited", "no model attacked", "few answers", "few guesses"]]
+    bound: Bound
+
+
+if __name__ == "__main__":
+    write_atomic(SCHEMA_FILE, dumps_pretty(card_schema(Certificate, "certificate")))

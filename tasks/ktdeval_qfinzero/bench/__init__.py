@@ -1,1 +1,0 @@
-"""The benchmark: generated instructions with gold calls that were executed."""

@@ -1,0 +1,1 @@
+"""Benchmark: generated instructions with gold calls that were executed."""

@@ -1,0 +1,158 @@
+"""Facts of the market at a moment, for templates: days, tickers, prices, contracts, events; read through the view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cached_property
+
+from ktdeval.errors import DataError
+from ktdeval_qfinzero.data.rows import E4, ContractRow, EventRow, NewsRow, SymbolRow
+from ktdeval_qfinzero.data.stores import Dataset, Page, Span, Tags
+from ktdeval_qfinzero.instruments import OptionContract, Right
+from ktdeval_qfinzero.moments import DAY, SECOND, day_start
+from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.view import View
+
+_RECENT_SESSIONS = 5
+_MANY = Page(100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """An option by its terms, with its OPRA symbol; `strike` in dollars, `right` C or P."""
+
+    symbol: str
+    underlying: str
+    expiry: date
+    strike_e4: int
+    right: Right
+
+    @property
+    def strike(self) -> float:
+        """Strike in dollars."""
+        return self.strike_e4 / E4
+
+    @staticmethod
+    def of_terms(underlying: str, expiry: date, strike: float, right: Right) -> Contract:
+        """Return the contract of some terms; `strike` in dollars."""
+        terms = OptionContract(underlying, expiry, round(strike * E4), right)
+        return Contract(terms.symbol, underlying, expiry, terms.strike_e4, right)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A dataset as of a moment."""
+
+    dataset: Dataset
+    as_of_ns: int
+
+    @cached_property
+    def view(self) -> View:
+        """Data as known then."""
+        return View(self.dataset, self.as_of_ns)
+
+    # -- days
+
+    @cached_property
+    def last_day(self) -> date:
+        """Last trading day whose session is over."""
+        return self.view.last_day("stock")
+
+    @cached_property
+    def row(self) -> int:
+        """Row of `last_day` among the sessions."""
+        row = trading_hours().row_of(self.last_day)
+        assert row is not None
+        return row
+
+    def session(self, offset: int) -> date:
+        """Trading day so many sessions after (negative: before) the last one that is over."""
+        return trading_hours().day(self.row + offset)
+
+    def local_moment(self, day: date, hour: int, minute: int) -> int:
+        """Moment at which the clocks of New York show a time on a trading day: 9:30 is the open of its session."""
+        row = trading_hours().row_of(day)
+        if row is None:
+            raise DataError(f"{day} is no trading day")
+        return int(trading_hours().open_ns[row]) + ((hour - 9) * 60 + minute - 30) * 60 * SECOND
+
+    # -- stocks and coins
+
+    @cached_property
+    def stocks(self) -> tuple[SymbolRow, ...]:
+        """Stocks that traded in each of the last sessions, by symbol."""
+        return tuple(row for row in self.view.symbols() if row.asset_class == "stock" and self._trades(row.symbol))
+
+    @cached_property
+    def optionable(self) -> tuple[SymbolRow, ...]:
+        """Of these, those with options."""
+        return tuple(row for row in self.stocks if row.has_options and len(self.contracts_of(row.symbol)) > 0)
+
+    @cached_property
+    def coins(self) -> tuple[SymbolRow, ...]:
+        """Coins, by symbol."""
+        return tuple(row for row in self.view.symbols() if row.asset_class == "crypto")
+
+    def _trades(self, symbol: str) -> bool:
+        span = Span(day_start(self.session(1 - _RECENT_SESSIONS)), day_start(self.last_day) + DAY)
+        return len(self.view.bars("stock", symbol, "day", span)) == _RECENT_SESSIONS
+
+    def close(self, symbol: str) -> float:
+        """Last close of a stock, in dollars."""
+        span = Span(day_start(self.last_day), day_start(self.last_day) + DAY)
+        return int(self.view.bars("stock", symbol, "day", span).close_e4[-1]) / E4
+
+    # -- options
+
+    def contracts_of(self, underlying: str) -> tuple[ContractRow, ...]:
+        """Listed options that have at least a week to run, by symbol."""
+        least = self.last_day + timedelta(days=7)
+        return tuple(row for row in self.view.contracts(underlying) if row.expiry >= least)
+
+    def expiries(self, underlying: str) -> tuple[date, ...]:
+        """Their expiries, ascending."""
+        return tuple(sorted({row.expiry for row in self.contracts_of(underlying)}))
+
+    def monthly_expiries(self, underlying: str) -> tuple[date, ...]:
+        """Expiries on the third Friday of their month, or on the Thursday before where that is a holiday."""
+        thirds = {day for year in (2024, 2025) for month in range(1, 13) for day in _third_friday(year, month)}
+        return tuple(day for day in self.expiries(underlying) if day in thirds)
+
+    def strikes(self, underlying: str, expiry: date) -> tuple[float, ...]:
+        """Listed strikes of an expiry, in dollars, ascending."""
+        return tuple(sorted({row.strike_e4 / E4 for row in self.contracts_of(underlying) if row.expiry == expiry}))
+
+    def contracts(self, underlying: str, expiry: date, right: str) -> list[Contract]:
+        """Contracts of an expiry and a right."""
+        return [_contract(row) for row in self.contracts_of(underlying) if (row.expiry, row.right) == (expiry, right)]
+
+    def most_traded(self, underlying: str, expiries: int = 3) -> Contract:
+        """Call in the money, of one of the next expiries, that most contracts of were traded in the last session."""
+        span = Span(day_start(self.last_day), day_start(self.last_day) + DAY)
+        traded = self.view.chain_bars(underlying, "day", span)
+        near, spot = self.expiries(underlying)[:expiries], self.close(underlying) * E4
+        rows = [row for row in self.contracts_of(underlying) if row.right == "C" and row.expiry in near and row.strike_e4 < spot]
+        most = max(rows, key=lambda row: (float(traded[row.symbol].volume[-1]) if row.symbol in traded else 0.0, row.symbol))
+        return _contract(most)
+
+    # -- events
+
+    def events(self, first: date, last: date, tags: Tags) -> Sequence[EventRow]:
+        """Calendar events of some days, both included (UTC)."""
+        return self.view.events(Span(day_start(first), day_start(last) + DAY), tags, _MANY)
+
+    def news(self, first: date, tags: Tags) -> Sequence[NewsRow]:
+        """Articles from a day on up to the moment."""
+        return self.view.news(Span(day_start(first), self.as_of_ns + 1), tags, _MANY)
+
+
+def _contract(row: ContractRow) -> Contract:
+    return Contract(row.symbol, row.underlying, row.expiry, row.strike_e4, row.right)
+
+
+def _third_friday(year: int, month: int) -> tuple[date, date]:
+    first = date(year, month, 1)
+    friday = first + timedelta(days=(4 - first.weekday()) % 7 + 14)
+    return friday, friday - timedelta(days=1)

@@ -1,0 +1,269 @@
+"""Arguments of the broker's operations. What commands take is written into the log as it was given."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from ktdeval_qfinzero.pmb.rules import Rules
+from ktdeval_qfinzero.pmb.values import AccountType, Frequency, Kind, OrderStatus, OrderType, Side, TimeInForce
+from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
+
+MOST_SYMBOLS: Final = 500
+MOST_QTY: Final = 1_000_000
+MOST_PRICE: Final = 1_000_000
+MOST_CASH: Final = 1_000_000_000
+MOST_STEPS: Final = 100_000
+MOST_TICKERS: Final = 200
+
+
+def _whole(description: str, least: int, most: int) -> Meta:
+    return Meta(description=description, ge=least, le=most)
+
+
+AccountId = Annotated[str, text("Id of the account, such as acct-000001.")]
+SessionId = Annotated[str, text("Id of the session, such as sess-000001.")]
+OrderId = Annotated[str, text("Id of the order, such as ord-000001.")]
+ClientOrderId = Annotated[
+    str,
+    text("Your own id of the order: sent again with the same content, it gives the same order.", 64, "^[A-Za-z0-9._:-]+$"),
+]
+Contract = Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)]
+TradeSide = Annotated[Side, said("BUY or SELL; selling more than is held goes short.")]
+Price = Annotated[float, Meta(gt=0, le=MOST_PRICE)]
+Qty = Annotated[int, _whole("Shares or contracts.", 1, MOST_QTY)]
+InForce = Annotated[
+    TimeInForce,
+    said("DAY: until the close of its trading day; GTC: until cancelled; GTD: until expire_ts. All end with the session."),
+]
+ExpireTs = Annotated[str, text("When a GTD order expires: a moment such as 2025-01-10T20:00:00Z, or a day, which is all of it.")]
+PageLimit = Annotated[int, limit(1_000)]
+
+
+class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An instrument as calls name it."""
+
+    type: Annotated[Kind, said("STOCK or OPTION.")]
+    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", 10)] | None = None
+    contract: Contract | None = None
+
+
+Traded = Annotated[NamedInstrument, said("What is traded: a stock by symbol, or an option by contract.")]
+
+
+class NewOrder(Arguments):
+    """An order that is asked for."""
+
+    instrument: Traded
+    side: TradeSide
+    order_type: Annotated[OrderType, said("MARKET, LIMIT, STOP or STOP_LIMIT.")]
+    qty: Qty
+    limit_price: Annotated[Price, said("Worst price; of LIMIT and STOP_LIMIT orders, which need it.")] | None = None
+    stop_price: Annotated[Price, said("Price that triggers; of STOP and STOP_LIMIT orders, which need it.")] | None = None
+    time_in_force: InForce = "DAY"
+    expire_ts: ExpireTs | None = None
+
+
+class Updates(Arguments):
+    """Changes of an order."""
+
+    qty: Qty | None = None
+    limit_price: Annotated[Price, said("New limit.")] | None = None
+    stop_price: Annotated[Price, said("New stop.")] | None = None
+
+
+class Leg(Arguments):
+    """A leg of a spread."""
+
+    instrument: Traded
+    side: TradeSide
+    ratio: Annotated[int, _whole("Shares or contracts of one unit of the spread.", 1, 1_000)] = 1
+
+
+_Ticker = Annotated[str, text("Ticker.", 10)]
+
+
+class Universe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Symbols of a session."""
+
+    stocks: Annotated[list[Annotated[str, text("Ticker.", 10)]], Meta(description="Tickers.", max_length=MOST_SYMBOLS)] | None = (
+        None
+    )
+    options: Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MOST_SYMBOLS)] | None = None
+
+
+# ---- accounts
+
+
+class CreateAccount(Arguments):
+    """A new account."""
+
+    base_currency: Annotated[Literal["USD"], said("Currency.")] = "USD"
+    account_type: Annotated[AccountType, said("MARGIN may borrow and go short; CASH buys with settled cash only.")] = "MARGIN"
+    initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MOST_CASH)] = 100_000
+    start_date: Annotated[str, text("First day of use, such as 2025-01-06; not before the clock.")] | None = None
+    timezone: Annotated[str, text("Accepted and without effect: all moments are UTC.", 64)] | None = None
+
+
+class Nothing(Arguments):
+    """No arguments."""
+
+
+class OneAccount(Arguments):
+    """An account by id."""
+
+    account_id: AccountId
+
+
+_STATES: Final = f"{', '.join(get_args(OrderStatus))}; OPEN: all that work; NEW: as ACCEPTED"
+
+
+class OrdersQuery(Arguments):
+    """Orders of an account."""
+
+    account_id: AccountId
+    session_id: SessionId | None = None
+    status_in: Annotated[str, text(f"Only these states, comma-separated: {_STATES}.", 100)] | None = None
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class TradesQuery(Arguments):
+    """Trades of an account."""
+
+    account_id: AccountId
+    session_id: SessionId | None = None
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class HistoryQuery(Arguments):
+    """Closes of an account's days."""
+
+    account_id: AccountId
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class BorrowQuery(Arguments):
+    """Stocks to be sold short."""
+
+    tickers: Annotated[str, text(f"Tickers in capitals, comma-separated, such as AVLN,BRKT; at most {MOST_TICKERS}.", 2_400)]
+
+
+# ---- sessions
+
+
+class MoveClock(Arguments):
+    """A clock that somebody else has set forward. No operation takes this: the broker notes it for itself."""
+
+    to_ns: int
+
+
+class CreateSession(Arguments, kw_only=True):
+    """A new session."""
+
+    account_id: AccountId
+    frequency: Annotated[Frequency, said("Ticks at each minute's or each day's end.")] = "1m"
+    start_ts: Annotated[str, text("When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day.")]
+    end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
+    universe: Annotated[Universe, said("What the session may trade; at least one.")]
+    execution_config: (
+        Annotated[Rules, said("How orders fill, what they cost, and how margin works; what is left out is as by default.")] | None
+    ) = None
+
+
+class OneSession(Arguments):
+    """A session by id."""
+
+    session_id: SessionId
+
+
+class Step(Arguments):
+    """Time to pass in a session."""
+
+    session_id: SessionId
+    step: Annotated[int, _whole("Ticks; without effect where until_ts is given.", 1, MOST_STEPS)] = 1
+    until_ts: Annotated[str, text("Moment to go to, after the clock; the session's last tick where that is earlier.")] | None = None
+
+
+class ExportSession(Arguments):
+    """A session to be given as a whole."""
+
+    session_id: SessionId
+    format: Annotated[Literal["json", "csv"], said("Form of the tables.")] = "json"
+
+
+# ---- orders
+
+
+class PlaceOrder(Arguments):
+    """An order for a session."""
+
+    session_id: SessionId
+    account_id: AccountId
+    order: Annotated[NewOrder, said("The order. Prices are in whole cents; stocks below one dollar in steps of 0.0001.")]
+    client_order_id: ClientOrderId | None = None
+
+
+class OneOrder(Arguments):
+    """An order by id."""
+
+    order_id: OrderId
+
+
+class CancelOrder(Arguments):
+    """An order to be cancelled."""
+
+    order_id: OrderId
+    session_id: SessionId
+    account_id: AccountId
+
+
+class ModifyOrder(Arguments):
+    """An order to be replaced."""
+
+    order_id: OrderId
+    session_id: SessionId
+    account_id: AccountId
+    updates: Annotated[
+        Updates, Meta(description="What changes; qty counts what is filled already.", extra_json_schema={"minProperties": 1})
+    ]
+
+
+class PlaceSpread(Arguments):
+    """A spread for a session."""
+
+    session_id: SessionId
+    account_id: AccountId
+    legs: Annotated[
+        list[Leg],
+        Meta(description="Legs about one underlying; all fill on one tick, in full, or none does.", min_length=2, max_length=4),
+    ]
+    qty: Annotated[int, _whole("Units of the spread.", 1, 10_000)]
+    net_limit_price: (
+        Annotated[
+            float,
+            Meta(
+                description="Most that a unit may cost a share, over all legs (negative: least it must bring); none: at market.",
+                ge=-MOST_PRICE,
+                le=MOST_PRICE,
+            ),
+        ]
+        | None
+    ) = None
+    time_in_force: InForce = "DAY"
+    expire_ts: ExpireTs | None = None
+    client_order_id: ClientOrderId | None = None
+
+
+class ExerciseOption(Arguments):
+    """Contracts to be exercised, or not to be."""
+
+    session_id: SessionId
+    account_id: AccountId
+    contract: Annotated[str, text("OPRA symbol of the option.", 24)]
+    qty: Annotated[int, _whole("Contracts to exercise now.", 1, MOST_QTY)] | None = None
+    do_not_exercise: Annotated[bool, said("Instead of qty: true forbids exercise at expiry, false allows it again.")] | None = None

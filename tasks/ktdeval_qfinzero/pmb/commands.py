@@ -1,0 +1,384 @@
+"""Commands: each is checked in full before its first event, and gives the id of what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ktdeval.jsonio import content_hash
+from ktdeval_qfinzero.errors import conflict, invalid, not_found
+from ktdeval_qfinzero.instruments import TICKER, parse_contract
+from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_moment
+from ktdeval_qfinzero.pmb.arguments import (
+    MOST_QTY,
+    CancelOrder,
+    CreateAccount,
+    CreateSession,
+    ExerciseOption,
+    ModifyOrder,
+    MoveClock,
+    OneSession,
+    PlaceOrder,
+    PlaceSpread,
+    Step,
+    Universe,
+    Updates,
+)
+from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.events import (
+    AccountCreated,
+    ClientIdUsed,
+    OrderAccepted,
+    OrderCancelled,
+    OrderRejected,
+    SessionCreated,
+    SpreadPlaced,
+    order_payload,
+)
+from ktdeval_qfinzero.pmb.financing import settlement_day
+from ktdeval_qfinzero.pmb.frames import BarFeed
+from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
+from ktdeval_qfinzero.pmb.margin import equity_e4
+from ktdeval_qfinzero.pmb.option_life import Ending, delivery_event, exercise_problem, settlement_session
+from ktdeval_qfinzero.pmb.placement import (
+    OrderSpec,
+    exact_e4,
+    judge,
+    new_order,
+    read_expiry,
+    read_instrument,
+    read_price,
+    read_spec,
+    require_later,
+    require_room,
+    require_tradable,
+    running_session,
+)
+from ktdeval_qfinzero.pmb.rules import Rules
+from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by
+from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
+from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, Order, Session
+from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
+
+MOST_ACCOUNTS = 100
+
+
+def create_account(engine: Engine, given: CreateAccount) -> str:
+    """Open a paper account as of the clock."""
+    if len(engine.state.accounts) >= MOST_ACCOUNTS:
+        raise conflict(f"a workspace has at most {MOST_ACCOUNTS} accounts")
+    if given.start_date is not None and parse_day(given.start_date, "start_date") < day_of(engine.now_ns):
+        raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; accounts can't be opened before it", "start_date")
+    account_id = f"acct-{len(engine.state.accounts) + 1:06d}"
+    engine.journal.emit(
+        engine.now_ns,
+        AccountCreated(
+            account_id=account_id, account_type=given.account_type, initial_cash_e4=exact_e4(given.initial_cash, "initial_cash")
+        ),
+    )
+    return account_id
+
+
+def create_session(engine: Engine, given: CreateSession) -> str:
+    """Begin a trading session; the one clock goes to start_ts where that is later. Only one session runs at a time."""
+    account = engine.state.accounts.get(given.account_id)
+    if account is None:
+        raise not_found("account_id", "there is no such account")
+    if engine.session is not None:
+        raise conflict("another session is running, and there is one clock; stop it first", "session_id")
+    start_ns, end_ns = _span(engine, given)
+    stocks, options = _universe(engine, given.universe, start_ns)
+    if start_ns > engine.now_ns:
+        advance(engine, start_ns)
+    engine.frame = None
+    session_id = f"sess-{len(engine.state.sessions) + 1:06d}"
+    engine.journal.emit(
+        engine.now_ns,
+        SessionCreated(
+            session_id=session_id,
+            account_id=account.id,
+            frequency=given.frequency,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            stocks=list(stocks),
+            options=list(options),
+            rules=given.execution_config or Rules(),
+            equity_e4=equity_e4(account, engine.marks()),
+        ),
+    )
+    resume(engine)
+    return session_id
+
+
+def resume(engine: Engine) -> None:
+    """Make the running session's bars readable, and load the present day's where it is open."""
+    session, hours = engine.session, trading_hours()
+    if session is None:
+        return
+    last = int(hours.close_ns.searchsorted(last_tick(session)))
+    engine.feed = BarFeed(engine.reference.prices, session.frequency, last)
+    if engine.opened:
+        before_ns = int(hours.open_ns[engine.day_row]) if session.frequency == "1m" else engine.now_ns
+        engine.load_frame(engine.visible_marks(engine.instruments(), before_ns))
+    else:
+        engine.frame = None
+
+
+def step(engine: Engine, given: Step) -> str:
+    """Let ticks pass, or time up to a moment; orders fill on the bars in between."""
+    session = running_session(engine, given.session_id)
+    final = last_tick(session)
+    if given.until_ts is None:
+        number = ticks_by(engine.now_ns, session.frequency) + given.step
+        reached = number >= ticks_by(final, session.frequency)
+        to_ns = final if reached else tick_at(number, session.frequency)
+    else:
+        to_ns = min(parse_moment(given.until_ts, "until_ts"), final)
+        if to_ns <= engine.now_ns:
+            raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; give a later moment", "until_ts")
+    advance(engine, to_ns)
+    return session.id
+
+
+def stop(engine: Engine, given: OneSession) -> str:
+    """End a session now; its working orders expire, positions stay."""
+    session = running_session(engine, given.session_id)
+    end_session(engine, session, engine.now_ns, stopped=True)
+    return session.id
+
+
+def move_clock(engine: Engine, given: MoveClock) -> str:
+    """Follow the workspace's clock, which somebody else has set forward."""
+    advance(engine, given.to_ns)
+    return ""
+
+
+def _span(engine: Engine, given: CreateSession) -> tuple[int, int]:
+    """(start, end) of a session.
+
+    Raises:
+        ServiceError: `conflict`: it starts before the clock; `invalid_argument`: it has no tick, or is outside of the calendar.
+    """
+    start_ns = parse_moment(given.start_ts, "start_ts")
+    end_ns = parse_moment(given.end_ts, "end_ts", end_of_day=True)
+    if start_ns < engine.now_ns:
+        raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; a session can't start before it", "start_ts")
+    if not FIRST <= day_of(start_ns) <= day_of(end_ns) <= LAST:
+        raise invalid("end_ts", f"expected start_ts before end_ts, both between {FIRST} and {LAST}")
+    require_reach(end_ns, "end_ts")
+    if ticks_by(end_ns, given.frequency) <= ticks_by(start_ns, given.frequency):
+        raise invalid("end_ts", "the market is not open between start_ts and end_ts")
+    info = engine.reference.dataset.info
+    # Where the data end is not told: it may lie ahead of the clock. Beyond it a session has ticks and no bars.
+    first = info.first_day if given.frequency == "1d" else info.minute_first_day
+    if day_of(end_ns) < first:
+        raise invalid("end_ts", f"bars of {given.frequency} begin on {first} only")
+    return start_ns, end_ns
+
+
+def _universe(engine: Engine, given: Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(stocks, options), each once.
+
+    Raises:
+        ServiceError: `invalid_argument`: empty; a stock that is not listed by now; a contract that is none or has expired.
+    """
+    stocks = tuple(dict.fromkeys(given.stocks or ()))
+    options = tuple(dict.fromkeys(given.options or ()))
+    if not stocks and not options:
+        raise invalid("universe", "give at least one stock or option")
+    for number, symbol in enumerate(stocks):
+        if not TICKER.fullmatch(symbol) or not engine.reference.listed(Instrument("STOCK", symbol), engine.now_ns):
+            raise invalid(f"universe.stocks[{number}]", "no such stock is listed as of the clock")
+    first_day = trading_hours().session_day(start_ns + 1)
+    for number, symbol in enumerate(options):
+        contract = parse_contract(symbol, f"universe.options[{number}]")
+        if settlement_session(Instrument("OPTION", contract.symbol)) < first_day:
+            raise invalid(f"universe.options[{number}]", "the contract has expired at the start")
+    return stocks, options
+
+
+CANCELLED = "CANCELLED: on request"
+
+
+def place(engine: Engine, given: PlaceOrder) -> str:
+    """Place an order; it can fill on bars that start at or after the clock."""
+    session = running_session(engine, given.session_id, given.account_id)
+    spec = read_spec(given.order)
+    content = content_hash([session.id, spec.content])
+    known = _known(engine, session, given.client_order_id, content)
+    if known is not None:
+        return known
+    require_later(spec.expire_ns, engine.now_ns, "order.expire_ts")
+    require_room(engine, 1)
+    require_tradable(engine, session, spec.instrument, "order.instrument")
+    order = new_order(engine, session, spec, client_order_id=given.client_order_id or "")
+    verdict = judge(engine, session, [spec])
+    _send(engine, order, verdict.reason, verdict.reserve_e4)
+    _remember(engine, order, content)
+    return order.id
+
+
+def place_spread(engine: Engine, given: PlaceSpread) -> str:
+    """Place a spread of two to four legs: all fill at one tick's opens, as market orders do, or none does."""
+    session = running_session(engine, given.session_id, given.account_id)
+    specs = _read_legs(given)
+    net_limit_e4 = None if given.net_limit_price is None else exact_e4(given.net_limit_price, "net_limit_price")
+    content = content_hash([session.id, given.qty, net_limit_e4, [spec.content for spec in specs]])
+    known = _known(engine, session, given.client_order_id, content)
+    if known is not None:
+        return known
+    require_later(specs[0].expire_ns, engine.now_ns, "expire_ts")
+    require_room(engine, len(specs))
+    for number, spec in enumerate(specs):
+        require_tradable(engine, session, spec.instrument, f"legs[{number}].instrument")
+    verdict = judge(engine, session, specs)
+    spread_id = f"spr-{len(engine.state.spreads) + 1:06d}"
+    orders: list[Order] = []
+    for spec in specs:
+        order = new_order(engine, session, spec, client_order_id=given.client_order_id or "", spread_id=spread_id)
+        _send(engine, order, verdict.reason, 0 if orders else verdict.reserve_e4)
+        orders.append(order)
+    engine.journal.emit(
+        engine.now_ns,
+        SpreadPlaced(spread_id=spread_id, order_ids=[order.id for order in orders], units=given.qty, net_limit_e4=net_limit_e4),
+    )
+    _remember(engine, orders[0], content)
+    return orders[0].id
+
+
+def cancel(engine: Engine, given: CancelOrder) -> str:
+    """Cancel a working order; of a spread, all its legs."""
+    order = _working(engine, given)
+    for leg in engine.legs_of(order):
+        engine.journal.emit(engine.now_ns, OrderCancelled(order_id=leg.id, reason=CANCELLED))
+    return order.id
+
+
+def modify(engine: Engine, given: ModifyOrder) -> str:
+    """Replace a working order by one with other prices or another quantity; it loses its place in time."""
+    order = _working(engine, given)
+    if order.spread_id:
+        raise conflict("legs of a spread can't be modified; cancel the spread and place another", "order_id")
+    session = engine.state.sessions[order.session_id]
+    spec = _modified(order, given.updates)
+    verdict = judge(engine, session, [spec], [order])
+    if verdict.reason:
+        raise conflict(f"the order stays as it was: {verdict.reason}", "updates")
+    changed = new_order(engine, session, spec, triggered=order.triggered, replaces=order.id)
+    changed = replace(changed, expire_ns=order.expire_ns)
+    engine.journal.emit(
+        engine.now_ns, OrderCancelled(order_id=order.id, reason="REPLACED: by a modification", replaced_by=changed.id)
+    )
+    _send(engine, changed, "", verdict.reserve_e4)
+    return changed.id
+
+
+def exercise(engine: Engine, given: ExerciseOption) -> str:
+    """Exercise held contracts at once, or say that they are not to be exercised at expiry."""
+    session = running_session(engine, given.session_id, given.account_id)
+    instrument = Instrument("OPTION", parse_contract(given.contract, "contract").symbol)
+    account = engine.state.accounts[session.account_id]
+    if (given.qty is None) == (given.do_not_exercise is None):
+        raise invalid("qty", "give either qty, to exercise now, or do_not_exercise, for what happens at expiry")
+    if given.qty is None:
+        _instruct(engine, account, instrument, bool(given.do_not_exercise))
+        return instrument.symbol
+    problem = exercise_problem(account, instrument, given.qty, trading_hours().session_day(engine.now_ns + 1))
+    if problem is not None:
+        raise conflict(problem, "contract")
+    spot = engine.marks().get(f"STOCK:{instrument.underlying}")
+    if spot is None:
+        raise conflict("no price of the underlying is known yet; exercise later", "contract")
+    position = account.positions[instrument.id]
+    settles = settlement_day(engine.day).isoformat()
+    event = delivery_event(Ending(account.id, position, spot, session.rules.fees, settles), given.qty)
+    engine.journal.emit(engine.now_ns, event)
+    return instrument.symbol
+
+
+def _instruct(engine: Engine, account: Account, instrument: Instrument, do_not_exercise: bool) -> None:
+    position = account.positions.get(instrument.id)
+    if position is None or position.qty <= 0:
+        raise conflict("the account holds no such contract", "contract")
+    engine.journal.emit(
+        engine.now_ns, OptionInstructed(account_id=account.id, contract=instrument.symbol, do_not_exercise=do_not_exercise)
+    )
+
+
+def _read_legs(given: PlaceSpread) -> list[OrderSpec]:
+    """Specs of a spread's legs, as market orders: what limits them is the net price."""
+    expire_ns = read_expiry(given, "expire_ts")
+    specs = []
+    for number, leg in enumerate(given.legs):
+        instrument = read_instrument(leg.instrument, f"legs[{number}].instrument")
+        if given.qty * leg.ratio > MOST_QTY:
+            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {MOST_QTY}")
+        specs.append(OrderSpec(instrument, leg.side, "MARKET", given.qty * leg.ratio, None, None, given.time_in_force, expire_ns))
+    if len({spec.instrument for spec in specs}) < len(specs):
+        raise invalid("legs", "each leg has an instrument of its own")
+    if len({spec.instrument.underlying for spec in specs}) > 1:
+        raise invalid("legs", "all legs are about one underlying")
+    return specs
+
+
+def _modified(order: Order, updates: Updates) -> OrderSpec:
+    """Spec of what is left of an order after updates; `qty` counts what is filled already.
+
+    Raises:
+        ServiceError: `invalid_argument`: nothing to update, or a price that the type does not have; `conflict`: too late for it.
+    """
+    if updates == Updates():
+        raise invalid("updates", "give at least one of qty, limit_price, stop_price")
+    prices = {"limit_price": (order.limit_e4, updates.limit_price), "stop_price": (order.stop_e4, updates.stop_price)}
+    new: dict[str, int | None] = {}
+    for name, (had_e4, price) in prices.items():
+        if price is not None and had_e4 is None:
+            raise invalid(f"updates.{name}", f"{order.order_type} orders don't have it")
+        new[name] = had_e4 if price is None else read_price(price, order.instrument.kind, f"updates.{name}")
+    if order.triggered and updates.stop_price is not None:
+        raise conflict("the stop has been reached already", "updates.stop_price")
+    left = (order.qty if updates.qty is None else updates.qty) - order.filled_qty
+    if left <= 0:
+        raise conflict(f"{order.filled_qty} are filled already; cancel the order instead", "updates.qty")
+    expire_ns = order.expire_ns if order.time_in_force == "GTD" else None
+    terms = (order.instrument, order.side, order.order_type, left, new["limit_price"], new["stop_price"])
+    return OrderSpec(*terms, order.time_in_force, expire_ns)
+
+
+def _working(engine: Engine, given: CancelOrder | ModifyOrder) -> Order:
+    session = running_session(engine, given.session_id, given.account_id)
+    order = engine.state.orders.get(given.order_id)
+    if order is None or order.session_id != session.id:
+        raise not_found("order_id", "the session has no such order")
+    if order.status not in WORKING:
+        raise conflict(f"the order is {order.status}", "order_id")
+    if order.forced:
+        raise conflict("the broker placed the order to meet a margin call; it can't be changed", "order_id")
+    return order
+
+
+def _known(engine: Engine, session: Session, client_id: str | None, content: str) -> str | None:
+    """Id of the order that a client's id stands for already.
+
+    Raises:
+        ServiceError: `conflict`: it stands for another one.
+    """
+    known = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None
+    if known is not None and known.content != content:
+        raise conflict("the id was used for another order; take a new one", "client_order_id")
+    return None if known is None else known.order_id
+
+
+def _remember(engine: Engine, order: Order, content: str) -> None:
+    if order.client_order_id:
+        engine.journal.emit(
+            engine.now_ns,
+            ClientIdUsed(account_id=order.account_id, client_order_id=order.client_order_id, order_id=order.id, content=content),
+        )
+
+
+def _send(engine: Engine, order: Order, reason: str, reserve_e4: int) -> None:
+    if reason:
+        rejected = replace(order, status="REJECTED", reason=reason)
+        engine.journal.emit(engine.now_ns, OrderRejected(order=order_payload(rejected)))
+    else:
+        engine.journal.emit(engine.now_ns, OrderAccepted(order=order_payload(order), reserve_e4=reserve_e4))

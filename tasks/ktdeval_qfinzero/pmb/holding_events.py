@@ -1,0 +1,246 @@
+"""Events about what accounts hold: options, corporate actions, charges, margin calls and closes of days; and all events by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Final
+
+from ktdeval_qfinzero.pmb.events import (
+    AccountCreated,
+    ClientIdUsed,
+    ClockMoved,
+    CommandRefused,
+    Happening,
+    OrderAccepted,
+    OrderCancelled,
+    OrderExpired,
+    OrderRejected,
+    OrderTriggered,
+    SessionCreated,
+    SessionFinished,
+    SessionStopped,
+    SpreadPlaced,
+    Traded,
+)
+from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.pmb.values import DayClose, Instrument
+
+# ---- options
+
+
+class OptionInstructed(Happening, frozen=True):
+    """The holder of an option said whether it is to be exercised at expiry."""
+
+    type = "OPTION_INSTRUCTED"
+    account_id: str
+    contract: str
+    do_not_exercise: bool
+
+    def apply(self, state: BrokerState) -> None:
+        """Keep or forget that it is not."""
+        (state.kept.add if self.do_not_exercise else state.kept.discard)((self.account_id, self.contract))
+
+
+class OptionOver(Happening, frozen=True):
+    """Contracts are gone: exercised, assigned or expired."""
+
+    account_id: str
+    instrument: str
+    stock: str
+    change: int
+    cost_e4: int
+    stock_change: int
+    stock_cost_e4: int
+    realized_e4: int
+    cash_e4: int
+    fee_e4: int
+    spot_e4: int | None
+    settles: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Move contracts, delivered shares and cash."""
+        account = state.accounts[self.account_id]
+        option = account.positions[self.instrument]
+        option.qty += self.change
+        option.cost_e4 -= self.cost_e4
+        option.realized_e4 += self.realized_e4
+        state.count(account, self.instrument, "EXERCISE", self.change)
+        if self.stock_change:
+            state.count(account, self.stock, "EXERCISE", self.stock_change)
+            account.position(Instrument.of(self.stock)).move(self.stock_change, self.stock_cost_e4)
+        state.pay(account, "EXERCISE", self.cash_e4)
+        state.charge(account, self.fee_e4)
+        if self.cash_e4 > 0:
+            account.settle_later(self.settles, self.cash_e4)
+
+
+class OptionExercised(OptionOver, frozen=True):
+    """Held contracts were exercised."""
+
+    type = "OPTION_EXERCISED"
+
+
+class OptionAssigned(OptionOver, frozen=True):
+    """Written contracts were assigned."""
+
+    type = "OPTION_ASSIGNED"
+
+
+class OptionExpired(OptionOver, frozen=True):
+    """Contracts expired without value, or unexercised on their holder's word."""
+
+    type = "OPTION_EXPIRED"
+
+
+# ---- days
+
+
+class PositionSplit(Happening, frozen=True):
+    """A split changed a position; `becomes` is the option's adjusted series, empty where it was closed."""
+
+    type = "POSITION_SPLIT"
+    account_id: str
+    instrument: str
+    becomes: str
+    new: int
+    old: int
+    qty_before: int
+    qty_after: int
+    cost_after_e4: int
+    realized_e4: int
+    cash_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Change units, and pay out fractions."""
+        account = state.accounts[self.account_id]
+        before = account.positions[self.instrument]
+        key = (account.id, before.instrument.symbol)
+        if self.becomes and key in state.kept:
+            state.kept.remove(key)
+            state.kept.add((account.id, Instrument.of(self.becomes).symbol))
+        state.count(account, self.instrument, "SPLIT", -before.qty)
+        before.qty = before.cost_e4 = 0
+        after = account.position(Instrument.of(self.becomes or self.instrument))
+        state.count(account, after.instrument.id, "SPLIT", self.qty_after)
+        after.qty += self.qty_after
+        after.cost_e4 += self.cost_after_e4
+        after.realized_e4 += self.realized_e4
+        state.pay(account, "SPLIT", self.cash_e4)
+
+
+class DividendPaid(Happening, frozen=True):
+    """A dividend was earned, or owed on a short position."""
+
+    type = "DIVIDEND"
+    account_id: str
+    instrument: str
+    qty: int
+    share_e4: int
+    cash_e4: int
+    settles: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Move cash."""
+        account = state.accounts[self.account_id]
+        account.dividends_e4 += self.cash_e4
+        state.pay(account, "DIVIDEND", self.cash_e4)
+        if self.cash_e4 > 0:
+            account.settle_later(self.settles, self.cash_e4)
+
+
+class InterestCharged(Happening, frozen=True):
+    """Borrowed cash cost interest."""
+
+    type = "INTEREST"
+    account_id: str
+    days: int
+    cash_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Move cash."""
+        account = state.accounts[self.account_id]
+        account.interest_e4 -= self.cash_e4
+        state.pay(account, "INTEREST", self.cash_e4)
+
+
+class BorrowFeeCharged(Happening, frozen=True):
+    """Shares sold short cost a fee."""
+
+    type = "BORROW_FEE"
+    account_id: str
+    instrument: str
+    qty: int
+    fee_bps: int
+    days: int
+    cash_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Move cash."""
+        account = state.accounts[self.account_id]
+        account.borrow_fees_e4 -= self.cash_e4
+        state.pay(account, "BORROW_FEE", self.cash_e4)
+
+
+class MarginCalled(Happening, frozen=True):
+    """Equity fell below the maintenance requirement; `due` is a day."""
+
+    type = "MARGIN_CALL"
+    account_id: str
+    session_id: str
+    equity_e4: int
+    maintenance_e4: int
+    due: str
+
+    def apply(self, state: BrokerState) -> None:
+        """Note the call."""
+        state.accounts[self.account_id].margin_call_due = date.fromisoformat(self.due)
+        state.sessions[self.session_id].margin_calls += 1
+
+
+class MarginCallMet(Happening, frozen=True):
+    """Equity reached the maintenance requirement again."""
+
+    type = "MARGIN_CALL_MET"
+    account_id: str
+    session_id: str
+    equity_e4: int
+    maintenance_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """End the call."""
+        state.accounts[self.account_id].margin_call_due = None
+
+
+class DayClosed(Happening, frozen=True):
+    """A trading day was over for an account."""
+
+    type = "DAY_CLOSED"
+    account_id: str
+    session_id: str
+    day: str
+    next_day: str
+    cash_e4: int
+    equity_e4: int
+    long_value_e4: int
+    short_value_e4: int
+    maintenance_e4: int
+
+    def apply(self, state: BrokerState) -> None:
+        """Keep the close, and settle what is due."""
+        account, next_day = state.accounts[self.account_id], date.fromisoformat(self.next_day)
+        account.unsettled = [entry for entry in account.unsettled if entry[0] > next_day]
+        amounts = (self.cash_e4, self.equity_e4, self.long_value_e4, self.short_value_e4, self.maintenance_e4)
+        state.days[account.id].append(DayClose(date.fromisoformat(self.day), self.session_id, *amounts))
+
+
+HAPPENINGS: Final[Mapping[str, type[Happening]]] = {
+    each.type: each
+    for each in (
+        AccountCreated, ClockMoved, SessionCreated, SessionFinished, SessionStopped, OrderAccepted, OrderRejected, OrderTriggered,
+        OrderCancelled, OrderExpired, ClientIdUsed, SpreadPlaced, Traded, OptionInstructed, OptionExercised, OptionAssigned,
+        OptionExpired, PositionSplit, DividendPaid, InterestCharged, BorrowFeeCharged, MarginCalled, MarginCallMet, DayClosed,
+        CommandRefused,
+    )
+}  # fmt: skip
+"""Name in the log -> type of the event's content."""

@@ -1,0 +1,344 @@
+"""Values of the broker: instruments, rules, accounts, orders, trades and sessions.
+
+Money and prices are whole ten-thousandths of a dollar (`_e4`): sums are exact, replay bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract, read_contract
+from ktdeval_qfinzero.pmb.rules import Rules
+
+AccountType = Literal["MARGIN", "CASH"]
+Frequency = Literal["1m", "1d"]
+Side = Literal["BUY", "SELL"]
+OrderType = Literal["MARKET", "LIMIT", "STOP", "STOP_LIMIT"]
+TimeInForce = Literal["DAY", "GTC", "GTD"]
+OrderStatus = Literal["ACCEPTED", "PARTIALLY_FILLED", "FILLED", "CANCELLED", "REJECTED", "EXPIRED"]
+SessionStatus = Literal["RUNNING", "FINISHED", "STOPPED"]
+Kind = Literal["STOCK", "OPTION"]
+CashKind = Literal["TRADE", "FEE", "EXERCISE", "SPLIT", "DIVIDEND", "INTEREST", "BORROW_FEE"]
+UnitKind = Literal["TRADE", "EXERCISE", "SPLIT"]
+
+WORKING: tuple[OrderStatus, ...] = ("ACCEPTED", "PARTIALLY_FILLED")
+"""States of an order that may still be filled."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instrument:
+    """Instrument that is traded: a stock by ticker, or an option by OPRA symbol."""
+
+    kind: Kind
+    symbol: str
+
+    @property
+    def id(self) -> str:
+        """`STOCK:AVLN`, or `OPTION:O:AVLN250221P00225000`."""
+        return f"{self.kind}:{self.symbol}"
+
+    @property
+    def multiplier(self) -> int:
+        """Shares that one unit is about."""
+        return CONTRACT_SIZE if self.kind == "OPTION" else 1
+
+    @property
+    def contract(self) -> OptionContract | None:
+        """Option's terms; None of a stock."""
+        return read_contract(self.symbol) if self.kind == "OPTION" else None
+
+    @classmethod
+    def of(cls, instrument_id: str) -> Instrument:
+        """Instrument of an id such as `STOCK:AVLN`."""
+        kind, _, symbol = instrument_id.partition(":")
+        return cls("OPTION" if kind == "OPTION" else "STOCK", symbol)
+
+    @property
+    def underlying(self) -> str:
+        """Ticker of the stock that it is, or is about."""
+        contract = self.contract
+        return self.symbol if contract is None else contract.underlying
+
+
+@dataclass(slots=True)
+class Position:
+    """Units held of an instrument.
+
+    Attributes:
+        qty: negative when short.
+        cost_e4: what the present units cost (negative: what they brought when sold short), without fees.
+        realized_e4: profit of units that are gone.
+    """
+
+    instrument: Instrument
+    qty: int = 0
+    cost_e4: int = 0
+    realized_e4: int = 0
+
+    def value_e4(self, mark_e4: int) -> int:
+        """Market value; negative when short."""
+        return self.qty * mark_e4 * self.instrument.multiplier
+
+    def move(self, change: int, value_e4: int) -> None:
+        """Bring units in (negative: take out) for a value paid (negative: received).
+
+        Units that go out take their average cost with them, rounded down; the last ones take what is left.
+        """
+        closed = min(abs(change), abs(self.qty)) if self.qty * change < 0 else 0
+        if closed:
+            closed_value = value_e4 * closed // abs(change)
+            closed_cost = self.cost_e4 * closed // abs(self.qty)
+            self.realized_e4 -= closed_value + closed_cost
+            self.cost_e4 -= closed_cost
+            value_e4 -= closed_value
+        self.cost_e4 += value_e4
+        self.qty += change
+
+
+@dataclass(slots=True)
+class Account:
+    """A customer's account.
+
+    Attributes:
+        id, type: what they say.
+        opened_ns: when.
+        initial_cash_e4, cash_e4: cash; negative when borrowed.
+        positions: by instrument id; those that are flat are kept for their realized profit.
+        fees_e4, interest_e4, borrow_fees_e4: paid so far, positive.
+        dividends_e4: received less paid on short positions.
+        unsettled: (day on which it settles, amount) of sales; CASH accounts buy only with what is settled.
+        margin_call_due: trading day at whose close an unmet margin call is liquidated; None without a call.
+    """
+
+    id: str
+    type: AccountType
+    opened_ns: int
+    initial_cash_e4: int
+    cash_e4: int
+    positions: dict[str, Position] = field(default_factory=dict)
+    fees_e4: int = 0
+    interest_e4: int = 0
+    borrow_fees_e4: int = 0
+    dividends_e4: int = 0
+    unsettled: list[tuple[date, int]] = field(default_factory=list)
+    margin_call_due: date | None = None
+
+    def position(self, instrument: Instrument) -> Position:
+        """Position in an instrument; a flat one is made where there is none."""
+        return self.positions.setdefault(instrument.id, Position(instrument))
+
+    def settle_later(self, day: str, amount_e4: int) -> None:
+        """Note that money settles on a day, which matters to CASH accounts."""
+        if self.type == "CASH":
+            self.unsettled.append((date.fromisoformat(day), amount_e4))
+
+    def settled_e4(self, today: date | None) -> int:
+        """Cash without the sales that settle after today; without `today`, none counts as settled."""
+        return self.cash_e4 - sum(amount for day, amount in self.unsettled if today is None or day > today)
+
+
+@dataclass(slots=True)
+class Order:
+    """An order and what became of it.
+
+    Attributes:
+        seq: number in order of acceptance: time priority.
+        limit_e4, stop_e4: prices where the type has them.
+        expire_ns: of a GTD order; of a DAY order, the close of its trading day.
+        triggered: whether a stop has been reached; it stays so.
+        filled_qty, filled_value_e4: so far; value is price × qty, without multiplier.
+        reason: why it was rejected, cancelled or expired.
+        replaces, replaced_by: ids of the order that a modification took the place of.
+        spread_id: legs of one spread fill together or not at all.
+        forced: whether the broker placed it to meet a margin call.
+    """
+
+    id: str
+    seq: int
+    account_id: str
+    session_id: str
+    client_order_id: str
+    instrument: Instrument
+    side: Side
+    order_type: OrderType
+    qty: int
+    time_in_force: TimeInForce
+    accepted_ns: int
+    limit_e4: int | None = None
+    stop_e4: int | None = None
+    expire_ns: int | None = None
+    status: OrderStatus = "ACCEPTED"
+    triggered: bool = False
+    filled_qty: int = 0
+    filled_value_e4: int = 0
+    reason: str = ""
+    replaces: str = ""
+    replaced_by: str = ""
+    spread_id: str = ""
+    forced: bool = False
+
+    @property
+    def open_qty(self) -> int:
+        """Units still to be filled."""
+        return self.qty - self.filled_qty
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One instrument's bar at a tick, as the matching sees it."""
+
+    open_e4: int
+    high_e4: int
+    low_e4: int
+    close_e4: int
+    volume: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Units filled at one price."""
+
+    qty: int
+    price_e4: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """An execution.
+
+    Attributes:
+        id, ts_ns, order_id, session_id, account_id, instrument, side, qty, price_e4, fee_e4: what they say.
+        bar: the bar that it happened on.
+    """
+
+    id: str
+    ts_ns: int
+    order_id: str
+    session_id: str
+    account_id: str
+    instrument: Instrument
+    side: Side
+    qty: int
+    price_e4: int
+    fee_e4: int
+    bar: Bar
+
+    @property
+    def change(self) -> int:
+        """Units that came in; negative: went out."""
+        return self.qty if self.side == "BUY" else -self.qty
+
+    @property
+    def value_e4(self) -> int:
+        """Amount paid for the units, fees aside; negative: received."""
+        return self.change * self.price_e4 * self.instrument.multiplier
+
+
+@dataclass(frozen=True, slots=True)
+class DayClose:
+    """An account at the close of a trading day, after everything that the day brought.
+
+    Attributes:
+        day: trading day.
+        session_id: the session that was running; empty outside of sessions.
+        cash_e4, equity_e4: negative cash is borrowed.
+        long_value_e4, short_value_e4: market values of long and short positions, both positive.
+        maintenance_e4: maintenance requirement.
+    """
+
+    day: date
+    session_id: str
+    cash_e4: int
+    equity_e4: int
+    long_value_e4: int
+    short_value_e4: int
+    maintenance_e4: int
+
+
+@dataclass(frozen=True, slots=True)
+class CashEntry:
+    """One movement of an account's cash, and the number of the event that made it."""
+
+    seq: int
+    account_id: str
+    kind: CashKind
+    amount_e4: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEntry:
+    """One change of an account's units of an instrument, and the number of the event that made it."""
+
+    seq: int
+    account_id: str
+    instrument_id: str
+    kind: UnitKind
+    change: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Orders that fill together or not at all.
+
+    Attributes:
+        id, order_ids: of itself and its legs.
+        units: how often the combination is traded.
+        net_limit_e4: most that one unit may cost a share, over all legs (negative: least that it must bring); None at market.
+    """
+
+    id: str
+    order_ids: tuple[str, ...]
+    units: int
+    net_limit_e4: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCall:
+    """What a client's own order id stands for: the order (a spread's first leg), and a hash of what was asked for."""
+
+    order_id: str
+    content: str
+
+
+@dataclass(slots=True)
+class Session:
+    """A stretch of time in which an account trades.
+
+    Attributes:
+        id, account_id, frequency, start_ns, end_ns, rules: as created.
+        stocks, options: symbols of the universe.
+        start_equity_e4, end_equity_e4: the account's equity at its creation and its end (None until then).
+        first_seq, last_seq: numbers of the events that began and ended it.
+        status: what it says; only one session of a broker is RUNNING.
+        clock_ns: its last moment.
+        margin_calls, accepted, rejected, refused: how many calls, orders, rejections and refused commands there were.
+    """
+
+    id: str
+    account_id: str
+    frequency: Frequency
+    start_ns: int
+    end_ns: int
+    stocks: tuple[str, ...]
+    options: tuple[str, ...]
+    rules: Rules
+    start_equity_e4: int
+    first_seq: int
+    clock_ns: int
+    last_seq: int | None = None
+    end_equity_e4: int | None = None
+    status: SessionStatus = "RUNNING"
+    margin_calls: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    refused: int = 0
+
+    @property
+    def universe(self) -> tuple[Instrument, ...]:
+        """Stocks, then options."""
+        return (
+            *(Instrument("STOCK", symbol) for symbol in self.stocks),
+            *(Instrument("OPTION", symbol) for symbol in self.options),
+        )

@@ -1,0 +1,155 @@
+"""JSON Schemas (draft 2020-12) of typed arguments and answers, and the fields that all services share."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, Meta, UnsetType
+
+from ktdeval.jsonio import JsonValue
+from ktdeval_qfinzero.paging import MAX_LENGTH
+
+Schema = Mapping[str, JsonValue]
+
+_SCALARS: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_BOUNDS: Final[Mapping[str, str]] = {"gt": "exclusiveMinimum", "ge": "minimum", "le": "maximum", "pattern": "pattern"}
+_PLAIN: Final = (bool, int, float, str)
+_LENGTHS: Final[Mapping[str, tuple[str, str]]] = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of an operation. A field whose default is None may be left out, and is then not null but absent."""
+
+
+class Answer(msgspec.Struct):
+    """An answer of an operation, as of the clock. A field that is unset by default may be absent; one that may be null says so.
+
+    Attributes:
+        as_of_ts: moment of the clock.
+    """
+
+    as_of_ts: Annotated[
+        str, Meta(description="The clock: nothing later is in the answer.", extra_json_schema={"format": "date-time"})
+    ]
+
+
+class Row(msgspec.Struct):
+    """An object within arguments or an answer."""
+
+
+def row_type(name: str, always: Mapping[str, Any], sometimes: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """Make the type of rows whose fields a caller chooses: field -> type of those that are always there, and of the others."""
+    optional = ((field, hint | UnsetType, msgspec.UNSET) for field, hint in sometimes.items())
+    return msgspec.defstruct(name, [*always.items(), *optional], bases=(Row,), kw_only=True)
+
+
+def joined(name: str, *parts: type[msgspec.Struct]) -> type[Any]:
+    """Make a type with the fields of several, in their order; a struct can't inherit fields from two."""
+    fields = [each for part in parts for each in msgspec.structs.fields(part)]
+    required = [(each.name, each.type) for each in fields if each.required]
+    optional = [(each.name, each.type, each.default) for each in fields if not each.required]
+    return msgspec.defstruct(name, [*required, *optional])
+
+
+class Shown:
+    """Says what type the values of a field follow that are made as plain JSON, for speed or because their names vary.
+
+    Args:
+        hint: the type.
+        listed: whether the field is a list of it.
+        more: further keywords of its schema.
+    """
+
+    def __init__(self, hint: Any, *, listed: bool = True, more: Mapping[str, JsonValue] | None = None) -> None:
+        hint = Annotated[hint, Meta(extra_json_schema=dict(more))] if more else hint
+        self.hint = list[hint] if listed else hint
+
+
+def text(description: str, longest: int = 40, pattern: str | None = None) -> Meta:
+    """A text argument of bounded length."""
+    return Meta(description=description, min_length=1, max_length=longest, pattern=pattern)
+
+
+def said(description: str) -> Meta:
+    """Description of a field."""
+    return Meta(description=description)
+
+
+Day = Annotated[str, Meta(description="Day such as 2025-01-06.", extra_json_schema={"format": "date"})]
+Moment = Annotated[str, Meta(description="Moment in UTC such as 2025-01-06T14:30:00Z.", extra_json_schema={"format": "date-time"})]
+Ticker = Annotated[str, said("Ticker.")]
+Cursor = Annotated[str, text("next_cursor of the page before, to go on after it with the same other arguments.", MAX_LENGTH)]
+NextCursor = Annotated[str | None, said("Where the next page begins; null at the end.")]
+Unknown = Annotated[list[str], said("What was asked for that is not listed, as of the clock.")]
+
+
+def limit(most: int) -> Meta:
+    """Argument for the length of a page."""
+    return Meta(description="Most rows of one answer.", ge=1, le=most)
+
+
+def schema_of(hint: Any, default: Any = NODEFAULT) -> dict[str, JsonValue]:
+    """Return the JSON Schema of a type, closed to other fields.
+
+    Keywords stand in the order of the type's annotations; a default stands before what a second annotation adds.
+    """
+    inner, metas, may_be_null = _peeled(hint)
+    base = _base(inner)
+    schema: dict[str, JsonValue] = {"type": base.pop("type")} if base else {}
+    for number, meta in enumerate(metas or (Meta(),)):
+        schema |= _keywords(meta, schema.get("type"))
+        if number == 0:
+            schema |= {**base, "default": default} if isinstance(default, _PLAIN) else base
+        schema |= meta.extra_json_schema or {}
+    return {**schema, "type": [schema["type"], "null"]} if may_be_null and default is not None else schema
+
+
+def properties_of(struct: type[msgspec.Struct]) -> dict[str, Schema]:
+    """Return the JSON Schema of each field of a struct."""
+    return {field.encode_name: schema_of(field.type, field.default) for field in msgspec.structs.fields(struct)}
+
+
+def required_of(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a struct that are always there."""
+    return tuple(field.encode_name for field in msgspec.structs.fields(struct) if field.required)
+
+
+def _base(hint: Any) -> dict[str, JsonValue]:
+    """Type itself, without bounds and descriptions."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        required = list(required_of(hint))
+        listed: dict[str, JsonValue] = {"required": required} if required else {}
+        return {"type": "object", "properties": properties_of(hint), **listed, "additionalProperties": False}
+    if get_origin(hint) is Literal:
+        return {"type": "string", "enum": list(get_args(hint))}
+    if get_origin(hint) in (list, tuple):
+        return {"type": "array", "items": schema_of(get_args(hint)[0])}
+    if get_origin(hint) is dict or hint is dict:
+        values = get_args(hint)[1] if get_args(hint) else Any
+        return {"type": "object"} | ({} if values is Any else {"additionalProperties": schema_of(values)})
+    return {} if hint is Any else {"type": _SCALARS[hint]}
+
+
+def _keywords(meta: Meta, kind: str | None) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {} if meta.description is None else {"description": meta.description}
+    lengths = zip(("min_length", "max_length"), _LENGTHS.get(kind or "", ()), strict=False)
+    for name, keyword in (*lengths, *_BOUNDS.items()):
+        if (value := getattr(meta, name)) is not None:
+            found[keyword] = value
+    return found
+
+
+def _peeled(hint: Any) -> tuple[Any, tuple[Meta, ...], bool]:
+    """(type itself, annotations around it from the inside out, whether it may be null)."""
+    if get_origin(hint) is Annotated:
+        shown = next((note.hint for note in hint.__metadata__ if isinstance(note, Shown)), hint.__origin__)
+        inner, metas, may_be_null = _peeled(shown)
+        return inner, metas + tuple(note for note in hint.__metadata__ if isinstance(note, Meta)), may_be_null
+    if get_origin(hint) in (Union, types.UnionType):
+        member = next(each for each in get_args(hint) if each not in (type(None), UnsetType))
+        inner, metas, may_be_null = _peeled(member)
+        return inner, metas, may_be_null or type(None) in get_args(hint)
+    return hint, (), False

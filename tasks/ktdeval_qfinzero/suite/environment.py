@@ -1,0 +1,181 @@
+"""Environments of an item: what can be done before it is answered, the form of the answer, and calls as they are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from ktdeval.harness import Refusal, Tool, ToolSpec, json_tool
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.masking import Exact
+from ktdeval.sample_files import is_flat
+from ktdeval.typed import to_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_qfinzero.benchmark.scenario import end_state
+from ktdeval_qfinzero.catalogue import catalogue, service_tools
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.suite.config import Calls
+from ktdeval_qfinzero.suite.records import Answer, RecordedCall
+from ktdeval_qfinzero.workspace import Workspace
+
+RECORDED: Mapping[str, JsonValue] = {"recorded": True}
+"""Answer to every call that is recorded only."""
+
+_DEEPEST = 32
+_LONGEST_ARGUMENTS = 20_000
+_UNFIT = f"[left out: nested more than {_DEEPEST} levels deep, longer than {_LONGEST_ARGUMENTS} characters, or not UTF-8]"
+
+
+@cache
+def answer_form(calls: Calls) -> ToolSpec:
+    """Return the form; where calls are text, they stand in it."""
+    form = load_yaml(Path(__file__).with_name("answer_form.yaml"))
+    properties = {name: schema for name, schema in form["properties"].items() if name != "calls" or calls == "text"}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return ToolSpec(form["name"], form["description"], schema)
+
+
+# ---- calls as they are recorded
+
+
+def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
+    """Whether arguments can be recorded: not too deep, not too long, and text that UTF-8 has."""
+    if not is_flat(arguments, _DEEPEST):
+        return False
+    try:
+        text = dumps_canonical(arguments)
+        text.encode()
+    except ValueError:  # halves of surrogate pairs; numbers of thousands of digits
+        return False
+    return len(text) <= _LONGEST_ARGUMENTS
+
+
+def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall:
+    """Return a call as it is recorded: under the dotted name of its tool where there is one, any other name as it is.
+
+    Arguments that can't be recorded are replaced by a text that says so, which no rule set reads.
+    """
+    try:
+        tool = catalogue().find(tool).name
+    except ServiceError:
+        tool = encodable(tool)
+    return RecordedCall(tool=tool, arguments=arguments if is_fit(arguments) else _UNFIT)
+
+
+def encodable(text: str) -> str:
+    r"""Replace halves of surrogate pairs (JSON may spell them, `"\ud800"`) by `?`, so that the text can be written."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> None:
+    """Make recorded calls of tools that exist, in order; one that is refused is passed over, as it was when it was first made."""
+    for call in calls:
+        catalogue().answer(workspace, call.tool, call.arguments)
+
+
+# ---- environments
+
+
+class TextEnvironment:
+    """Nothing can be done: the calls stand in what is submitted."""
+
+    tools: tuple[Tool, ...] = ()
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return what was submitted, each call under the dotted name of its tool."""
+        return _answer(submitted, [recorded_call(call["tool"], call["arguments"]) for call in submitted["calls"]])
+
+
+class DryEnvironment:
+    """Calls are recorded, and answered with no more than that.
+
+    Attributes:
+        calls: those recorded so far.
+    """
+
+    def __init__(self) -> None:
+        self.tools: tuple[Tool, ...] = dry_tools()
+        self.calls: list[RecordedCall] = []
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return what was submitted, together with the calls."""
+        return _answer(submitted, self.calls)
+
+
+class LiveEnvironment:
+    """Calls are made in the item's situation, which is opened with the first of them, and answered.
+
+    Args:
+        open_situation: makes the workspace.
+        max_answer_chars: longest answer that is passed on.
+
+    Attributes:
+        calls: those made so far, refused ones among them.
+    """
+
+    def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:
+        self._open = open_situation
+        self.max_answer_chars = max_answer_chars
+        self.tools: tuple[Tool, ...] = live_tools()
+        self.calls: list[RecordedCall] = []
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """Workspace that the calls act on."""
+        return self._open()
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return what was submitted, together with the calls and the state that they left."""
+        return {**_answer(submitted, self.calls), "end_state": to_plain(end_state(self.workspace))}
+
+
+@cache
+def dry_tools() -> tuple[Tool, ...]:
+    """All tools, none of which does anything."""
+    return tuple(
+        json_tool(operation.wire_name, operation.summary, operation.parameters, partial(_record, operation))
+        for operation in catalogue().operations
+    )
+
+
+@cache
+def live_tools() -> tuple[Tool, ...]:
+    """All tools of the services."""
+    return tuple(
+        json_tool(tool.name, tool.description, tool.parameters, partial(_make, operation, tool))
+        for operation, tool in zip(catalogue().operations, service_tools(), strict=True)
+    )
+
+
+def _record(operation: Operation, environment: DryEnvironment | LiveEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
+    if not is_fit(arguments):
+        message = "the arguments are too long, nested too deep, or not valid text; the call was not made"
+        return _refusal("bad_arguments", message)
+    environment.calls.append(recorded_call(operation.name, arguments))
+    return Exact(dict(RECORDED))
+
+
+def _make(operation: Operation, tool: Tool, environment: LiveEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
+    if isinstance(refused := _record(operation, environment, arguments), Refusal):
+        return refused
+    answer = tool.function(environment, arguments)
+    if isinstance(answer, Exact) and (length := len(answer.text())) > environment.max_answer_chars:
+        message = (
+            f"the call was made, but its answer has {length} characters, more than the "
+            f"{environment.max_answer_chars} that can be shown; ask for less: fewer fields, days or tickers, or a limit"
+        )
+        return _refusal("too_large", message)
+    return answer
+
+
+def _refusal(code: str, message: str) -> Refusal:
+    return Refusal(Exact({"error": {"code": code, "message": message}}), code)
+
+
+def _answer(submitted: Mapping[str, JsonValue], calls: Sequence[RecordedCall]) -> dict[str, JsonValue]:
+    answer = Answer(status=submitted["status"], summary=encodable(submitted["summary"]), calls=tuple(calls))
+    plain: dict[str, JsonValue] = to_plain(answer)
+    return plain

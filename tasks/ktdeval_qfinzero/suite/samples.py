@@ -1,0 +1,171 @@
+"""Questions of one episode: how each is put, what can be done before it is answered, and what an answer earns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ktdeval.contracts import Sample
+from ktdeval.errors import DataError, InvariantError
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.masking import Lens
+from ktdeval.typed import encode_canonical
+from ktdeval_qfinzero.benchmark.items import Item
+from ktdeval_qfinzero.benchmark.scenario import EndState, end_state, open_workspace, refusal_of, run_calls
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.scoring.tasks_file import task_to_row
+from ktdeval_qfinzero.suite.brief import PUBLIC_IDS, Situation, public_system_text, situation_of, system_text, user_text
+from ktdeval_qfinzero.suite.config import SuiteConfig
+from ktdeval_qfinzero.suite.environment import DryEnvironment, LiveEnvironment, TextEnvironment, answer_form, make_calls
+from ktdeval_qfinzero.suite.grading import Case, differing_parts, graded, nothing_earned
+from ktdeval_qfinzero.suite.material import Material, Question
+from ktdeval_qfinzero.suite.records import Answer, Facts, facts_json
+from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Clock of a question, None for a task of a file; of live items, the state in which an agent starts."""
+
+    clock_ns: int | None
+    state: EndState | None
+
+
+class SuiteSamples:
+    """Questions of a material, in its order; the same for every window and seed.
+
+    Args:
+        config: the variant.
+        material: what is asked.
+        lens: the mask, which hides nothing.
+    """
+
+    def __init__(self, config: SuiteConfig, material: Material, lens: Lens) -> None:
+        self._config = config
+        self._material = material
+        self._lens = lens
+        # Of a sample set's own items only, and kept for as long as the set.
+        self._system = cache(self._system_at)
+        self._start = cache(self._start_of)
+        self._gold_state = cache(self._gold_state_of)
+        self._facts = cache(self._facts_of)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._material.questions)
+
+    def sample(self, number: int) -> Sample:
+        """One question, with an environment of its own.
+
+        Raises:
+            DataError: an item whose situation can't be made: a defect of the item.
+        """
+        question, clock_ns = self._question(number), self._start(number).clock_ns
+        return Sample(
+            question.task.id,
+            self._lens,
+            self._system(clock_ns),
+            user_text(question.task.instruction, _situation(question), clock_ns),
+            answer_form(self._config.calls),
+            self._facts(number),
+            self._environment(number),
+        )
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Grade an answer (`records.Graded`); where calls are made, the state that they leave, too.
+
+        Raises:
+            InvariantError: the recorded calls, made again, leave another state than the recorded one.
+        """
+        question = self._question(number)
+        given = Answer.of(answer, question.task.id)
+        record = graded(self._config.rules, _case(question), given)
+        if not self._config.is_live:
+            return record.to_scores()
+        workspace = self._open(number)
+        make_calls(workspace, given.calls)
+        state = end_state(workspace)
+        if encode_canonical(state) != dumps_canonical(given.end_state):
+            raise InvariantError(
+                f"item {question.task.id}: its recorded calls, made again, leave another state than the recorded one; the dataset"
+                " or the services changed since, or this is a defect of theirs"
+            )
+        differing = differing_parts(state, self._gold_state(number))
+        return replace(record, end_state_match=not differing, differing=differing).to_scores()
+
+    # --- one question
+
+    def _question(self, number: int) -> Question:
+        return self._material.questions[number]
+
+    def _environment(self, number: int) -> TextEnvironment | DryEnvironment | LiveEnvironment:
+        if self._config.calls == "text":
+            return TextEnvironment()
+        if not self._config.is_live:
+            return DryEnvironment()
+        return LiveEnvironment(lambda: self._open(number), self._config.max_answer_chars)
+
+    def _open(self, number: int) -> Workspace:
+        item, dataset = self._own(number)
+        return open_workspace(item, dataset)
+
+    def _own(self, number: int) -> tuple[Item, Dataset]:
+        item, dataset = self._question(number).item, self._material.dataset
+        if item is None or dataset is None:  # the config lets only items of our own be live
+            raise DataError(f"{self._question(number).task.id}: a task of a file has no situation")
+        return item, dataset
+
+    def _system_at(self, clock_ns: int | None) -> str:
+        if clock_ns is None or self._material.dataset is None:
+            return public_system_text(self._config)
+        return system_text(self._config, View(self._material.dataset, clock_ns), self._material.closed_days)
+
+    def _start_of(self, number: int) -> _Start:
+        """Moment and the state in which the agent starts: a setup may have moved the clock."""
+        item = self._question(number).item
+        if item is None:
+            return _Start(None, None)
+        if not item.setup and not self._config.is_live:
+            return _Start(item.as_of_ns, None)
+        workspace = self._open(number)
+        return _Start(workspace.clock.as_of_ns, end_state(workspace) if self._config.is_live else None)
+
+    def _gold_state_of(self, number: int) -> EndState:
+        """State that the expected calls leave.
+
+        Raises:
+            DataError: one of them is refused: a defect of the item.
+        """
+        item, dataset = self._own(number)
+        workspace = open_workspace(item, dataset)
+        for call, answer in zip(item.gold, run_calls(workspace, item.gold), strict=True):
+            if problem := refusal_of(answer):
+                raise DataError(f"{item.task.id} ({item.template}): expected call: {call.tool}: {problem}")
+        return end_state(workspace)
+
+    def _facts_of(self, number: int) -> dict[str, JsonValue]:
+        """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
+        question, start = self._question(number), self._start(number)
+        changes = None if start.state is None else bool(differing_parts(start.state, self._gold_state(number)))
+        facts = Facts(
+            task=task_to_row(question.task),
+            category=question.task.category,
+            difficulty=question.task.difficulty,
+            template=None if question.item is None else question.item.template,
+            refusal=question.task.refuse,
+            as_of=None if start.clock_ns is None else moment_text(start.clock_ns),
+            empty=nothing_earned(self._config.rules, _case(question), None if changes is None else float(not changes)),
+            changes_state=changes,
+        )
+        return facts_json(facts)
+
+
+def _situation(question: Question) -> Situation:
+    return Situation(PUBLIC_IDS) if question.item is None else situation_of(question.item)
+
+
+def _case(question: Question) -> Case:
+    return Case(question.task, _situation(question).ids, question.item is not None)

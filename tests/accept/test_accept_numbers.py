@@ -1,0 +1,534 @@
+"""Every figure that a card, a table or a tool gives, against one worked out again from ledgers and prices without ktdeval."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from accept_figures import (
+    TOLERANCE,
+    Books,
+    Episode,
+    Prices,
+    annual_ratio,
+    benchmark_of,
+    bill,
+    bins,
+    counts,
+    drawdown,
+    episodes,
+    figures,
+    forecasts,
+    metrics,
+    transcript_of,
+)
+from accept_runs import conversations, evaluate, silently
+from ktdeval.cards.check import parse_card
+from ktdeval.cards.show import make_report, plain_text
+from ktdeval.market.storage import save_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.trading.account import open_account
+from ktdeval.trading.config import TradingConfig
+from ktdeval.trading.executor import execute, settle
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import Account, Order, Position
+from ktdfin_market import FIRST, LAST, small_market, spec_of
+from trading_market import make_market
+
+WINDOWS = ("--windows", "W2,W5", "--seeds", "2")  # W2 lies in the season of dividends
+RUNS = {
+    "chaos": ("builtin/chaos", "blinded_open_research", ("--windows", "W5", "--seeds", "2")),
+    "random": ("builtin/random", "blinded_fixed_candidate", WINDOWS),
+    "reversal": ("builtin/reversal", "blinded_open_research", ("--windows", "W2")),
+    "equal_weight": ("builtin/equal_weight", "blinded_fixed_candidate", ("--windows", "W7")),
+    "hold": ("builtin/hold", "blinded_memory_only", ("--windows", "W5")),
+}
+LONG_RUNS = {
+    f"{model} {mode}": (f"builtin/{model}", f"blinded_{mode}", ("--windows", "long"))
+    for model in ("momentum", "reversal", "equal_weight", "random", "chaos")
+    for mode in ("open_research", "fixed_candidate")
+}
+
+
+# ---- runs
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded market in a folder of Parquet files."""
+    folder = tmp_path_factory.mktemp("market") / "synthetic"
+    assert silently(["data", "build", "synthetic", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prices(market: Path) -> Prices:
+    return Prices(market)
+
+
+@pytest.fixture(scope="module", params=[*RUNS, *(pytest.param(name, marks=pytest.mark.slow) for name in LONG_RUNS)])
+def run(request: pytest.FixtureRequest, market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run folder."""
+    model, task, words = {**RUNS, **LONG_RUNS}[request.param]
+    return evaluate(tmp_path_factory.mktemp("runs") / "run", model, [task], "--data", str(market), *words).path
+
+
+def card_of(run: Path) -> dict[str, Any]:
+    (path,) = (run / "cards").glob("*.json")
+    card: dict[str, Any] = json.loads(path.read_text())
+    return card
+
+
+def near(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, rel=TOLERANCE, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("rules", ["strict", "paper"])
+def test_every_figure_on_a_card_follows_from_ledgers_and_prices(run: Path, prices: Prices, rules: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    assert silently(["score", str(copy), "--rules", rules]) == 0
+    card = card_of(copy)
+    assert card["rules"] == rules
+    found = list(episodes(copy, card))
+    expected = [metrics(episode, prices, rules) for episode in found]
+    for episode, figures_of_it in zip(found, expected, strict=True):
+        check_episode(episode, figures_of_it, card, prices)
+    for name in expected[0]:
+        entry = card["metrics"][name]
+        values = [value for value, _ in (of[name] for of in expected) if value is not None]
+        assert entry["value"] == near(float(np.median(values)) if values else None), name
+        assert (entry["n"], sum(entry["undefined"].values())) == (len(values), len(found) - len(values))
+        assert (entry["value"] is None) == ("reason" in entry)
+        if len(values) > 1:
+            assert [entry["interval"]["low"], entry["interval"]["high"]] == near(list(np.percentile(values, [25, 75])))
+    check_totals(card, found, prices)
+
+
+def check_episode(episode: Episode, expected: dict[str, tuple[float | None, int]], card: dict[str, Any], prices: Prices) -> None:
+    entry, steps = episode.entry, episode.steps
+    (window,) = (window for window in card["windows"] if window["name"] == entry["window"])
+    days = [day for day in prices.days if window["first"] <= day <= window["last"]]
+    assert [step["filled_on"] for step in steps] == days
+    assert (entry["steps"], window["days"]) == (len(days), len(days))
+    assert entry["final_nav_fen"] == steps[-1]["nav_fen"]
+    for name, (value, n) in expected.items():
+        got = entry["metrics"][name]
+        assert (got["value"], got["n"]) == (near(value), n), (name, entry["window"], entry["seed"])
+        assert (got["value"] is None) == ("reason" in got)
+    check_counts(entry, counts(steps))
+    judged, no_fill, no_next_open = forecasts(episode, prices)
+    check_calibration(entry["metrics"]["ece"]["detail"], judged, (no_fill, no_next_open))
+    levels = benchmark_of(episode, prices)
+    reference = card["reference"]["benchmark_buy_and_hold"][entry["window"]]["metrics"]
+    assert reference["total_return"]["value"] == near(levels.iloc[-1] / levels.iloc[0] - 1)
+    assert reference["sharpe"]["value"] == near(annual_ratio(levels.pct_change().dropna()))
+    assert reference["max_drawdown"]["value"] == near(drawdown(levels))
+
+
+def check_counts(entry: dict[str, Any], expected: dict[str, Counter[str]]) -> None:
+    for name in ("decisions", "failures", "usage"):
+        assert Counter(entry[name]) == expected[name], name
+    assert Counter({name: count for name, count in entry["orders"].items() if name != "rules"}) == expected["orders"]
+    assert Counter(entry["orders"]["rules"]) == expected["rules"]
+
+
+def check_calibration(table: dict[str, Any], judged: pd.DataFrame, left_out: tuple[int, int]) -> None:
+    assert (table["n"], table["no_fill"], table["no_next_open"]) == (len(judged), *left_out)
+    expected = bins(judged)
+    assert [row["low"] for row in table["bins"]] == [number / 10 for number in expected.index]
+    for name in ("n", "mean_confidence", "accuracy"):
+        assert [row[name] for row in table["bins"]] == near(list(expected[name]))
+
+
+def check_totals(card: dict[str, Any], found: list[Episode], prices: Prices) -> None:
+    per_episode = [counts(episode.steps) for episode in found]
+    totals = {name: sum((count[name] for count in per_episode), Counter()) for name in per_episode[0]}
+    check_counts(card, totals)
+    decided = totals["decisions"]["model"] + totals["decisions"]["model_after_retry"]
+    assert card["coverage"] == {
+        "episodes_planned": len(found),
+        "episodes_finished": len(found),
+        "steps_planned": totals["decisions"].total(),
+        "steps": totals["decisions"].total(),
+        "steps_decided": decided,
+    }
+    assert ("low coverage" in card["labels"]) == (decided < 0.95 * totals["decisions"].total())
+    assert card["cost"]["value"] == bill(totals["usage"], card["cost"]["price"])
+    judged = [forecasts(episode, prices) for episode in found]
+    pooled = pd.concat([table for table, _, _ in judged])
+    check_calibration(card["calibration"], pooled, (sum(no_fill for _, no_fill, _ in judged), sum(last for *_, last in judged)))
+
+
+def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Prices) -> None:
+    for episode in episodes(run, card_of(run)):
+        books = Books(episode, prices)
+        for step in episode.steps:
+            books.check(step)
+
+
+def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:
+    """Submissions, retries and tokens as the transcript has them."""
+    for episode in episodes(run, card_of(run)):
+        transcript = transcript_of(run, episode)
+        for step, entry in zip(episode.steps, transcript, strict=True):
+            asked = sum(exchange["tool_choice"] == "submit_action" for exchange in entry["exchanges"])
+            failed = [exchange["error"] for exchange in entry["exchanges"] if "error" in exchange]
+            assert step["submissions"] == asked
+            assert {
+                "model": asked == 1 and not failed,
+                "model_after_retry": 2 <= asked <= 4 and not failed,
+                "fallback": asked == 4 and not failed,
+                "error": len(failed) == 1,
+            }[step["provenance"]]
+            if step["provenance"] in ("fallback", "error"):
+                assert step["orders"] == []
+            else:
+                submitted = json.loads(entry["submission"])["orders"]
+                for name in ("side", "confidence", "target_weight", "shares"):
+                    assert [order.get(name) for order in submitted] == [order[name] for order in step["orders"]]
+
+
+# ---- the table
+
+
+SIGNED = {"total_return", "common_return", "style_return", "selection_alpha", "trading_effect"}
+DECIMALS = {"fraction": 2, "ratio": 3, "per year": 2}
+
+
+def test_the_table_shows_what_the_card_holds(run: Path) -> None:
+    card = card_of(run)
+    lines = plain_text(make_report(parse_card(json.dumps(card), "card"))).splitlines()
+    for name, entry in card["metrics"].items():
+        (line,) = (line for line in lines if line.startswith(f"    {name} "))
+        assert number_of(line.split()[1]) == shown(entry["value"], entry["unit"]), line
+        assert ("%" in line.split()) == (entry["unit"] == "fraction")
+        assert line.split()[1].startswith(("+", "-")) == (name in SIGNED or entry["value"] is None or entry["value"] < 0)
+        if entry.get("interval", {}).get("low") is not None:
+            several = len(card["episodes"]) > 1
+            low, _, high, *episodes_shown = line.split()[-4:] if several else line.split()[-3:]
+            assert number_of(low) == shown(entry["interval"]["low"], entry["unit"])
+            assert number_of(high) == shown(entry["interval"]["high"], entry["unit"])
+            assert not several or int(episodes_shown[0]) == entry["n"]
+    start = next(place for place, line in enumerate(lines) if line.startswith("Against the benchmark"))
+    for place, window in enumerate(card["windows"]):
+        own, benchmark = lines[start + 2 + 2 * place].split(), lines[start + 3 + 2 * place].split()
+        reference = card["reference"]["benchmark_buy_and_hold"][window["name"]]["metrics"]
+        of_window = [entry["metrics"] for entry in card["episodes"] if entry["window"] == window["name"]]
+        gain, risk, fall = (
+            None if None in (values := [entry[name]["value"] for entry in of_window]) else float(np.median(values))
+            for name in ("total_return", "sharpe", "max_drawdown")
+        )
+        assert own[:4] == [window["name"], card["model"]["name"], str(window["days"]), str(len(of_window))]
+        excess = gain - reference["total_return"]["value"] if gain is not None else None
+        cells = [shown(gain, "fraction"), shown(excess, "fraction"), shown(risk, "ratio"), shown(fall, "fraction")]
+        assert [number_of(cell) for cell in own[4:]] == cells
+        assert [number_of(cell) for cell in benchmark[-3:]] == [
+            shown(reference[name]["value"], unit)
+            for name, unit in (("total_return", "fraction"), ("sharpe", "ratio"), ("max_drawdown", "fraction"))
+        ]
+
+
+def number_of(cell: str) -> float | None:
+    return None if cell == "-" else float(cell.replace(",", ""))
+
+
+def shown(value: float | None, unit: str) -> Any:
+    """What may stand for a value: within half a unit of the last decimal."""
+    if value is None:
+        return None
+    decimals = DECIMALS.get(unit, 4)
+    return pytest.approx(100 * value if unit == "fraction" else value, rel=0, abs=0.5000001 * 10**-decimals)
+
+
+# ---- what a model is shown
+
+
+SMALL = small_market()
+PLUGINS = load_plugins()
+BRIGHT = PLUGINS.make_task("bright_open_research")
+TOOLS = {tool.name: tool for tool in PLUGINS.tools(BRIGHT.tools)}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Prices:
+    folder = tmp_path_factory.mktemp("small") / "market"
+    save_snapshot(SMALL, folder)
+    return Prices(folder)
+
+
+def scene_at(step: int, account: Account | None = None) -> Any:
+    scene = BRIGHT.scene(spec_of("bright_open_research", "bright", "open_research"), SMALL)
+    return scene, scene.tool_context(step, SMALL.as_of(scene.lens.base_row + step), account or Account(0, {}))
+
+
+def answer(name: str, step: int, account: Account | None = None, **arguments: Any) -> Any:
+    scene, context = scene_at(step, account)
+    return json.loads(scene.lens.render_text(TOOLS[name].function(context, **arguments)))
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def as_shown(value: float | None) -> Any:
+    """Four significant digits and at most five decimals; null where undefined."""
+    return None if value is None or math.isnan(value) else pytest.approx(value, rel=5.1e-4, abs=6e-6)
+
+
+@pytest.mark.parametrize("step", [0, 7, 13, 20])
+def test_figures_of_stocks_are_those_of_their_prices(small: Prices, step: int) -> None:
+    day = small.days[SMALL.day_index(FIRST) - 1 + step]
+    names = list(figures(small, day, SMALL.codes[0]))
+    grid = rows(answer("compare_candidates", step, stock_ids=list(range(len(SMALL.codes))), dims=names)["grid"])
+    assert [row["stock_id"] for row in grid] == list(SMALL.codes)
+    for row in grid:
+        code = row["stock_id"]
+        assert row["close_cny"] == pytest.approx(small.mark(day, code), rel=6e-6)
+        expected = figures(small, day, code)
+        assert {name: row[name] for name in names} == {name: as_shown(value) for name, value in expected.items()}, (day, code)
+
+
+@pytest.mark.parametrize("step", [0, 12])
+def test_the_market_context_is_that_of_the_prices(small: Prices, step: int) -> None:
+    day = small.days[SMALL.day_index(FIRST) - 1 + step]
+    last = small.days.index(day)
+    context = answer("get_market_context", step)
+    for row, code in zip(rows(context["indices"]), SMALL.indices, strict=True):
+        level = small.indices[code].iloc[: last + 1]
+        expected = {f"return_{days}d_pct": 100 * (level.iloc[-1] / level.iloc[-1 - days] - 1) for days in (1, 5, 20, 60)}
+        expected["volatility_20d_pct"] = 100 * math.sqrt(252) * np.log(level).diff().iloc[-20:].std()
+        expected["drawdown_60d_pct"] = 100 * (level.iloc[-1] / level.iloc[-60:].max() - 1)
+        assert {name: row[name] for name in expected} == {name: as_shown(value) for name, value in expected.items()}
+    members = [code for code in SMALL.codes if small.tables["member"].at[day, code]]
+    change = (small.marks.iloc[last] / small.marks.iloc[last - 1] - 1)[members]
+    trading = change[small.tables["close"].loc[day, members].notna()]
+    breadth = context["breadth"]
+    assert (breadth["members"], breadth["suspended"]) == (len(members), len(members) - len(trading))
+    assert (breadth["advancing"], breadth["declining"]) == ((trading > 0).sum(), (trading < 0).sum())
+    assert breadth["median_return_1d_pct"] == as_shown(100 * trading.median())
+    assert breadth["amount_cny"] == as_shown(small.tables["amount"].loc[day, members].sum())
+    month = (small.marks.iloc[last] / small.marks.iloc[last - 20] - 1)[members].groupby(small.sectors[members]).mean()
+    ranked = month.sort_values(ascending=False)
+    assert [row["sector"] for row in rows(context["sectors"]["strongest_20d"])] == list(ranked.index[:4])
+    assert [row["sector"] for row in rows(context["sectors"]["weakest_20d"])] == list(ranked.index[:3:-1])
+    for row in rows(context["sectors"]["strongest_20d"]):
+        assert row["return_20d_pct"] == as_shown(100 * ranked[row["sector"]])
+
+
+def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:
+    """Members without prices (merged, never recorded) are no weak sector."""
+    blank = small_market()
+    column = {name: getattr(blank, name).copy() for name in ("open", "high", "low", "close", "volume", "amount")}
+    for values in column.values():
+        values[:, 9] = np.nan
+    industries = tuple("Unpriced" if place == 9 else name for place, name in enumerate(blank.industries))
+    market = replace(blank, **column, industries=industries)
+    scene = BRIGHT.scene(spec_of("bright_open_research", "bright", "open_research"), market)
+    context = scene.tool_context(3, market.as_of(scene.lens.base_row + 3), Account(0, {}))
+    sectors = json.loads(scene.lens.render_text(TOOLS["get_market_context"].function(context)))["sectors"]
+    assert "Unpriced" not in [row["sector"] for name in ("strongest_20d", "weakest_20d") for row in rows(sectors[name])]
+    assert sectors["total"] == 8
+
+
+def test_the_state_that_a_model_sees_is_that_of_the_ledger(tmp_path: Path, small: Prices) -> None:
+    save_snapshot(SMALL, tmp_path / "market")
+    words = ("--data", str(tmp_path / "market"), "--windows", f"{FIRST}:{LAST}")
+    folder = evaluate(tmp_path / "run", "builtin/random", ["bright_open_research"], *words)
+    (episode,) = episodes(folder.path, card_of(folder.path))
+    transcript = folder.load_transcript(folder.manifest.specs[0])
+    before: dict[str, Any] = {"nav_fen": 100_000_000, "cash_fen": 100_000_000, "holdings_fen": 0, "positions": []}
+    first = episode.steps[0]["decided_on"]
+    for step, entry in zip(episode.steps, transcript, strict=True):
+        text = next(iter(conversations(entry)))[1]["content"]
+        state, day = json.loads(text.split("```json")[1].split("```")[0]), step["decided_on"]
+        assert state["day"] == day
+        for name in ("nav", "cash", "holdings"):
+            assert state["account"][f"{name}_cny"] == pytest.approx(before[f"{name}_fen"] / 100, rel=6e-6)
+        own, market = before["nav_fen"] / 1e8 - 1, small.benchmark[day] / small.benchmark[first] - 1
+        performance = state["performance"]
+        assert performance["portfolio_return_pct"] == pytest.approx(100 * own, abs=6e-4)
+        assert performance["benchmark_return_pct"] == pytest.approx(100 * market, abs=6e-4)
+        assert performance["excess_return_pct"] == pytest.approx(100 * (own - market), abs=6e-4)
+        positions = {row["stock_id"]: row for row in rows(state["positions"])}
+        assert set(positions) == {row["code"] for row in before["positions"]}
+        for row in before["positions"]:
+            seen = positions[row["code"]]
+            assert (seen["shares"], seen["locked_shares"]) == (row["shares"], row["locked"])
+            assert seen["value_cny"] == pytest.approx(row["value_fen"] / 100, rel=6e-6)
+            assert seen["weight"] == pytest.approx(row["value_fen"] / before["nav_fen"], abs=6e-5)
+        if state["last_step"] is not None:
+            for seen, order in zip(rows(state["last_step"]["orders"]), before["orders"], strict=True):
+                assert (seen["status"], seen["rule"], seen["filled_shares"]) == (
+                    order["status"],
+                    order["rule"],
+                    order["filled_shares"],
+                )
+                assert seen["cost_cny"] == pytest.approx(order["fee_fen"] / 100, rel=6e-6)
+        before = step
+    assert any(step["positions"] for step in episode.steps)
+
+
+@pytest.fixture(scope="module")
+def repeated_days() -> list[Any]:
+    """For each step a fill day that opens at the closes of the decision day and changes nothing else."""
+    first = SMALL.day_index(FIRST) - 1
+    days = []
+    for row in range(first, first + 21):
+        fields = {name: getattr(SMALL, name).copy() for name in ("open", "high", "low", "close", "volume", "member", "factor")}
+        for name, values in fields.items():
+            values[row + 1] = SMALL.close[row] if name in ("open", "high", "low", "close") else values[row]
+        days.append(MarketTape.from_snapshot(replace(SMALL, **fields), TradingConfig()).day(row + 1))
+    return days
+
+
+def test_a_risk_check_says_what_the_executor_then_does(repeated_days: list[Any]) -> None:
+    """When the next open repeats the close: whatever the account and the weights."""
+    rng = random.Random(20)
+    seen: Counter[str | None] = Counter()
+    for _ in range(200):
+        step, held = rng.randrange(21), rng.sample(range(len(SMALL.codes)), rng.choice([0, 3, 12, 19, 20]))
+        positions = {asset: Position(rng.choice([100, 150, 37, 900, 4_000])) for asset in held}
+        account = Account(rng.choice([0, 50_000, 3_000_000, 100_000_000]), positions)
+        _, context = scene_at(step, account)
+        if not context.nav_fen:
+            continue
+        weights = {}
+        for asset in rng.sample(range(len(SMALL.codes)), 12):
+            now = context.held_fen.get(asset, 0) / context.nav_fen
+            weights[asset] = min(1.0, rng.choice([0.0, 0.001, 0.03, 0.05, 0.1, 0.1001, 0.104, 0.5, now, 1.2 * now, round(now, 4)]))
+        report = answer("risk_check", step, account, target_weights=weights)
+        plan = dict(zip(weights, rows(report["plan"]), strict=True))
+        seen.update(line["violation"] for line in plan.values())
+        if "price_limit" in [line["violation"] for line in plan.values()]:
+            continue  # a name that closed at its limit: the check takes it to stay there, an open at the close is off it
+        orders = tuple(Order(asset, line["side"], 0.5, "", target_weight=weights[asset]) for asset, line in plan.items())
+        after, outcomes = execute(account, repeated_days[step], orders, TradingConfig())
+        for line, outcome in zip(plan.values(), outcomes, strict=True):
+            assert (line["violation"], line["shares"]) == (outcome.rule, outcome.shares)
+            assert line["amount_cny"] == pytest.approx(outcome.notional_fen / 100, rel=6e-6)
+            assert line["cost_cny"] == pytest.approx(outcome.fee_fen / 100, rel=6e-6)
+        assert report["projected"]["cash_cny"] == pytest.approx(after.cash_fen / 100, rel=6e-6)
+        assert report["projected"]["positions_held"] == len(after.positions)
+        assert report["violations"] == sum(outcome.rule is not None for outcome in outcomes)
+    assert set(seen) >= {None, "universe", "suspended", "position_limit", "weight_limit", "target", "lot", "cash"}
+
+
+# ---- by hand
+
+
+HAND_CODES = ("000001.SZ", "300002.SZ", "600003.SH", "688004.SH")
+HAND = make_market(
+    HAND_CODES,
+    opens=[
+        [10.00, 20.00, 33.33, 300.00],
+        [10.00, 20.00, 33.33, 300.00],
+        [10.95, 23.90, 33.34, 310.00],
+        [10.94, None, 16.70, 320.00],
+        [11.00, 12.00, 16.00, 330.00],
+    ],
+    closes=[
+        [10.00, 20.00, 33.33, 300.00],
+        [10.00, 20.00, 33.33, 300.00],
+        [10.50, 24.00, 33.40, 310.00],
+        [10.60, None, 16.80, 320.00],
+        [11.00, 12.50, 16.10, 330.00],
+    ],
+    factor=[[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1], [1, 2, 2, 1], [1, 2, 2, 1]],
+)
+
+
+def order(asset: int, side: str, weight: float | None = None, shares: int | None = None) -> Order:
+    return Order(asset, side, 0.5, "", weight, shares)  # type: ignore[arg-type]
+
+
+def test_four_days_worked_out_by_hand() -> None:
+    config = TradingConfig()
+    tape = MarketTape.from_snapshot(HAND, config)
+
+    # Day 1. NAV 1,000,000.00. Exactly 10 % is 10,000 shares at 10.00; 10,100 would be more. 100 at 20.00 cost the minimum.
+    # 6 % is exactly 200 STAR shares at 300.00; 5 % is 166, no whole order. 300 at 33.33 = 9,999.00, 5 bps = 4.9995: minimum.
+    actions = (
+        order(0, "BUY", weight=0.10), order(0, "BUY", shares=100), order(1, "BUY", shares=100),
+        order(3, "BUY", weight=0.05), order(3, "BUY", weight=0.06), order(2, "BUY", shares=300),
+    )  # fmt: skip
+    day = settle(open_account(config), tape.day(1), actions, config, 0)
+    assert [(end.status, end.rule, end.shares, end.notional_fen, end.fee_fen) for end in day.outcomes] == [
+        ("filled", None, 10_000, 10_000_000, 5_000),
+        ("rejected", "weight_limit", 0, 0, 0),
+        ("filled", None, 100, 200_000, 500),
+        ("rejected", "lot", 0, 0, 0),
+        ("filled", None, 200, 6_000_000, 3_000),
+        ("filled", None, 300, 999_900, 500),
+    ]
+    cash = 100_000_000 - 10_005_000 - 200_500 - 6_003_000 - 1_000_400
+    assert (day.after.cash_fen, day.nav_fen) == (cash, 100_000_000 - 5_000 - 500 - 3_000 - 500)
+
+    # Day 2. 10.95 is exactly 9.5 % above 10.00: no buying, but selling. 23.90 is exactly 19.5 % above 20.00.
+    # 33.34 * 100 = 3,334.00, 15 bps = 5.001: 5.00. Selling 1,000 at 10.95 = 10,950.00 costs 16.425: 16.43 (half a fen rounds up).
+    actions = (
+        order(0, "BUY", shares=100), order(1, "BUY", shares=100), order(2, "SELL", shares=100), order(0, "SELL", shares=1_000),
+    )  # fmt: skip
+    day = settle(day.after, tape.day(2), actions, config, 1)
+    assert [(end.rule, end.notional_fen, end.fee_fen) for end in day.outcomes] == [
+        ("price_limit", 0, 0), ("price_limit", 0, 0), (None, 333_400, 500), (None, 1_095_000, 1_643),
+    ]  # fmt: skip
+    cash += 333_400 - 500 + 1_095_000 - 1_643
+    assert day.after.cash_fen == cash
+    assert day.nav_fen == cash + 9_000 * 1_050 + 100 * 2_400 + 200 * 3_340 + 200 * 31_000
+
+    # Day 3. Two for one in 1 (suspended) and 2: twice the shares at half the price, no fen gained or lost; the suspended holding
+    # stays worth 2,400.00, the other opens at its reference of 16.70.
+    actions = (order(1, "SELL", weight=0.0), order(2, "SELL", weight=0.0))
+    before = day
+    day = settle(day.after, tape.day(3), actions, config, 2)
+    assert [(action.shares_before, action.shares_after, action.cash_fen) for action in day.corporate_actions] == [
+        (100, 200, 0), (200, 400, 0),
+    ]  # fmt: skip
+    assert day.open_nav_fen - before.nav_fen == 9_000 * (1_094 - 1_050) + 200 * (32_000 - 31_000)
+    assert [(end.rule, end.shares, end.notional_fen, end.fee_fen) for end in day.outcomes] == [
+        ("suspended", 0, 0, 0), (None, 400, 668_000, 1_002),
+    ]  # fmt: skip
+    cash += 668_000 - 1_002
+    assert (day.after.cash_fen, day.nav_fen) == (cash, cash + 9_000 * 1_060 + 200 * 1_200 + 200 * 32_000)
+
+    # Day 4. 1 trades again at 12.00, its own reference: sold whole. 330.00 * 200 = 66,000.00 at 15 bps = 99.00.
+    day = settle(day.after, tape.day(4), (order(1, "SELL", weight=0.0), order(3, "SELL", weight=0.0)), config, 3)
+    cash += 240_000 - 500 + 6_600_000 - 9_900
+    assert (day.after.cash_fen, day.nav_fen) == (cash, cash + 9_000 * 1_100)
+    assert day.after.positions == {0: Position(9_000)}
+
+
+def test_odd_lots_are_sold_whole_alone_or_with_lots() -> None:
+    tape = MarketTape.from_snapshot(HAND, TradingConfig())
+    for shares, rule in ((50, None), (150, None), (250, None), (100, None), (200, None), (120, "lot"), (230, "lot")):
+        _, (end,) = execute(Account(0, {0: Position(250)}), tape.day(3), (order(0, "SELL", shares=shares),), TradingConfig())
+        assert (end.rule, end.shares) == (rule, 0 if rule else shares)
+
+
+def test_a_place_is_free_after_a_full_sale_and_not_after_a_part() -> None:
+    config = TradingConfig(max_positions=1)
+    day = MarketTape.from_snapshot(HAND, config).day(1)
+    account = Account(10_000_000, {0: Position(300)})
+    for sold, rule in ((300, None), (200, "position_limit")):
+        _, ends = execute(account, day, (order(2, "BUY", shares=100), order(0, "SELL", shares=sold)), config)
+        assert [end.rule for end in ends] == [rule, None]
+
+
+def test_a_buy_uses_the_cash_of_the_days_sales_to_the_last_lot() -> None:
+    # 300 * 10.00 = 3,000.00 less 5.00. 90 shares at 33.33 would do, a lot of 3,333.00 and 5.00 would not: 343.00 more are needed.
+    day = MarketTape.from_snapshot(HAND, TradingConfig(max_weight=1.0)).day(1)
+    for cash, rule in ((34_300, None), (34_299, "cash")):
+        actions = (order(2, "BUY", shares=100), order(0, "SELL", shares=300))
+        after, ends = execute(Account(cash, {0: Position(300)}), day, actions, TradingConfig(max_weight=1.0))
+        assert ends[0].rule == rule
+        assert after.cash_fen == (0 if rule is None else cash + 299_500)

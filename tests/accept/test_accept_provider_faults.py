@@ -1,0 +1,244 @@
+"""A provider that fails in every way it can: each failure is counted under its own type, and changes nothing that is the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ktdeval.calls.record import ANSWERED
+from run_support import Done, card_of, cards, error_line, finished_steps, store_market
+from stub_faults import BROKEN, NOT_ON_WIRE
+from stub_provider import FaultPlan, Stub, running_stub
+from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("google.genai")
+
+STEPS, EPISODES = 3, 4
+RUN = ("--canary", 0, "--tool-protocol", "native")
+SHORT = (*apart(EPISODES, STEPS), *RUN)
+
+KINDS = {
+    "rate_limited": "rate_limited", "rate_limited_date": "rate_limited", "server": "server", "bad_gateway": "server",
+    "gateway_timeout": "server", "unavailable": "overloaded", "overloaded": "overloaded", "error_200": "server",
+    "reset": "connection", "reset_body": "connection", "silent": "timeout", "slow": "timeout", "cut": "bad_response",
+    "cut_chunked": "bad_response", "malformed": "bad_response", "wrong_shape": "bad_response", "html": "bad_response",
+    "empty_body": "bad_response",
+}  # fmt: skip
+"""Every way in which an attempt fails and may be made again, and the kind that it is counted under."""
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    """A stub whose plan each test sets."""
+    with running_stub() as stub:
+        yield stub
+
+
+@pytest.fixture(scope="module")
+def calm(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing goes wrong in."""
+    return finished(WIRES["chat"], stub, tmp_path_factory.mktemp("calm") / "run", market, *SHORT)
+
+
+@pytest.fixture
+def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
+    """The stub, to be given a plan; it has forgotten all runs before."""
+    assert not stub.answered_twice
+    stub.requests.clear()
+    stub.answered.clear()
+    stub.counts.clear()
+    yield stub
+    stub.plan = FaultPlan()
+
+
+# -- attempts that fail ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
+def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothing_is_paid_twice(
+    market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
+) -> None:
+    failing.plan = FaultPlan(faults=tuple(KINDS))
+    words = (*apart(EPISODES, 2), *RUN, "--timeout-s", 2.5)
+    folder = finished(WIRES[wire], failing, tmp_path / "run", market, *words)
+    assert steps(folder) == {episode: records[:2] for episode, records in steps(calm).items()}
+    assert not failing.answered_twice
+    assert failing.answers == answered(folder) == len(failing.answered)
+    happened = Counter({fault: count for fault, count in failing.counts.items() if fault in KINDS})
+    assert set(happened) == set(KINDS)  # each had its turn
+    expected: Counter[str] = Counter()
+    for fault, count in happened.items():
+        expected[KINDS[fault]] += count
+    assert failed_attempts(folder) == expected
+    card = card_of(folder, TASK_APART)
+    assert card["failures"] == {}  # what a retry mended is no failure of the model
+    assert card["provenance"]["calls"]["failed_attempts"] == dict(expected)
+
+
+def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it_records_a_failure(
+    market: Path, failing: Stub, calm: Path, tmp_path: Path
+) -> None:
+    failing.plan = FaultPlan(faults=("server",), attempts=2, phase="submission")
+    words = (*SHORT, "--max-retries", 1, "--max-failures", 1)
+    folder = tmp_path / "run"
+    done = run(WIRES["chat"], failing, folder, market, *words)
+    line = error_line(done)
+    assert "server" in line
+    assert "same command again" in line
+    recorded = finished_steps(folder)
+    assert recorded < STEPS * EPISODES
+    failing.plan = FaultPlan()
+    assert run(WIRES["chat"], failing, folder, market, *words).code == 0
+    assert steps(folder) == steps(calm)
+    assert not failing.answered_twice
+
+
+def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for(
+    market: Path, failing: Stub, tmp_path: Path
+) -> None:
+    failing.plan = FaultPlan(faults=("server", "context"), every=3, attempts=100, phase="submission")
+    words = (*SHORT, "--max-retries", 0, "--max-failures", 1000)
+    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *words)
+    card = card_of(folder, TASK_APART)
+    held = card["decisions"]["error"]
+    assert held > 0
+    assert card["failures"] == {f"model_{kind}": count for kind, count in failed_attempts(folder).items()}
+    assert set(card["failures"]) == {"model_bad_request", "model_server"}
+    assert sum(card["failures"].values()) == held
+    assert card["coverage"]["steps_decided"] == STEPS * EPISODES - held
+    assert card["rankable"]["value"] is False
+    for episode in steps(folder).values():
+        assert all(not step["orders"] for step in episode if step["provenance"] == "error")
+
+
+def test_a_request_that_is_refused_is_not_asked_again(market: Path, failing: Stub, tmp_path: Path) -> None:
+    failing.plan = FaultPlan(faults=("context", "too_large"), attempts=100)
+    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT, "--max-failures", 1000)
+    assert failed_attempts(folder) == {"bad_request": STEPS * EPISODES}
+    assert len(failing.requests) == STEPS * EPISODES
+
+
+def test_a_provider_that_asks_for_a_pause_gets_it(market: Path, failing: Stub, calm: Path, tmp_path: Path) -> None:
+    failing.plan = FaultPlan(by_number={3: "rate_limited"}, retry_after_s=1)
+    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT)
+    assert steps(folder) == steps(calm)
+    limited = failing.requests[2]
+    early = [seen for seen in failing.requests[3:] if seen.at < limited.at + 1]
+    assert len(early) <= EPISODES - 1  # at most one of each other episode was on its way when the answer came
+
+
+# -- answers of a model that misbehaves ------------------------------------------------------------------------------
+
+MISDEEDS = {
+    "wrong_tool": {"wrong_tool"}, "odd_tool_name": {"wrong_tool"}, "parallel": set(), "bad_arguments": {"bad_json"},
+    "truncated": {"truncated", "no_submission"}, "truncated_call": {"truncated", "bad_json"}, "empty": {"empty_reply"},
+    "refusal": {"refusal"}, "content_filter": {"content_filter", "empty_reply"}, "prose": {"no_submission"},
+}  # fmt: skip
+"""What the model does at its first submission of a step, and what is counted for it."""
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
+def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_same(
+    market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
+) -> None:
+    failing.plan = FaultPlan(faults=tuple(MISDEEDS), unit="step", phase="submission")
+    folder = finished(WIRES[wire], failing, tmp_path / "run", market, *SHORT)
+    assert untold(steps(folder)) == untold(steps(calm))
+    outcomes = {seen.outcome for seen in failing.requests}
+    assert outcomes == {"answered", *MISDEEDS} - NOT_ON_WIRE.get(wire, set())
+    assert not failing.answered_twice
+    expected: Counter[str] = Counter()
+    for seen in failing.requests:
+        expected.update(MISDEEDS.get(seen.outcome, ()))
+    counted = Counter(card_of(folder, TASK_APART)["failures"])
+    if wire in ("chat", "responses", "anthropic"):  # its words may count as prose, or be taken off into a channel of their own
+        told = failing.counts["refusal"]
+        assert counted["no_submission"] + counted["empty_reply"] == expected["no_submission"] + expected["empty_reply"] + told
+        for name in ("no_submission", "empty_reply"):
+            del counted[name], expected[name]
+    assert counted == expected
+    kept = sum(seen.outcome == "parallel" for seen in failing.requests)
+    assert card_of(folder, TASK_APART)["decisions"] == {
+        "error": 0,
+        "fallback": 0,
+        "model": kept,
+        "model_after_retry": STEPS * EPISODES - kept,
+    }
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "google"])
+def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that_fails(
+    market: Path, failing: Stub, tmp_path: Path, wire: str
+) -> None:
+    failing.plan = FaultPlan(faults=tuple(MISDEEDS), unit="step", phase="research")
+    folder = finished(WIRES[wire], failing, tmp_path / "run", market, *SHORT)
+    card = card_of(folder, TASK_APART)
+    assert card["coverage"]["steps_decided"] == STEPS * EPISODES
+    assert failed_attempts(folder) == {}
+    expected = {"unknown_tool", "truncated", "empty_reply"} | ({"content_filter"} if wire != "anthropic" else set())
+    assert expected <= set(card["failures"])
+    assert not any(seen.outcome.startswith("4") for seen in failing.requests)  # what it wrote goes back in a form that is taken
+
+
+def test_what_is_no_whole_answer_is_never_kept(market: Path, failing: Stub, tmp_path: Path) -> None:
+    misdeeds = ("truncated", "truncated_call", "empty", "refusal", "content_filter")
+    failing.plan = FaultPlan(faults=misdeeds, unit="step", phase="submission")
+    words = (*apart(len(misdeeds), 1), *RUN, "--cache", tmp_path / "replies.sqlite")
+    first = finished(WIRES["chat"], failing, tmp_path / "one", market, *words)
+    assert {fault: failing.counts[fault] for fault in misdeeds} == dict.fromkeys(misdeeds, 1)
+    before = len(failing.requests)
+    failing.plan = FaultPlan()
+    second = finished(WIRES["chat"], failing, tmp_path / "two", market, *words)
+    again = {seen.digest for seen in failing.requests[before:]}
+    assert again == {seen.digest for seen in failing.requests[:before] if seen.outcome in misdeeds}
+    assert untold(steps(second)) == untold(steps(first))
+    assert card_of(second, TASK_APART)["failures"] == {}
+    failing.answered.clear()
+
+
+# -- money -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_may_have_been_billed_without_an_answer_is_booked_and_counts_against_the_budget(
+    market: Path, failing: Stub, tmp_path: Path
+) -> None:
+    lost = [fault for fault in BROKEN if KINDS[fault] in ("bad_response", "timeout")]
+    failing.plan = FaultPlan(faults=tuple(lost), every=2)
+    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT, "--timeout-s", 1.5)
+    for record in book(folder):
+        assert (record.cost_usd is not None) == (record.outcome == ANSWERED)
+        assert (record.held_usd > 0) == (record.outcome in ("bad_response", "timeout"))
+
+
+def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_run_up_again(
+    market: Path, failing: Stub, calm: Path, tmp_path: Path
+) -> None:
+    folder, whole = tmp_path / "run", sum(record.cost_usd or 0 for record in book(calm))
+    budgets = [f"{whole * share:.4f}" for share in (0.5, 0.9)]
+    for budget in budgets:
+        line = error_line(_stopped(run(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", budget)))
+        assert f"{float(budget):g} USD" in line
+        assert "same command again" in line
+        spent = sum((record.cost_usd or 0) + record.held_usd for record in book(folder))
+        assert 0 < spent <= float(budget)
+    finished(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", f"{whole * 3:.4f}")
+    assert steps(folder) == steps(calm)
+    assert cards(folder) == cards(calm)
+    assert not failing.answered_twice
+
+
+def _stopped(done: Done) -> Done:
+    assert done.code in (1, 2), done
+    return done

@@ -1,0 +1,126 @@
+"""Killed amid 20 concurrent episodes and started again: nothing that was answered is asked again, and the cards are the same."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from run_support import Running, cards, finished_steps, records, store_market
+from stub_provider import Stub, running_stub
+from stub_runs import WIRES, answered, apart, finished, start_run, steps
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+
+STEPS, EPISODES = 4, 20
+WORDS = (*apart(EPISODES, STEPS), "--canary", 0)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """A free port for all stubs here: an episode on another server is another episode."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number: int = server.getsockname()[1]
+    return number
+
+
+@pytest.fixture(scope="module")
+def whole(market: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing interrupts; as many calls at once as there are episodes."""
+    with running_stub(port=port, latency_s=0.02) as stub:
+        folder = finished(WIRES["chat"], stub, tmp_path_factory.mktemp("whole") / "run", market, *WORDS)
+        assert not stub.answered_twice
+        assert stub.most_at_once > 1
+    return folder
+
+
+def wait_for(condition: str, stub: Stub, process: Running, number: int) -> None:
+    """Until a count of the stub has come so far."""
+    deadline = time.monotonic() + 60
+    while getattr(stub, condition) < number:
+        assert process.is_alive(), process.wait()
+        assert time.monotonic() < deadline, f"{condition} is still {getattr(stub, condition)}"
+        time.sleep(0.002)
+
+
+def kill(process: Running) -> None:
+    """As a power cut would."""
+    process.signal(signal.SIGKILL)
+    assert process.wait().code == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_asked_again(
+    market: Path, port: int, whole: Path, tmp_path: Path, wire: str
+) -> None:
+    run = tmp_path / "run"
+    with running_stub(port=port, hold_after=150) as stub:
+        process = start_run(WIRES[wire], stub, run, market, *WORDS)
+        wait_for("held", stub, process, EPISODES)  # whoever asks again has what it was given before on disk
+        kill(process)
+        before, asked = stub.answers, len(stub.requests)
+        assert before >= 150
+        assert answered(run) == before
+        assert 0 < finished_steps(run) < STEPS * EPISODES
+        stub.go_on()
+        finished(WIRES[wire], stub, run, market, *WORDS)
+        assert not stub.answered_twice
+        assert stub.counts["lost"] == EPISODES  # those that were under way when it was killed, and nothing else, were asked in vain
+        repeated = {seen.digest for seen in stub.requests[:asked]} & {seen.digest for seen in stub.requests[asked:]}
+        assert len(repeated) == EPISODES
+        assert answered(run) == stub.answers
+    assert steps(run) == steps(whole)
+    if wire == "chat":
+        assert records(run) == records(whole)
+        assert cards(run) == cards(whole)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
+    run, chance, kills = tmp_path / "run", random.Random(20240930), 0
+    with running_stub(port=port, latency_s=0.01) as stub:
+        for goal in (2, 60, 130, 200, 270):
+            process = start_run(WIRES["chat"], stub, run, market, *WORDS)
+            wait_for("answers", stub, process, goal)
+            time.sleep(chance.uniform(0, 0.03))
+            kill(process)
+            kills += 1
+            again = sum(times - 1 for times in stub.answered_twice.values())
+            in_flight = stub.answers - answered(run)  # answered, but killed before the answer was on disk
+            assert in_flight <= kills * EPISODES
+            assert again <= in_flight
+        finished(WIRES["chat"], stub, run, market, *WORDS)
+        again = sum(times - 1 for times in stub.answered_twice.values())
+        assert stub.answers == answered(run) + again  # each answer that reached the disk was paid once
+        assert again <= kills * EPISODES
+    assert records(run) == records(whole)
+    assert cards(run) == cards(whole)
+
+
+def test_interrupted_it_waits_for_what_is_paid_and_asks_nothing_twice(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with running_stub(port=port, latency_s=0.05) as stub:
+        process = start_run(WIRES["chat"], stub, run, market, *WORDS)
+        wait_for("answers", stub, process, 100)
+        process.signal(signal.SIGINT)
+        done = process.wait()
+        assert done.code == 130, done
+        assert "same command again" in done.err
+        assert answered(run) == stub.answers
+        finished(WIRES["chat"], stub, run, market, *WORDS)
+        assert not stub.answered_twice
+        assert stub.counts["lost"] == 0
+    assert records(run) == records(whole)
+    assert cards(run) == cards(whole)

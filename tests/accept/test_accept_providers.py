@@ -1,0 +1,221 @@
+"""Whole episodes over every wire format, with the official SDKs, and one ledger whichever wire carried the decisions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+
+import pytest
+
+from ktdeval.harness.messages import USAGE_FIELDS
+from ktdeval.runner.store import RunFolder
+from run_support import TASK, WINDOW, card_of, ktdeval, store_market
+from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
+from stub_provider import KEY, Stub, running_stub
+from stub_runs import WIRES, answered, book, environment_of, finished, start_run, steps, untold, without
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("google.genai")
+
+STEPS, SEEDS = 4, 2
+EPISODES = ("--tasks", TASK, "--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS)
+SHORT = (*EPISODES, "--concurrency", SEEDS, "--canary", 0)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def keyless(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of the model that decides behind the stub, asked directly."""
+    folder = tmp_path_factory.mktemp("keyless")
+    words = ("--model", "builtin/momentum", *EPISODES, "--quiet")
+    assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    """A stub without faults."""
+    with running_stub() as stub:
+        yield stub
+
+
+@pytest.fixture(scope="module")
+def chat(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run over Chat Completions, which the others are compared with."""
+    return finished(WIRES["chat"], stub, tmp_path_factory.mktemp("chat") / "run", market, *SHORT)
+
+
+def test_decisions_over_the_wire_are_those_of_the_model_behind_it(keyless: Path, chat: Path) -> None:
+    assert without(steps(chat), *USAGE_FIELDS) == without(steps(keyless), *USAGE_FIELDS)
+    assert all(step["provenance"] == "model" for episode in steps(chat).values() for step in episode)
+    assert any(step["orders"] for episode in steps(chat).values() for step in episode)
+
+
+@pytest.mark.parametrize("wire", ["responses", "anthropic", "google", "compatible"])
+def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
+    market: Path, stub: Stub, chat: Path, tmp_path: Path, wire: str
+) -> None:
+    before = len(stub.requests)
+    run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT)
+    assert steps(run) == steps(chat)  # orders, fills, NAV, counts and tokens
+    mine = stub.requests[before:]
+    assert {seen.wire for seen in mine} == {WIRES[wire].name}
+    assert {seen.outcome for seen in mine} == {"answered"}  # nothing in the requests that the real provider would refuse
+    theirs = [seen for seen in stub.requests[:before] if seen.wire == "chat"]
+    assert {seen.digest for seen in mine} <= {seen.digest for seen in theirs}  # and nothing lost or added on the way
+    same = ("metrics", "episodes", "usage", "coverage", "decisions", "failures", "orders")
+    cards = [card_of(folder) for folder in (run, chat)]
+    for card in cards:
+        for episode in card["episodes"]:
+            del episode["id"]
+    assert [cards[0][name] for name in same] == [cards[1][name] for name in same]
+
+
+def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, chat: Path) -> None:
+    records = book(chat)
+    usage = {name: sum(getattr(record.usage, name) for record in records if record.episode != "check") for name in USAGE_FIELDS}
+    assert usage == {name: card_of(chat)["usage"][name] for name in USAGE_FIELDS}
+    assert usage["cache_read_tokens"] > 0
+    plain = usage["input_tokens"] - usage["cache_read_tokens"]
+    cost = (plain * 2 + usage["cache_read_tokens"] * 0.5 + usage["output_tokens"] * 8) / 1e6
+    assert card_of(chat)["cost"]["value"] == pytest.approx(cost)
+    assert sum(record.cost_usd or 0 for record in records if record.episode != "check") == pytest.approx(cost)
+    assert {record.served_by for record in records} == {f"{SERVED_BY}/{FINGERPRINT}"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "wire"), [("json_schema", "chat"), ("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")]
+)
+def test_tools_in_writing_give_the_same_decisions_and_the_card_says_how_tools_were_offered(
+    market: Path, stub: Stub, chat: Path, tmp_path: Path, protocol: str, wire: str
+) -> None:
+    run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, "--tool-protocol", protocol)
+    assert without(steps(run), *USAGE_FIELDS) == without(steps(chat), *USAGE_FIELDS)
+    assert card_of(run)["call"]["tool_protocol"] == protocol
+    assert card_of(chat)["call"]["tool_protocol"] == "native"
+
+
+@pytest.mark.parametrize(("wire", "behaviour", "protocol"), [
+    ("responses", {"tools": "ignored"}, "json_schema"),
+    ("chat", {"tools": "refused", "json_schema": "refused"}, "text"),
+    ("anthropic", {"tools": "refused", "json_schema": "refused"}, "text"),
+    ("google", {"tools": "ignored", "json_schema": "ignored"}, "text"),
+])  # fmt: skip
+def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_asks_no_more(
+    market: Path, chat: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
+) -> None:
+    with running_stub(**behaviour) as stub:
+        run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT)
+        assert without(steps(run), *USAGE_FIELDS) == without(steps(chat), *USAGE_FIELDS)
+        assert card_of(run)["call"]["tool_protocol"] == protocol
+        answers = stub.answers
+        finished(WIRES[wire], stub, run, market, *SHORT)
+        assert stub.answers == answers
+
+
+OPTIONS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
+    "chat": (
+        ("--reasoning-effort", "high", "--max-output-tokens", 999),
+        {"reasoning_effort": "high", "max_completion_tokens": 999},
+    ),
+    "responses": (
+        ("--reasoning-effort", "high", "--max-output-tokens", 999),
+        {"reasoning.effort": "high", "max_output_tokens": 999},
+    ),
+    "anthropic": (
+        ("--reasoning-tokens", 2048, "--max-output-tokens", 9999),
+        {"thinking.type": "enabled", "thinking.budget_tokens": 2048, "max_tokens": 9999},
+    ),
+    "google": (
+        ("--reasoning-tokens", 2048, "--temperature", 0.25),
+        {"generationConfig.thinkingConfig.thinkingBudget": 2048, "generationConfig.temperature": 0.25},
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", OPTIONS)
+def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the_wire(
+    market: Path, chat: Path, tmp_path: Path, wire: str
+) -> None:
+    words, fields = OPTIONS[wire]
+    with running_stub(reasoning=True) as stub:
+        run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, *words)
+        assert {seen.outcome for seen in stub.requests} == {"answered"}
+        for path, expected in fields.items():
+            assert {str(reduce(lambda value, name: value[name], path.split("."), seen.body)) for seen in stub.requests} == {
+                str(expected)
+            }
+    assert untold(steps(run)) == untold(steps(chat))
+    usage = card_of(run)["usage"]
+    assert usage["output_tokens"] - usage["reasoning_tokens"] == card_of(chat)["usage"]["output_tokens"]
+    store = RunFolder.load(run)
+    replies = [x["reply"] for spec in store.manifest.specs for entry in store.load_transcript(spec) for x in entry.exchanges]
+    shown = "" if wire == "anthropic" else REASONING  # where thoughts have to be sent back, they come as signatures only
+    assert {reply.get("reasoning", "") for reply in replies} == {shown}
+
+
+def test_the_same_run_again_is_answered_from_the_cache_of_another_run(market: Path, chat: Path, stub: Stub, tmp_path: Path) -> None:
+    cache = tmp_path / "replies.sqlite"
+    wire = WIRES["responses"]
+    first = finished(wire, stub, tmp_path / "one", market, *SHORT, "--cache", cache)
+    before = stub.answers
+    second = finished(wire, stub, tmp_path / "two", market, *SHORT, "--cache", cache)
+    assert stub.answers == before
+    assert answered(second) == 0
+    assert steps(first) == steps(second)
+    texts = [json.dumps({**card_of(run), "provenance": None}) for run in (first, second)]
+    assert texts[0] == texts[1]  # also what it cost: a card tells what the replies cost, whoever paid
+
+
+def test_a_recorded_run_replays_without_key_or_network(market: Path, chat: Path, tmp_path: Path) -> None:
+    words = (
+        "--model",
+        f"replay/{chat}",
+        "--tasks",
+        TASK,
+        "--windows",
+        WINDOW,
+        "--data",
+        market,
+        "--out",
+        tmp_path / "run",
+        "--quiet",
+    )
+    done = ktdeval(*words, *SHORT, cwd=tmp_path, environment=environment_of(WIRES["chat"], ""))
+    assert done.code == 0, done
+    assert steps(tmp_path / "run") == steps(chat)
+
+
+def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_start_and_end(market: Path, tmp_path: Path) -> None:
+    words = (*EPISODES, "--concurrency", SEEDS, "--canary", 4)
+    with running_stub(hold_after=20) as stub:
+        steady = tmp_path / "steady"
+        process = start_run(WIRES["responses"], stub, tmp_path / "changed", market, *words)
+        while stub.held < SEEDS:
+            assert process.is_alive(), process.wait()
+            time.sleep(0.005)
+        stub.mood = "another"
+        stub.go_on()
+        assert process.wait().code == 0
+        finished(WIRES["responses"], stub, steady, market, *words)
+    drift = {name: card_of(tmp_path / name)["drift"] for name in ("steady", "changed")}
+    assert (drift["steady"]["value"], drift["steady"]["noise"], drift["steady"]["prompts"]) == (0, 0, 4)
+    assert drift["changed"]["value"] > 0.4
+    assert drift["changed"]["noise"] == 0
+    assert untold(steps(tmp_path / "changed")) == untold(steps(steady))  # only what is asked between the episodes tells of it
+
+
+def test_a_finished_run_verifies(chat: Path) -> None:
+    for command in ("validate", "verify"):
+        done = ktdeval("card", command, chat, cwd=chat.parent, environment={"OPENAI_API_KEY": ""})
+        assert done.code == 0, done
+    assert KEY not in done.out

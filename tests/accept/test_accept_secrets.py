@@ -1,0 +1,248 @@
+"""Runs that fail in every way, and not one of the files, messages, logs and tracebacks that they leave behind holds the key."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sqlite3
+import subprocess
+import sys
+import traceback
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest
+from ktdeval.registry import load_plugins
+from paths import SUPPORT
+from run_support import Done, ktdeval, store_market
+from stub_faults import BROKEN, REFUSALS
+from stub_provider import FaultPlan, Stub, running_stub
+from stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("google.genai")
+
+KEY = "stub-secret-key-Zq7RkV2mXw9TtPzB"
+TRACES = (KEY.encode(), KEY[16:].encode(), KEY[:-4].encode(), base64.b64encode(KEY.encode()), KEY[::-1].encode())
+"""The key, most of it, and its usual disguises."""
+SHORT = (*apart(2, 2), "--canary", 1)
+HERE = SUPPORT
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    """A stub that quotes the key wherever it can."""
+    with running_stub(key=KEY) as stub:
+        yield stub
+
+
+@pytest.fixture(autouse=True)
+def _calm_again(stub: Stub) -> Iterator[None]:
+    yield
+    stub.plan = FaultPlan()
+
+
+def assert_no_trace(done: Done | str, folder: Path | None = None) -> None:
+    """Neither what was printed nor any file below the folder, unpacked, holds the key."""
+    text = done if isinstance(done, str) else done.out + done.err
+    assert not [trace for trace in TRACES if trace in text.encode()]
+    if folder is not None:
+        found = [(str(path), trace) for path, data in contents(folder) for trace in TRACES if trace in data]
+        assert not found
+
+
+def attempt(wire: str, stub: Stub, market: Path, out: Path, *words: object, **environment: str) -> Done:
+    """A run over a wire."""
+    command = words_of(WIRES[wire], stub, *SHORT, "--data", market, "--out", out, *words)
+    return ktdeval(*command, cwd=out.parent, environment=environment_of(WIRES[wire], KEY) | environment)
+
+
+def _packed_file(path: Path) -> None:
+    path.write_bytes(b"before" + zstandard.ZstdCompressor().compress(f"a {KEY} b".encode()))
+
+
+def _page(path: Path) -> None:
+    path.write_text(f"<script>{base64.b64encode(zlib.compress(f'a {KEY} b'.encode())).decode()}</script>")
+
+
+def _database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE kept (reply BLOB)")
+        database.execute("INSERT INTO kept VALUES (?)", [os.urandom(5000) + zstandard.ZstdCompressor().compress(KEY.encode())])
+        database.commit()
+
+
+@pytest.mark.parametrize("write", [_packed_file, _page, _database, lambda path: path.with_name(KEY).mkdir()])
+def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    assert_no_trace("", tmp_path)
+    write(tmp_path / "file")
+    with pytest.raises(AssertionError):
+        assert_no_trace("", tmp_path)
+    with pytest.raises(AssertionError):
+        assert_no_trace(f"…{KEY}…")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google"])
+def test_a_run_through_all_faults_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
+    retried = ("rate_limited", "server", "overloaded", "malformed", "wrong_shape", "html", "error_200", "reset_body", "context")
+    stub.plan = FaultPlan(faults=retried)
+    done = attempt(wire, stub, market, tmp_path / "run", "--max-failures", 1000)
+    assert done.code == 0, done
+    assert {seen.outcome for seen in stub.requests if seen.wire == WIRES[wire].name} >= set(retried)
+    for words in (("card", "show"), ("card", "verify"), ("score",), ("view",)):
+        told = ktdeval(*words, tmp_path / "run", cwd=tmp_path, environment=environment_of(WIRES[wire], KEY))
+        assert told.code == 0, told
+        assert_no_trace(told)
+    assert list(tmp_path.rglob("*.html"))
+    assert_no_trace(done, tmp_path)
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google", "compatible"])
+@pytest.mark.parametrize("fault", ["unauthorized", "forbidden"])
+def test_a_run_that_is_turned_away_leaves_no_trace_of_the_key(
+    stub: Stub, market: Path, tmp_path: Path, wire: str, fault: str
+) -> None:
+    first = len(stub.requests)
+    stub.plan = FaultPlan(by_number=dict.fromkeys(range(first + 6, first + 1000), fault))
+    done = attempt(wire, stub, market, tmp_path / "run")
+    assert done.code != 0
+    assert "HTTP 40" in done.err
+    assert "[key]" in done.err  # the provider's words are shown without it
+    assert_no_trace(done, tmp_path)
+
+
+@pytest.mark.parametrize("fault", ["server", "context", "malformed", "html"])
+def test_a_run_that_gives_up_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, fault: str) -> None:
+    stub.plan = FaultPlan(faults=(fault,), attempts=1000, phase="submission")
+    words = ("--max-retries", 0, "--max-failures", 1, "--tool-protocol", "native")
+    done = attempt("chat", stub, market, tmp_path / "run", *words)
+    assert done.code != 0
+    assert "same command again" in done.err
+    assert_no_trace(done, tmp_path)
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
+    stub.plan = FaultPlan(faults=("server", "malformed", "forbidden"))
+    words = words_of(WIRES[wire], stub, *apart(1, 1), "--canary", 0, "--data", market, "--out", tmp_path / "run")
+    program = "import logging, sys; logging.basicConfig(level=1); from ktdeval.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-X", "dev", "-c", program, *map(str, words)]
+    environment = os.environ | environment_of(WIRES[wire], KEY)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "DEBUG" in done.stderr
+    assert_no_trace(done.stdout + done.stderr, tmp_path)
+
+
+def test_a_key_from_the_keyring_is_kept_as_close(stub: Stub, market: Path, tmp_path: Path) -> None:
+    pytest.importorskip("keyring")
+    ring = {"OPENAI_API_KEY": "", "PYTHON_KEYRING_BACKEND": "stub_keyring.StubKeyring", "STUB_RING_HOLDS": KEY}
+    done = attempt("responses", stub, market, tmp_path / "run", **ring)
+    assert done.code == 0, done
+    stub.plan = FaultPlan(faults=("unauthorized",), attempts=1000)
+    refused = attempt("responses", stub, market, tmp_path / "refused", **ring)
+    assert refused.code == 2
+    assert_no_trace(done)
+    assert_no_trace(refused, tmp_path)
+
+
+def test_a_key_from_a_variable_of_any_name_is_kept_as_close(stub: Stub, market: Path, tmp_path: Path) -> None:
+    stub.plan = FaultPlan(faults=("forbidden",), attempts=1000, phase="submission")
+    words = ("--model-args", "api_key_env=WORKPLACE_THING", "--agent", "react", "--tool-protocol", "native")
+    done = attempt("responses", stub, market, tmp_path / "run", *words, OPENAI_API_KEY="", WORKPLACE_THING=KEY)
+    assert done.code == 2, done
+    assert_no_trace(done, tmp_path)
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "WORKPLACE_THING"])
+def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_gives_nothing_away(
+    stub: Stub, market: Path, tmp_path: Path, variable: str
+) -> None:
+    words = ("--plugin", HERE / "stub_leaky_agent.py", "--agent", "leaky", "--model-args", f"api_key_env={variable}")
+    done = attempt("responses", stub, market, tmp_path / "run", *words, **{"OPENAI_API_KEY": "", variable: KEY})
+    assert done.code == 1, done
+    assert "unexpected environment" in done.err
+    assert_no_trace(done, tmp_path)
+
+
+@pytest.mark.parametrize("words", [
+    ("--model-args", f"api_key_env={KEY}"),
+    ("--model-args", f"api_key={KEY}"),
+    ("--api-key", KEY),
+    ("--base-url", f"http://key:{KEY}@127.0.0.1/v1"),
+    ("--base-url", f"http://127.0.0.1/v1?api_key={KEY}"),
+])  # fmt: skip
+def test_a_key_given_in_a_wrong_place_is_refused_without_being_shown_or_kept(
+    stub: Stub, market: Path, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    done = attempt("responses", stub, market, tmp_path / "run", *words)
+    assert done.code == 2, done
+    assert done.err.count("\n") == 1
+    assert_no_trace(done, tmp_path)
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "google", "compatible"])
+def test_no_traceback_and_no_cause_of_an_error_holds_the_key(stub: Stub, monkeypatch: pytest.MonkeyPatch, wire: str) -> None:
+    monkeypatch.setenv(WIRES[wire].variable, KEY)
+    args: dict[str, Any] = {"base_url": stub.base_url_of(WIRES[wire].name)}
+    if wire == "chat":
+        args["api"] = "chat"
+    model: Any = load_plugins().make_model(WIRES[wire].model, args)
+    model.connect()
+    assert model.secrets() == (KEY,)
+    assert_no_trace(repr(model) + repr(model.caller) + repr(model.settings()))
+    faults = [*REFUSALS, *(fault for fault in BROKEN if fault not in ("slow", "silent")), "silent"]
+    request = ModelRequest((Message("user", "A number, please."),), params=CallParams(timeout_s=0.5))
+    for fault in faults:
+        stub.plan = FaultPlan(faults=(fault,), attempts=1000)
+        failure = _failure(model, request)
+        if failure is None:
+            assert fault == "prompt_filter"  # an outcome
+            continue
+        assert_no_trace("".join(traceback.format_exception(failure)))
+        for error in _chain(failure):
+            assert_no_trace(f"{error} {error!r} {error.args!r}")
+        assert "\n" not in str(failure)
+        assert len(str(failure)) < 600
+
+
+def _failure(model: Any, request: ModelRequest) -> BaseException | None:
+    """What a call raises; None where it replies."""
+    try:
+        model.reply(request)
+    except (ModelError, ProviderError) as error:
+        return error
+    return None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += [one.__cause__, one.__context__]
+
+
+def test_a_card_and_a_manifest_say_which_variable_but_not_what_it_held(stub: Stub, market: Path, tmp_path: Path) -> None:
+    words = ("--model-args", "api_key_env=WORKPLACE_THING")
+    done = attempt("responses", stub, market, tmp_path / "run", *words, OPENAI_API_KEY="", WORKPLACE_THING=KEY)
+    assert done.code == 0, done
+    assert "WORKPLACE_THING" in (tmp_path / "run" / "cards" / f"{TASK_APART}.json").read_text()
+    assert_no_trace(done, tmp_path)

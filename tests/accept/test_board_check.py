@@ -1,0 +1,707 @@
+"""The check of a board: records are executed again on the board's market, verdicts say how far figures are confirmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+import zstandard
+
+from board_cards import typed
+from board_checked import ON, card_of, change_card, make_board, make_run, renew, submit
+from board_ranks import make_verdict
+from ktdeval.errors import DataError, UsageError, VerificationError
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, rescore
+from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.runner.store import file_sha256
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.typed import from_plain, to_plain
+from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
+from ktdeval_board.checking.opened import OpenedMarkets, missing_plugin
+from ktdeval_board.checking.records import Case, check_records, copy_records
+from ktdeval_board.checking.reruns import first_difference
+from ktdeval_board.checking.sandbox import lines_problem, table_problem
+from ktdeval_board.checking.verdicts import settle
+from ktdeval_board.derived import Decisions, Market, Rerun, Series, Verdict
+from ktdeval_board.documents import Records
+from ktdeval_board.entries import load_board
+from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.reading import read_own
+from ktdeval_board.rules import Limits, load_rules
+from paths import SUPPORT
+from run_support import error_line, ktdeval, store_market
+
+TESTS = SUPPORT
+OPTIONS = CheckOptions(today=ON)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("check")
+
+
+@pytest.fixture(scope="module")
+def market(home: Path) -> Path:
+    return store_market(home / "market")
+
+
+@pytest.fixture(scope="module")
+def run(home: Path, market: Path) -> Path:
+    return make_run(home / "run", market, "builtin/chaos")
+
+
+@pytest.fixture(scope="module")
+def other_run(home: Path, market: Path) -> Path:
+    return make_run(home / "other", market, "builtin/momentum")
+
+
+@pytest.fixture(scope="module")
+def checked_board(home: Path, market: Path, run: Path) -> Path:
+    """A board with one good submission and its verdict; tests that change it make a copy."""
+    board = make_board(home / "checked", market, run)
+    submit(board, run)
+    report = check_board(board, load_plugins(), OPTIONS)
+    assert report.findings == ()
+    return board
+
+
+@pytest.fixture
+def board(tmp_path: Path, market: Path, run: Path) -> Path:
+    """A board with nothing on it."""
+    return make_board(tmp_path / "board", market, run)
+
+
+def check(board: Path, **options: Any) -> CheckReport:
+    return check_board(board, load_plugins(), replace(OPTIONS, **options))
+
+
+def case_of(board: Path, files: CardFiles, **limits: int) -> Case:
+    """The case of a submitted card, with other limits where they are given."""
+    rules = load_rules(board)
+    rules = msgspec.structs.replace(rules, limits=Limits(**limits))
+    card, records = typed(json.loads(files.card.read_text())), read_own(files.records, Records)
+    return Case(BoardFolder(board), rules, rules.divisions[0], files, card, records)
+
+
+def copied(board: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(board, tmp_path / "copy"))
+
+
+def files_of(board: Path) -> CardFiles:
+    (files,) = BoardFolder(board).submitted()
+    return files
+
+
+def verdict_on(board: Path, card_id: str) -> Verdict:
+    return read_own(BoardFolder(board).verdict(card_id), Verdict)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# -- a good submission -------------------------------------------------------------------------------------------
+
+
+def test_a_good_submission_is_re_executed_and_what_was_derived_is_kept(checked_board: Path) -> None:
+    (entry,) = load_board(checked_board).entries
+    assert entry.tier == "re-executed"
+    assert entry.verdict is not None
+    assert (entry.verdict.checked_on, entry.verdict.episodes, entry.verdict.steps) == (ON, 1, 21)
+    folder = BoardFolder(checked_board)
+    assert read_own(folder.series(entry.card_id), Series).card == entry.card_id
+    assert read_own(folder.decisions(entry.card_id), Decisions).card == entry.card_id
+    assert [window.days for window in read_own(folder.market("small"), Market).windows] == [21]
+
+
+def test_a_card_with_a_verdict_is_passed_over_and_every_byte_stays(checked_board: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    before = contents(board)
+    report = check(board)
+    assert (report.findings, report.checked, report.skipped) == ((), (), 1)
+    assert contents(board) == before
+
+
+def test_to_execute_all_again_gives_the_same_bytes(checked_board: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    before = contents(board)
+    report = check(board, every=True)
+    assert [card.tier for card in report.checked] == ["re-executed"]
+    assert contents(board) == before
+
+
+def test_without_record_nothing_is_written(board: Path, run: Path) -> None:
+    submit(board, run)
+    before = contents(board)
+    report = check(board, record=False)
+    assert [card.tier for card in report.checked] == ["re-executed"]
+    assert contents(board) == before
+
+
+def test_a_verdict_without_its_series_is_made_again(checked_board: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    before = contents(board)
+    BoardFolder(board).series(files_of(board).card_id).unlink()
+    assert len(check(board).checked) == 1
+    assert contents(board) == before
+
+
+def test_a_verdict_of_another_division_counts_no_more(checked_board: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    rules = yaml.safe_load((board / "board.yaml").read_text())
+    rules["divisions"][0]["id"] = "renamed"
+    (board / "board.yaml").write_text(yaml.safe_dump(rules))
+    assert len(check(board).checked) == 1
+    assert verdict_on(board, files_of(board).card_id).division == "renamed"
+
+
+def test_an_empty_board_is_in_order_and_gets_its_market(board: Path) -> None:
+    assert check(board) == CheckReport((), (), 0)
+    assert BoardFolder(board).market("small").is_file()
+
+
+def test_progress_is_told_of_each_card_that_is_executed(board: Path, run: Path) -> None:
+    submit(board, run)
+    told: list[str] = []
+    check_board(board, load_plugins(), replace(OPTIONS, record=False), told.append)
+    assert told == ["builtin/chaos · react · blinded"]
+
+
+# -- forgeries ---------------------------------------------------------------------------------------------------
+
+
+def forged(run: Path, target: Path, forge: Callable[[Ledger], Ledger]) -> Path:
+    """A copy of a run with another ledger, its mark renewed and its card scored anew: consistent in itself."""
+    shutil.copytree(run, target)
+    folder = RunFolder.load(target)
+    (spec,) = folder.manifest.specs
+    path = folder.episode_path(spec)
+    (path / "ledger.parquet").write_bytes(encode_ledger(forge(folder.load_ledger(spec))))
+    mark = json.loads((path / "episode.json").read_text())
+    mark["sha256"]["ledger.parquet"] = file_sha256(path / "ledger.parquet")
+    (path / "episode.json").write_text(dumps_pretty(mark))
+    rescore(target, load_plugins(), {})
+    return target
+
+
+def only_finding(report: CheckReport) -> tuple[str, str, str]:
+    (finding,) = report.findings
+    return finding.path, finding.rule, finding.message
+
+
+def test_orders_with_hindsight_are_found_by_what_the_model_replied(board: Path, run: Path, other_run: Path, tmp_path: Path) -> None:
+    def hindsight(ledger: Ledger) -> Ledger:
+        other = RunFolder.load(other_run)
+        return replace(ledger, steps=other.load_ledger(other.manifest.specs[0]).steps)
+
+    files = submit(board, forged(run, tmp_path / "forged", hindsight))
+    path, rule, message = only_finding(check(board))
+    assert (Path(path).name, rule) == ("transcript.jsonl.zst", "ledger")
+    assert "its replies do not give line 1 of ledger.parquet" in message
+    assert files.card_id in path
+    assert not (board / "verdicts").exists()
+
+
+def test_a_fill_at_a_better_price_is_found_by_executing_it(board: Path, run: Path, tmp_path: Path) -> None:
+    def better(ledger: Ledger) -> Ledger:
+        steps = to_plain(ledger.steps)
+        steps[-1]["cash_fen"] += 1_000_000
+        steps[-1]["nav_fen"] += 1_000_000
+        return replace(ledger, steps=from_plain(steps, list[StepRecord], "forged steps"))
+
+    submit(board, forged(run, tmp_path / "forged", better))
+    path, rule, message = only_finding(check(board))
+    assert (Path(path).name, rule) == ("ledger.parquet", "ledger")
+    assert "cash_fen: recorded" in message
+
+
+def test_a_card_is_not_executed_where_its_files_are_refused(board: Path, run: Path) -> None:
+    files = submit(board, run)
+    (BoardFolder(board).records(files.card_id) / "manifest.json").chmod(0o755)
+    told: list[str] = []
+    report = check_board(board, load_plugins(), OPTIONS, told.append)
+    assert [finding.rule for finding in report.findings] == ["executable"]
+    assert told == []
+
+
+def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_runs_in(
+    board: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(board, run)
+    spy = tmp_path / "spy.py"
+    spy.write_text(
+        "import os, pathlib, sys\npathlib.Path(__file__).with_name('seen').write_text('\\n'.join([*os.environ, *sys.path]))\n"
+    )
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    for name in ("json", "yaml", "ktdeval_board", "pandas"):
+        (hostile / f"{name}.py").write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "a secret of the maintainers")
+    monkeypatch.chdir(hostile)
+    report = check(board, plugins=(str(spy),))
+    assert [card.tier for card in report.checked] == ["re-executed"]
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert "PATH" in seen
+    assert not {"OPENAI_API_KEY", "", str(hostile)} & set(seen)
+    assert not (hostile / "ran").exists()
+
+
+# -- records as files --------------------------------------------------------------------------------------------
+
+
+def moved(path: Path, away: Path) -> None:
+    """Put a link in the place of a file or folder."""
+    path.rename(away)
+    path.symlink_to(away)
+
+
+@pytest.mark.parametrize(
+    ("change", "faults"),
+    [
+        (lambda source, _: (source / "manifest.json").write_text("{}"), {("manifest.json", "hash", "of 2 bytes, the list says")}),
+        (
+            lambda source, _: (source / "episodes" / "sitecustomize.py").write_text("raise SystemExit"),
+            {("sitecustomize.py", "records", "is not in the list of records")},
+        ),
+        (
+            lambda source, _: (source / "manifest.json").unlink(),
+            {("manifest.json", "records", "can't be read as a plain file: No such file or directory")},
+        ),
+        (
+            lambda source, away: [moved(source / name, away / name) for name in ("episodes", "manifest.json")],
+            {("manifest.json", "records", "can't be read"), ("episodes", "records", "is not in the list of records")},
+        ),
+        (  # a pipe keeps nobody waiting
+            lambda source, _: [(source / "manifest.json").unlink(), os.mkfifo(source / "manifest.json")],
+            {("manifest.json", "records", "can't be read as a plain file")},
+        ),
+    ],
+)
+def test_records_that_are_not_as_listed_are_refused_unread(
+    board: Path, run: Path, tmp_path: Path, change: Callable[[Path, Path], Any], faults: set[tuple[str, str, str]]
+) -> None:
+    case = case_of(board, submit(board, run))
+    (tmp_path / "away").mkdir()
+    change(case.source, tmp_path / "away")
+    findings = copy_records(case, tmp_path / "private")
+    for name, rule, message in faults:
+        assert any((Path(each.path).name, each.rule) == (name, rule) and message in each.message for each in findings)
+    assert all(finding.path.startswith(f"records/{case.files.card_id}") for finding in findings)
+    assert not list((tmp_path / "private").rglob("*.py"))
+
+
+def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_path: Path) -> None:
+    files = submit(board, run)
+    listed = json.loads(files.records.read_text())
+    listed["files"][0]["bytes"] = 2_000_001
+    files.records.write_text(json.dumps(listed))
+    (finding,) = copy_records(case_of(board, files, records_mb=2), tmp_path / "private")
+    assert (finding.rule, "at most 2,000,000 are taken" in finding.message) == ("size", True)
+    renew(board, files, "manifest.json", b"[" + b" " * 1_000_000 + b"]")
+    (finding,) = copy_records(case_of(board, files, card_mb=1), tmp_path / "private")
+    assert (finding.rule, finding.path) == ("size", f"records/{files.card_id}/manifest.json")
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": NaN}', "[" * 100_000, '{"a": 1, "a": 2}', "\xff"])
+def test_records_are_strict_json(board: Path, run: Path, tmp_path: Path, text: str) -> None:
+    files = submit(board, run)
+    renew(board, files, "manifest.json", text.encode("latin-1"))
+    (finding,) = copy_records(case_of(board, files), tmp_path / "private")
+    assert finding.rule == "json"
+
+
+@pytest.mark.parametrize("manifest", ["[]", '{"version": 2, "episodes": [{"id": "x"}]}'])
+def test_a_manifest_of_another_shape_is_refused_in_one_line(board: Path, run: Path, manifest: str) -> None:
+    files = submit(board, run)
+    renew(board, files, "manifest.json", manifest.encode())
+    (finding,) = check_records(case_of(board, files)).findings
+    assert (finding.rule, finding.path) == ("records", f"records/{files.card_id}/manifest.json")
+    assert "not a readable manifest" in finding.message
+
+
+# -- archives that grow ------------------------------------------------------------------------------------------
+
+
+NOISE = random.Random(1).randbytes(300_000)
+
+
+def packed(data: bytes, **settings: Any) -> bytes:
+    return zstandard.ZstdCompressor(**settings).compress(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (packed(b"x" * 100), None),
+        (packed(bytes(50_000_000)), "would have 50,000,000 bytes unpacked; at most 1,000,000 are taken"),
+        (packed(b"x" * 100, write_content_size=False), "its header does not state the size that it has unpacked"),
+        (packed(b"x" * 100) + packed(bytes(50_000_000)), "has more bytes unpacked than the 100 that its header states"),
+        (packed(b"x" * 100)[:-3], "has 0 bytes unpacked, its header states 100"),
+        (packed(NOISE)[:-3], "has 299,997 bytes unpacked, its header states 300,000"),
+        (packed(b"x" * 100) + b"hidden", "is no whole zstd file"),
+        (b"PK\x03\x04", "is no whole zstd file"),
+        (b"", "is no whole zstd file"),
+    ],
+)
+def test_lines_are_refused_before_they_grow(tmp_path: Path, data: bytes, problem: str | None) -> None:
+    path = tmp_path / "transcript.jsonl.zst"
+    path.write_bytes(data)
+    found = lines_problem(path, 1_000_000)
+    assert found == problem or (problem is not None and str(found).startswith(problem))
+
+
+def test_a_header_that_lies_is_found_by_unpacking(tmp_path: Path) -> None:
+    honest = bytearray(packed(bytes(200_000)))
+    assert honest[4] & 0b11000000 == 0b10000000  # the size is in four bytes after the descriptor
+    at = honest.index((200_000).to_bytes(4, "little"))
+    honest[at : at + 4] = (500).to_bytes(4, "little")
+    path = tmp_path / "transcript.jsonl.zst"
+    path.write_bytes(honest)
+    assert lines_problem(path, 1_000_000) is not None
+
+
+def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.parquet"
+    pq.write_table(pa.table({"a": pa.array([0] * 1000)}), path)
+    assert table_problem(path, 1_000_000, 1000) is None
+    assert table_problem(path, 1_000_000, 999) == "has 1,000 rows; the longest window has 999 days"
+    pq.write_table(pa.table({"a": [["x"] * 1_000_000]}), path)
+    assert path.stat().st_size < 10_000
+    assert table_problem(path, 1_000_000, 10) == "would have 8,000,000 bytes unpacked; at most 1,000,000 are taken"
+    pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")
+    assert "bytes unpacked" in str(table_problem(path, 1_000_000, 10))
+    path.write_bytes(b"PAR1 is not enough PAR1")
+    assert str(table_problem(path, 1_000_000, 10)).startswith("is no Parquet file")
+
+
+def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run: Path) -> None:
+    files = submit(board, run)
+    episode = card_of(run)["episodes"][0]["id"]
+    renew(board, files, f"episodes/{episode}/transcript.jsonl.zst", packed(bytes(50_000_000)))
+    renew(board, files, f"episodes/{episode}/ledger.parquet", b"nothing")
+    evidence = check_records(case_of(board, files, unpacked_mb=1))
+    found = {(Path(finding.path).name, finding.rule) for finding in evidence.findings}
+    assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
+
+
+@pytest.mark.slow
+def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: Path) -> None:
+    """A million references to one long text: little on disk and by its footer, a terabyte in memory."""
+    files = submit(board, run)
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), ["x" * 1_000_000])
+    orders = pa.ListArray.from_arrays(pa.array([0, 1_000_000], pa.int32()), text)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"orders": orders}), sink, compression="zstd", store_schema=False)
+    bomb = sink.getvalue().to_pybytes()
+    assert len(bomb) < 10_000
+    episode = card_of(run)["episodes"][0]["id"]
+    renew(board, files, f"episodes/{episode}/ledger.parquet", bomb)
+    evidence = check_records(case_of(board, files, unpacked_mb=16))
+    assert {finding.rule for finding in evidence.findings} <= {"ledger", "size", "records"}
+    assert evidence.findings
+    assert evidence.tier == "self-reported"
+
+
+# -- what can't be executed --------------------------------------------------------------------------------------
+
+
+def test_records_elsewhere_leave_a_card_self_reported(board: Path, run: Path) -> None:
+    files = submit(board, run, stored="elsewhere")
+    (card,) = check(board).checked
+    assert card.tier == "self-reported"
+    assert card.notes == ("its records are not in the repository, so that nothing could be executed again",)
+    assert verdict_on(board, files.card_id).notes == card.notes
+    assert not BoardFolder(board).series(files.card_id).exists()
+
+
+def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_path: Path, market: Path, run: Path) -> None:
+    board = make_board(tmp_path / "board", tmp_path / "nowhere", run)
+    files = submit(board, run)
+    report = check(board)
+    assert [card.tier for card in report.checked] == ["self-reported"]
+    assert report.findings == ()
+    assert "market small can't be opened here" in report.notes[0]
+    before = contents(board)
+    assert check(board, today="2026-03-03").checked == ()
+    assert [card.tier for card in check(board, today="2026-03-03", every=True).checked] == ["self-reported"]
+    assert contents(board) == before
+    # with the market at hand
+    assert [card.tier for card in check(board, data=str(market)).checked] == ["re-executed"]
+    before = contents(board)
+    # without it again nothing is taken back
+    assert [card.tier for card in check(board, every=True).checked] == ["re-executed"]
+    assert contents(board) == before
+    assert load_board(board).entries[0].tier == "re-executed"
+    assert files.card_id in {path.stem for path in (board / "series").iterdir()}
+
+
+def test_another_market_in_its_place_is_said(tmp_path: Path, market: Path, run: Path) -> None:
+    board = make_board(tmp_path / "board", market, run)
+    rules = load_rules(board)
+    struct = msgspec.structs.replace
+    wrong = struct(rules, snapshots=(struct(rules.snapshots[0], id="0" * 64),))
+    assert "market small is another one here" in str(OpenedMarkets(wrong, load_plugins(), None).open(wrong.snapshots[0]))
+    with pytest.raises(DataError, match="none of the board's: small \\(000000000000\\)"):
+        OpenedMarkets(wrong, load_plugins(), str(market))
+    silent = struct(rules.snapshots[0], data="")
+    assert "does not say where market small is" in str(OpenedMarkets(rules, load_plugins(), None).open(silent))
+
+
+def test_what_is_not_installed_is_named(board: Path) -> None:
+    plugins, division = load_plugins(), load_rules(board).divisions[0]
+    assert missing_plugin(plugins, division, "react") is None
+    assert missing_plugin(plugins, division, "elsewhere") == "agent elsewhere is not installed where the check ran"
+    assert "is another version where the check ran" in str(
+        missing_plugin(plugins, msgspec.structs.replace(division, hash="0" * 64), "react")
+    )
+    assert "unknown task 'nothing'" in str(missing_plugin(plugins, msgspec.structs.replace(division, task="nothing"), "react"))
+
+
+def test_a_scoring_card_is_re_executed_and_has_no_series(home: Path, market: Path, tmp_path: Path) -> None:
+    plugin = str(TESTS / "deanon_plugin.py")
+    run = home / "scoring"
+    done = ktdeval(
+        "--plugin", plugin, "--model", "attacker/reader", "--tasks", "deanon_probe_bright", "--data", market,
+        "--windows", "2024-03-01:2024-03-29", "--out", run, "--quiet", cwd=home, environment={"PYTHONPATH": str(TESTS)},
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    board = make_board(tmp_path / "board", market, run)
+    files = submit(board, run)
+    evidence = check_records(case_of(board, files))
+    assert evidence.findings == ()
+    assert (evidence.tier, evidence.series, evidence.decisions) == ("re-executed", None, None)
+    assert evidence.episodes == 1
+
+
+# -- the board's own runs ----------------------------------------------------------------------------------------
+
+
+def test_a_baseline_without_records_is_run_again(home: Path, market: Path, tmp_path: Path) -> None:
+    run = make_run(home / "baseline", market, "builtin/equal_weight")
+    board = make_board(tmp_path / "board", market, run)
+    files = submit(board, run, stored="elsewhere")
+    (card,) = check(board).checked
+    assert (card.tier, card.notes) == ("re-run", ())
+    rerun = verdict_on(board, files.card_id).rerun
+    assert rerun is not None
+    assert rerun.by == "the board's check"
+    assert rerun.figures["total_return"].submitted == rerun.figures["total_return"].rerun != 0
+    assert read_own(BoardFolder(board).series(files.card_id), Series).card == files.card_id
+    before = contents(board)
+    check(board, every=True)
+    assert contents(board) == before
+
+
+def test_a_forged_baseline_is_refused(home: Path, market: Path, tmp_path: Path) -> None:
+    run = make_run(home / "forged-baseline", market, "builtin/equal_weight")
+    board = make_board(tmp_path / "board", market, run)
+
+    def flatter(card: dict[str, Any]) -> None:
+        value = card["episodes"][0]["metrics"]["hhi"]["value"] / 2
+        card["episodes"][0]["metrics"]["hhi"]["value"] = card["metrics"]["hhi"]["value"] = value
+
+    change_card(board, submit(board, run, stored="elsewhere"), flatter)
+    _, rule, message = only_finding(check(board))
+    assert rule == "ledger"
+    assert "is not what the baseline gives when it is run again: card.episodes[0].metrics.hhi.value: submitted" in message
+
+
+def test_a_baseline_of_other_arguments_is_refused_although_its_records_are_in_order(
+    home: Path, market: Path, tmp_path: Path
+) -> None:
+    run = make_run(home / "other-baseline", market, "builtin/equal_weight", model_args={"positions": 3})
+    board = make_board(tmp_path / "board", market, run)
+    submit(board, run)
+    _, rule, message = only_finding(check(board))
+    assert rule == "ledger"
+    assert "is not what the baseline gives when it is run again: card" in message
+
+
+def test_a_baseline_that_can_not_be_run_is_self_reported(home: Path, market: Path, tmp_path: Path) -> None:
+    run = make_run(home / "unlike", market, "builtin/equal_weight")
+    # it takes no coefficients, which a supervised baseline is given
+    board = make_board(tmp_path / "board", market, run, baselines=[{"model": "builtin/equal_weight", "kind": "supervised"}])
+    submit(board, run, stored="elsewhere")
+    (card,) = check(board).checked
+    assert card.tier == "self-reported"
+    assert card.notes[0].startswith("it could not be run again here: ")
+
+
+def test_the_maintainers_run_stands_beside_the_submitted_one(checked_board: Path, market: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    own = make_run(tmp_path / "own", market, "builtin/chaos", timeout_s=60.0)
+    (card,) = check(board, rerun=own, rerun_by="The board").checked
+    assert card.tier == "re-run"
+    rerun = verdict_on(board, card.card_id).rerun
+    assert rerun is not None
+    assert (rerun.by, rerun.on) == ("The board", ON)
+    (own_card,) = (own / "cards").iterdir()
+    assert rerun.card == file_sha256(own_card) != card.card_id
+    assert {"total_return", "sharpe", "max_drawdown"} <= set(rerun.figures)
+    assert all(figure.submitted == figure.rerun for figure in rerun.figures.values())
+    # later checks do not forget it
+    before = contents(board)
+    assert [later.tier for later in check(board, every=True).checked] == ["re-run"]
+    assert contents(board) == before
+
+
+def test_a_run_of_another_plan_is_no_rerun(checked_board: Path, run: Path, other_run: Path, market: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    warmer = make_run(tmp_path / "warmer", market, "builtin/chaos", temperature=1.0)
+    with pytest.raises(UsageError, match=r"call.temperature: submitted 0.7, found 1.0"):
+        check(board, rerun=warmer, rerun_by="The board")
+    with pytest.raises(UsageError, match="is the submitted one itself"):
+        check(board, rerun=run, rerun_by="The board")
+    with pytest.raises(UsageError, match="no sound card on the board is of its division, model and agent"):
+        check(board, rerun=other_run, rerun_by="The board")
+    longer = make_run(tmp_path / "longer", market, "builtin/chaos", windows=("2024-03-01:2024-04-10",))
+    with pytest.raises(UsageError, match="holds no card of a division of this board"):
+        check(board, rerun=longer, rerun_by="The board")
+
+
+def test_a_rerun_whose_records_do_not_give_its_card_is_refused(checked_board: Path, run: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+
+    def better(ledger: Ledger) -> Ledger:
+        steps = to_plain(ledger.steps)
+        steps[-1]["nav_fen"] += 1_000_000
+        return replace(ledger, steps=from_plain(steps, list[StepRecord], "forged steps"))
+
+    with pytest.raises(VerificationError, match=r"its records do not give its card: .*ledger\.parquet"):
+        check(board, rerun=forged(run, tmp_path / "forged", better), rerun_by="The board")
+
+
+def verdict_of(tier: str, rerun: Rerun | None = None) -> Verdict:
+    return make_verdict(tier, rerun=rerun)
+
+
+OWN = Rerun(by="us", on=ON, card="0" * 64, figures={})
+
+
+@pytest.mark.parametrize(
+    ("earlier", "new", "tier", "rerun"),
+    [
+        (None, verdict_of("self-reported"), "self-reported", None),
+        (verdict_of("self-reported"), verdict_of("re-executed"), "re-executed", None),
+        (verdict_of("re-executed"), verdict_of("self-reported"), "re-executed", None),
+        (verdict_of("re-run", OWN), verdict_of("self-reported"), "re-run", OWN),
+        (verdict_of("re-run", OWN), verdict_of("re-executed"), "re-run", OWN),
+        (verdict_of("self-reported", OWN), verdict_of("self-reported"), "self-reported", OWN),
+        (verdict_of("self-reported", OWN), verdict_of("re-executed"), "re-run", OWN),
+        (verdict_of("re-executed"), verdict_of("re-run", OWN), "re-run", OWN),
+    ],
+)
+def test_a_later_check_takes_nothing_back(earlier: Any, new: Any, tier: str, rerun: Any) -> None:
+    found = settle(earlier, new)
+    assert (found.tier, found.rerun) == (tier, rerun)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "difference"),
+    [
+        ({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 2.0}]}, None),
+        ({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 2.5}]}, "x.a[1].b: submitted 2.0, found 2.5"),
+        ({"a": 0.1 + 0.2}, {"a": 0.3}, None),
+        ({"a": 1e-13}, {"a": -1e-13}, None),
+        ({"a": 0.3}, {"a": 0.3000001}, "x.a: submitted 0.3, found 0.3000001"),
+        ({"a": 1}, {}, "x.a: submitted 1, found null"),
+        ([1, 2], [1], "x: submitted [1,2], found [1]"),
+        ({"b": 1, "a": True}, {"b": 2, "a": 1}, "x.a: submitted true, found 1"),
+    ],
+)
+def test_the_first_difference_is_named(one: Any, other: Any, difference: str | None) -> None:
+    assert first_difference(one, other, "x") == difference
+
+
+# -- the board as a whole ----------------------------------------------------------------------------------------
+
+
+def test_a_withdrawn_card_is_not_executed(board: Path, run: Path) -> None:
+    files = submit(board, run)
+    entry = {"card": files.card_id, "date": ON, "effect": "withdrawn", "what": "An error of the provider."}
+    (board / "errata.yaml").write_text(yaml.safe_dump({"errata": [entry]}))
+    report = check(board)
+    assert (report.findings, report.checked) == ((), ())
+
+
+def test_a_market_is_made_again_when_the_windows_of_the_board_change(checked_board: Path, tmp_path: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    rules = yaml.safe_load((board / "board.yaml").read_text())
+    rules["divisions"].append(
+        {**rules["divisions"][0], "id": "more", "windows": [{"name": "A", "first": "2024-02-01", "last": "2024-02-29"}]}
+    )
+    (board / "board.yaml").write_text(yaml.safe_dump(rules))
+    check(board)
+    assert [window.name for window in read_own(BoardFolder(board).market("small"), Market).windows] == [
+        "A",
+        "2024-03-01:2024-03-29",
+    ]
+    rules["divisions"][1]["windows"] = [{"name": "A", "first": "2030-02-01", "last": "2030-02-28"}]
+    (board / "board.yaml").write_text(yaml.safe_dump(rules))
+    path, rule, message = only_finding(check(board))
+    assert (path, rule) == ("board.yaml", "snapshot")
+    assert "lies outside the data" in message
+
+
+def test_one_card_can_be_asked_for_and_must_be_there(checked_board: Path, tmp_path: Path, other_run: Path) -> None:
+    board = copied(checked_board, tmp_path)
+    known = files_of(board).card_id
+    new = submit(board, other_run)
+    report = check(board, only=(known,), record=False)
+    assert [card.card_id for card in report.checked] == [known]
+    assert [card.card_id for card in check(board).checked] == [new.card_id]
+    with pytest.raises(UsageError, match="no such card on the board"):
+        check(board, only=("0" * 64,))
+
+
+def test_the_command_prints_findings_and_ends_with_their_exit_code(board: Path, run: Path, tmp_path: Path) -> None:
+    files = submit(board, run)
+    done = ktdeval("leaderboard", "check", board, "--on", ON, cwd=tmp_path)
+    assert (done.code, "builtin/chaos · react · blinded" in done.err) == (0, True)
+    assert done.out.splitlines() == [
+        f"re-executed   {files.card.relative_to(board)}",
+        "checked 1, with a verdict before 0, findings 0: nothing is refused",
+    ]
+    (board / "stray\x1b[31m.txt").write_text("")
+    (BoardFolder(board).records(files.card_id) / "more.bin").write_text("")
+    done = ktdeval("leaderboard", "check", ".", "--on", ON, "--json", cwd=board)
+    report = json.loads(done.out)
+    assert done.code == 1
+    assert f"records/{files.card_id}/more.bin" in {finding["path"] for finding in report["findings"]}
+    done = ktdeval("leaderboard", "check", ".", "--on", ON, cwd=board)
+    assert done.code == 1
+    assert f"records/{files.card_id}/more.bin: " in done.out
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--on", "yesterday"), "--on: expected a day as YYYY-MM-DD, was 'yesterday'"),
+        (("--by", "Us"), "--rerun and --by go together: the run, and the name that readers are told"),
+        (("--rerun", "x"), "--rerun and --by go together: the run, and the name that readers are told"),
+        (("--card", "0" * 64), f"--card {'0' * 64}: no such card on the board"),
+        (("--data", "synthetic_"), "--data 'synthetic_' is neither a folder nor a data provider"),
+    ],
+)
+def test_bad_options_are_one_line(board: Path, words: tuple[str, ...], message: str) -> None:
+    done = ktdeval("leaderboard", "check", board, *words, cwd=board)
+    assert done.code == 2
+    assert error_line(done).startswith(message)
+
+
+def test_a_folder_without_a_board_is_one_line(tmp_path: Path) -> None:
+    assert "no board here" in error_line(ktdeval("leaderboard", "check", cwd=tmp_path))

@@ -1,0 +1,486 @@
+"""`leaderboard check` against everything that a stranger can put into a pull request: each is refused by its rule and named."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from board_bad import MODEL, TASK, TODAY, BadBoard, Good, make_good, put, strings
+from board_bad_cases import CASES, second_attempt, setting
+from board_cards import typed
+from ktdeval.cards import load_card
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import file_sha256
+from ktdeval.registry import load_plugins
+from ktdeval.runner import load_ledger, rescore
+from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
+from ktdeval_board.checking.files import RECORD_PATH
+from ktdeval_board.checking.findings import Finding, printable
+from ktdeval_board.checking.rules import RULES, Stage, findings_of
+from ktdeval_board.checking.texts import DEEPEST, Read
+from ktdeval_board.entries import identity, identity_words
+from ktdeval_board.reading import schema_of
+from ktdeval_board.rules import load_rules
+
+SCRIPTS = ("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</td>", "<!--", "JavaScript:alert(1)", "data:text/html,x")
+UNSEEN = (
+    "\x00",
+    "\x1b[31m",
+    "\n",
+    "\u202e",
+    "\u200b",
+    "\ufeff",
+    "\u2028",
+    "\ue000",
+    "\ud800",
+    "\U000e0041",
+    "\u3164",
+    "a" + "\u0301" * 9,
+)
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Good:
+    """One real run, and the rules of a board that takes it."""
+    return make_good(tmp_path_factory.mktemp("good") / "run")
+
+
+@pytest.fixture
+def board(good: Good, tmp_path: Path) -> BadBoard:
+    """A board without a submission."""
+    return BadBoard(tmp_path / "board", good)
+
+
+@pytest.fixture
+def full(board: BadBoard) -> BadBoard:
+    """A board with the good submission."""
+    board.add()
+    return board
+
+
+def texts(value: Any, *schemes: str, is_table: bool = False) -> list[Finding]:
+    """What the check finds in the texts of a document."""
+    return findings_of(Stage.JSON, Read("card.json", value, schemes=schemes or ("https",), is_table=is_table))
+
+
+def rules_of(findings: list[Finding]) -> list[str]:
+    return [finding.rule for finding in findings]
+
+
+def listing(folder: Path) -> dict[str, Any]:
+    """Every entry below a folder with what it is and, of a small file, its bytes."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        state = path.lstat()
+        is_small = path.is_file() and not path.is_symlink() and state.st_size < 1_000_000
+        found[str(path)] = (state.st_mode, state.st_mtime_ns, path.read_bytes() if is_small else None)
+    return found
+
+
+def test_the_good_submission_is_let_through(full: BadBoard) -> None:
+    findings, sound = full.look()
+    assert findings == []
+    assert [candidate.card_id for candidate in sound] == [full.card_id]
+    assert (sound[0].division.id, sound[0].model, sound[0].agent) == ("blinded", MODEL, "react")
+
+
+def test_a_board_without_submissions_is_in_order(board: BadBoard) -> None:
+    for name in ("cards", "records", "imported"):
+        (board.folder / name).mkdir()
+        (board.folder / name / ".gitkeep").touch()
+    assert board.look() == ([], [])
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_a_bad_submission_is_refused_and_the_file_named(board: BadBoard, name: str) -> None:
+    build, rule, named = CASES[name]
+    build(board)
+    before = listing(board.folder.parent)
+    findings, sound = board.look()
+    places = {
+        "card": f"{board.card_id}.json",
+        "submission": f"{board.card_id}.submission.json",
+        "list": f"{board.card_id}.records.json",
+    }
+    place = places.get(named, named)
+    if named.split("/")[0] in ("records", "verdicts") and "b" * 64 not in named:
+        place = named.replace("records", f"records/{board.card_id}", 1)
+    hits = [finding for finding in findings if finding.rule == rule]
+    assert any(hit.path.endswith(place) or place in hit.path for hit in hits), [str(finding) for finding in findings]
+    assert all(str(hit).isprintable() and len(hit.message) > 5 for hit in findings)
+    assert named not in places or board.card_id not in {one.card_id for one in sound}
+    assert listing(board.folder.parent) == before
+
+
+def test_every_rule_is_a_sentence_and_every_case_has_one() -> None:
+    assert {rule for _, rule, _ in CASES.values()} <= {rule.id for rule in RULES}
+    assert len(CASES) > 100
+    assert all(rule.holds.endswith(".") and rule.checks for rule in RULES)
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+def test_nothing_is_let_through_after_a_fault_in_another_file(full: BadBoard) -> None:
+    good_id = full.card_id
+    full.forge(setting("mask_draw", to=1))
+    findings, sound = full.look()
+    assert {finding.rule for finding in findings} >= {"mask-draw"}
+    assert [candidate.card_id for candidate in sound] == [good_id]
+
+
+@pytest.mark.parametrize("name", ["verdicts", "series", "decisions", "markets"])
+def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(full: BadBoard, name: str) -> None:
+    outside = full.folder.parent / "outside"
+    outside.mkdir()
+    (full.folder / name).symlink_to(outside)
+    with pytest.raises(StoreError, match=f"{name}: is a link or no folder"):
+        full.look()
+    assert list(outside.iterdir()) == []
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------------
+
+
+def shape(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The place of a text without numbers in lists and without the names of what there are many of."""
+    many = {"metrics", "artefacts", "lines", "undefined", "windows", "benchmark_buy_and_hold"}
+    return tuple("*" if isinstance(part, int) or (place and path[place - 1] in many) else part for place, part in enumerate(path))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_markup_is_found_in_every_text_of_a_card(good: Good, script: str) -> None:
+    places = {shape(path): path for path in strings(good.card)}
+    assert len(places) > 90
+    for path in places.values():
+        card = copy.deepcopy(good.card)
+        put(card, path, f"so {script}")
+        (finding,) = texts(card, "https", "http")
+        assert (finding.path, finding.rule) == ("card.json", "markup")
+        assert str(path[-1]) in finding.message
+
+
+@pytest.mark.parametrize("document", ["submission", "list"])
+@pytest.mark.parametrize("script", [SCRIPTS[0], SCRIPTS[4]])
+def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, document: str, script: str) -> None:
+    path = full.submission_path if document == "submission" else full.list_path
+    value = json.loads(path.read_text())
+    value.setdefault("url", "https://example.org/records") if document == "list" else None
+    for place in list(strings(value))[:40]:
+        changed = copy.deepcopy(value)
+        put(changed, place, script)
+        full.write(path, changed)
+        findings, sound = full.look()
+        assert ("markup", full.where(path)) in {(finding.rule, finding.path) for finding in findings}
+        assert sound == []
+
+
+def test_markup_is_found_in_names_of_fields(good: Good) -> None:
+    card = copy.deepcopy(good.card)
+    card["provenance"]["environment"]["<img src=x>"] = "1"
+    assert rules_of(texts(card)) == ["markup"]
+
+
+@pytest.mark.parametrize("sign", UNSEEN)
+def test_what_can_not_be_seen_is_refused(sign: str) -> None:
+    assert rules_of(texts({"note": f"a{sign}b"})) == ["text"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a < b", "5 <7", "n<9", "中文名称", "López — 20 % · x", "👍", "data: 4", "https://example.org/a?b=c&d"]
+)
+def test_honest_texts_are_taken(text: str) -> None:
+    assert texts({"note": text}) == []
+
+
+@pytest.mark.parametrize(("text", "rule"), [("x" * 20_001, "text"), ("ftp://example.org", "url"), ("see FILE:///etc", "url")])
+def test_long_texts_and_other_addresses_are_refused(text: str, rule: str) -> None:
+    assert rules_of(texts([text])) == [rule]
+
+
+def test_a_card_may_name_a_server_without_a_certificate_and_a_submission_may_not() -> None:
+    args = {"model": {"args": {"base_url": "http://localhost:8000/v1"}}}
+    assert texts(args, "https", "http") == []
+    assert rules_of(texts(args)) == ["url"]
+
+
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "prototype"])
+def test_names_that_programs_treat_specially_are_refused(name: str) -> None:
+    assert rules_of(texts({"a": [{name: 1}]})) == ["key"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", " =1"])
+def test_formulas_are_refused(text: str) -> None:
+    (finding,) = texts({"note": text}, is_table=True)
+    assert (finding.rule, "note" in finding.message) == ("formula", True)
+
+
+def test_depth_is_told_without_recursion() -> None:
+    value: Any = 0
+    for _ in range(100_000):
+        value = [value]
+    assert rules_of(texts(value)) == ["depth"]
+    shallow: Any = 0
+    for _ in range(DEEPEST):
+        shallow = {"a": shallow}
+    assert texts(shallow) == []
+    assert rules_of(texts([shallow])) == ["depth"]
+    while value:  # taken apart by hand: freeing it in one go would recurse
+        value = value[0]
+
+
+def test_many_faults_are_told_twenty_at_a_time() -> None:
+    assert len(texts(["<a>"] * 1000)) == 20
+
+
+# -- what is printed -------------------------------------------------------------------------------------------------------
+
+
+def test_a_finding_can_neither_colour_a_terminal_nor_speak_to_the_machine_that_checks() -> None:
+    finding = Finding("::add-mask::x", "path", "a\x1b[31mred\n::error::b\u202ec\ud800" + "y" * 1000)
+    assert str(finding).isprintable()
+    assert str(finding).isascii() or "…" in str(finding)
+    assert not str(finding).startswith("::")
+    assert "\n" not in str(finding)
+    assert len(finding.message) < 500
+    assert Finding("##[error]x", "path", "m").path.startswith("./")
+    assert printable("日本 a") == "日本 a"
+
+
+# -- cards beside each other -----------------------------------------------------------------------------------------------
+
+
+def test_a_system_is_division_model_reasoning_and_agent(good: Good, full: BadBoard) -> None:
+    division = load_rules(full.folder).divisions[0]
+    card = copy.deepcopy(good.card)
+    card["model"]["args"], card["agent"]["args"] = {"a": 1}, {"b": 2}
+    card["call"].update(temperature=1.0, reasoning_effort=None)
+    assert identity(typed(card), division) == identity(typed(good.card), division)
+    card["call"]["reasoning_effort"] = "high"
+    assert identity(typed(card), division) != identity(typed(good.card), division)
+    assert identity_words(typed(card)) == "builtin/momentum with agent react (reasoning_effort high)"
+
+
+def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
+    full.add_verdict()
+    full.forge(lambda card: [second_attempt(card), card["call"].update(reasoning_effort="high")], stored="elsewhere")
+    full.edit(full.submission_path, setting("attempts", "runs", to=2))
+    findings, sound = full.look()
+    assert findings == []
+    assert len(sound) == 2
+
+
+def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(full: BadBoard) -> None:
+    full.withdraw(full.card_id)
+    full.forge(setting("provenance", "wall_time_s", to=1.0))
+    full.edit(full.submission_path, setting("attempts", "runs", to=2))
+    findings, sound = full.look()
+    assert findings == []
+    assert [candidate.is_withdrawn for candidate in sorted(sound, key=lambda one: one.card_id != full.card_id)] == [False, True]
+
+
+def test_what_the_board_has_a_verdict_on_comes_first_whatever_days_are_written(full: BadBoard) -> None:
+    old = full.card_id
+    full.add_verdict()
+    full.forge(second_attempt, stored="elsewhere")
+    full.edit(full.submission_path, lambda value: [value.update(submitted_on="2026-01-02"), value["attempts"].update(runs=9)])
+    findings, sound = full.look()
+    assert [(finding.rule, full.card_id in finding.path) for finding in findings] == [("duplicate", True)]
+    assert [candidate.card_id for candidate in sound] == [old]
+
+
+def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards(full: BadBoard) -> None:
+    def second_division(rules: Any) -> None:
+        short = {**rules["divisions"][0], "id": "short", "windows": rules["divisions"][0]["windows"][:1]}
+        rules["divisions"] = [*rules["divisions"], short]
+
+    def first_window(card: Any) -> None:
+        card["windows"] = card["windows"][:1]
+        card["episodes"] = [episode for episode in card["episodes"] if episode["window"] == "W1"]
+        ids = {episode["id"] for episode in card["episodes"]}
+        card["artefacts"] = {path: digest for path, digest in card["artefacts"].items() if path.split("/")[1] in ids}
+        card["reference"]["benchmark_buy_and_hold"].pop("W2")
+
+    full.add_verdict()
+    full.change_rules(second_division)
+    full.forge(first_window, stored="elsewhere")
+    assert [finding.rule for finding in full.look()[0]] == ["copy"]
+    full.change_rules(lambda rules: [second_division(rules), rules.update(baselines=[{"model": MODEL}])])
+    assert full.look()[0] == []
+
+
+def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(full: BadBoard) -> None:
+    full.add_verdict()
+    full.change_rules(lambda rules: rules.update(opened_on="2026-01-01"))
+    assert full.look(today="2026-01-01")[0] == []
+    assert [finding.rule for finding in full.look(today="2026-01-01", every=True)[0]] == ["date"]
+
+
+def test_a_verdict_on_other_bytes_protects_nobody(full: BadBoard) -> None:
+    full.add_verdict()
+    full.edit(full.card_path, setting("metrics", "sharpe", "value", to=9.9))
+    findings, sound = full.look()
+    assert {"hash", "card"} <= {finding.rule for finding in findings}
+    assert sound == []
+
+
+def test_the_form_of_records_is_that_of_the_schema() -> None:
+    pattern = schema_of("records")["$defs"]["RecordFile"]["properties"]["path"]["pattern"]
+    names = ("ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json", "ledger_parquet", "model.pkl", "")
+    runs = (
+        "manifest.json",
+        "canary.json",
+        "certificate.json",
+        "calls.jsonl",
+        "/manifest.json",
+        "../manifest.json",
+        "manifest.json\n",
+    )
+    paths = [*runs, *(f"episodes/{episode}/{name}" for name in names for episode in ("0" * 20, "0" * 19, "..", "g" * 20))]
+    taken = [path for path in paths if RECORD_PATH.fullmatch(path)]
+    assert taken == [path for path in paths if re.search(pattern, path)]
+    assert len(taken) == 7
+
+
+# -- records, executed again -----------------------------------------------------------------------------------------------
+
+
+def check(board: BadBoard) -> CheckReport:
+    """The whole check, records executed again."""
+    return check_board(board.folder, load_plugins(()), CheckOptions(today=TODAY))
+
+
+def copied(good: Good, target: Path) -> Path:
+    """A copy of the good run to forge."""
+    shutil.copytree(good.run, target)
+    return target
+
+
+def episode_of(run: Path) -> Path:
+    """The folder of the first episode on the card."""
+    card = load_card(run / "cards" / f"{TASK}.json").plain
+    return run / "episodes" / str(card["episodes"][0]["id"])
+
+
+def renew_mark(folder: Path, *names: str) -> None:
+    """Renew the hashes that an episode ended with."""
+    mark = json.loads((folder / "episode.json").read_text())
+    mark["sha256"].update({name: file_sha256(folder / name) for name in names})
+    (folder / "episode.json").write_text(json.dumps(mark))
+
+
+def richer(run: Path) -> dict[str, Any]:
+    """Forge a ledger whose last close is twice as high, and everything that follows from it; returns its card."""
+    path = episode_of(run) / "ledger.parquet"
+    ledger = load_ledger(path)
+    *steps, last = ledger.steps
+    path.write_bytes(encode_ledger(dataclasses.replace(ledger, steps=[*steps, replace(last, nav_minor=2 * last.nav_minor)])))
+    renew_mark(path.parent, path.name)
+    return load_card(rescore(run, load_plugins(()), {})[0]).plain
+
+
+def test_the_good_submission_is_executed_again_and_keeps_its_verdict(full: BadBoard) -> None:
+    report = check(full)
+    assert report.findings == ()
+    assert [(one.card_id, one.tier) for one in report.checked] == [(full.card_id, "re-executed")]
+    assert check(full).skipped == 1
+
+
+def test_a_ledger_forged_with_all_its_hashes_and_figures_is_found_by_its_own_replies(
+    board: BadBoard, good: Good, tmp_path: Path
+) -> None:
+    run = copied(good, tmp_path / "run")
+    card = richer(run)
+    gained, honest = (each["episodes"][0]["metrics"]["total_return"]["value"] for each in (card, good.card))
+    assert gained > honest + 0.9
+    board.add(card, run)
+    assert board.look()[0] == []  # nothing in the documents tells
+    findings = check(board).findings
+    assert {finding.rule for finding in findings} == {"ledger"}
+    assert any(finding.path.endswith("ledger.parquet") and "nav_fen" in finding.message for finding in findings)
+    assert not (board.folder / "verdicts").exists()
+
+
+def test_a_tampered_ledger_under_its_old_hash_is_found(full: BadBoard, good: Good, tmp_path: Path) -> None:
+    run = copied(good, tmp_path / "run")
+    richer(run)
+    path = f"episodes/{episode_of(good.run).name}/ledger.parquet"
+    shutil.copy(run / path, full.records_folder / path)
+    assert [(finding.rule, finding.path) for finding in check(full).findings] == [("hash", f"records/{full.card_id}/{path}")]
+
+
+def test_a_figure_forged_in_an_episode_with_all_that_follows_is_found(board: BadBoard) -> None:
+    def change(card: dict[str, Any]) -> None:
+        for episode in card["episodes"]:
+            episode["metrics"]["total_return"]["value"] += 0.5
+
+    board.forge(change)
+    assert board.look()[0] == []
+    (finding,) = check(board).findings
+    assert (finding.rule, finding.path) == ("ledger", board.where(board.card_path))
+    assert "total_return" in finding.message
+
+
+def test_the_market_that_a_submission_names_is_not_opened(board: BadBoard, good: Good, tmp_path: Path) -> None:
+    run = copied(good, tmp_path / "run")
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["data"] = {"data": "evil_module:Market", "data_args": {"path": "../../../etc/passwd"}}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    board.add(run=run)
+    report = check(board)
+    assert report.findings == ()
+    assert [one.tier for one in report.checked] == ["re-executed"]
+
+
+def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(board: BadBoard, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    payload = f"open({str(canary)!r}, 'w').close()\n"
+    names = (
+        "evil",
+        "conftest",
+        "sitecustomize",
+        "usercustomize",
+        "json",
+        "numpy",
+        "zstandard",
+        "ktdeval",
+        "ktdeval_board",
+        "react",
+    )
+    for name in names:
+        (board.folder / f"{name}.py").write_text(payload)
+    for model, agent in (
+        (f"evil:{payload}", "react"),
+        ("evil/x", "evil:Agent"),
+        (f"$(touch {canary})", "`id`"),
+        ("evil.py", "./evil.py"),
+    ):
+        board.forge(setting("model", "args", to={"module": "evil", "path": str(board.folder / "evil.py")}))
+        board.forge(lambda card, m=model, a=agent: [card["model"].update(name=m), card["agent"].update(name=a)])
+    (board.records_folder / "payload.pkl").write_bytes(f"cos\nsystem\n(S'touch {canary}'\ntR.".encode())
+    (board.folder / "imported").mkdir()
+    (board.folder / "imported" / "x.json").write_text(json.dumps({"!!python/object/apply:os.system": f"touch {canary}"}))
+    before = listing(tmp_path)
+    home = tmp_path.parent / f"{tmp_path.name}-home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home)}
+    done = subprocess.run(
+        (sys.executable, "-P", "-m", "ktdeval", "leaderboard", "check", "--on", TODAY),
+        cwd=board.folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not canary.exists()
+    after = {path: state for path, state in listing(tmp_path).items() if f"{board.folder}/markets" not in path}
+    changed = {path for path in after if after[path] != before.get(path) and path != str(board.folder)}
+    assert changed <= {str(board.folder / name) for name in ("verdicts", "series", "decisions")}

@@ -1,0 +1,80 @@
+"""A stranger's path, as leaderboards/README.md tells it: run, submit, check, build, and the row is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ktdeval.jsonio import dumps_pretty
+from ktdeval_board.checking.rules import rules_table
+from ktdeval_board.entries import load_board
+from ktdeval_board.layout import SCHEMAS
+from ktdeval_board.reading import DOCUMENTS, schema_of, schema_texts
+from ktdeval_board.site.files import read_data_file
+from paths import REPOSITORY
+
+ROOT = REPOSITORY
+PRACTICE = ROOT / "leaderboards" / "practice"
+
+
+def commands() -> list[str]:
+    """The commands of the whole path, as they stand in the README."""
+    text = (ROOT / "leaderboards" / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return block.strip().splitlines()
+
+
+@pytest.mark.slow
+def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> None:
+    shutil.copytree(PRACTICE, tmp_path / "leaderboards" / "practice")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for command in commands():
+        done = subprocess.run(["sh", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
+    table = read_data_file((tmp_path / "my-site/data/division/blinded-open-research/all.js").read_bytes())
+    (row,) = [row for row in table["rows"] if row["model"] == "builtin/hold"]
+    assert (row["ranked"], row["tier"], row["submitter"]) == (True, "re-executed", "Your name")
+    assert row["rank"] in range(1, 5)
+    assert row["values"][table["columns"].index("total_return")] == 0
+    kinds = {row["baseline"] for row in table["rows"]}
+    assert {"benchmark", "rule", "random", "random_traders", "supervised"} <= kinds
+    index = (tmp_path / "my-site/index.html").read_text(encoding="utf-8")
+    assert "Practice board" in index
+
+
+def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed() -> None:
+    board = load_board(PRACTICE)
+    tiers = {entry.model: entry.tier for entry in board.entries}
+    assert tiers == {
+        "builtin/equal_weight": "re-run",
+        "builtin/linear_factor": "re-run",
+        "builtin/low_volatility": "re-executed",
+        "builtin/momentum": "re-executed",
+        "builtin/random": "re-run",
+        "builtin/reversal": "re-executed",
+    }
+    assert board.rules.market == "synthetic"
+    assert all(entry.division == board.rules.divisions[0] for entry in board.entries)
+
+
+def test_the_schemas_on_the_practice_board_are_those_of_this_version() -> None:
+    for name, text in schema_texts().items():
+        assert (PRACTICE / SCHEMAS / name).read_text(encoding="utf-8") == text, name
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_committed_schemas_are_those_of_the_typed_documents(name: str) -> None:
+    assert schema_texts()[f"{name}-v1.json"] == dumps_pretty(schema_of(name)), (
+        "write them again: ktdeval_board.reading.write_schemas"
+    )
+
+
+def test_the_rules_of_the_check_stand_in_the_docs() -> None:
+    text = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+    assert rules_table() in text

@@ -1,0 +1,279 @@
+"""The example package, installed with pip as a stranger would, keeps the contract and runs; the kit finds what breaks it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.contracts.scoring import is_scoring
+from ktdeval.errors import ModelError
+from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.registry import load_plugins
+from ktdeval.runner.subjects import target_task_of
+from ktdeval.stats import MetricValue
+from ktdeval.testing import (
+    ConformanceError,
+    check_metric,
+    check_model,
+    check_plugin,
+    check_scoring_task,
+    check_task,
+    random_snapshot,
+    tiny_snapshot,
+)
+from ktdeval.testing.ledgers import sample_ledgers, step_record
+
+
+@pytest.fixture(scope="module")
+def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example plugin, installed into a folder of its own."""
+    target = tmp_path_factory.mktemp("site")
+    source = repository / "examples" / "ktdeval-example-plugin"
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-index", "--target", str(target)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, str(source)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def python(site: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A Python process that sees the installed example."""
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=cwd, check=False)
+
+
+def test_the_installed_example_is_found_with_all_it_offers(site: Path) -> None:
+    done = python(site, "-m", "ktdeval", "plugins", "--json")
+    entries = {entry["name"]: entry for entry in json.loads(done.stdout)}
+    assert entries["ktdeval_example"]["distribution"] == "ktdeval-example-plugin"
+    assert entries["ktdeval_example"]["version"] == "0.1.0"
+    assert entries["ktdeval_example"]["offers"] == [
+        "tasks:example_two_weeks",
+        "models:example/top_factor",
+        "metrics:example_win_rate",
+    ]
+    assert done.stderr == ""
+
+
+def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> None:
+    def show(name: str) -> dict[str, Any]:
+        return json.loads(python(site, "-m", "ktdeval", "tasks", "show", name, "--json").stdout)
+
+    own, base = show("example_two_weeks"), show("blinded_open_research")
+    changed = {key for key in own if own[key] != base.get(key)}
+    assert changed == {"name", "plugin", "family", "windows", "default_windows", "harness", "metrics"}
+    assert own["harness"] == {**base["harness"], "max_candidates": 10, "max_tool_calls": 4}
+
+
+def test_its_own_tests_pass(site: Path, repository: Path) -> None:
+    tests = repository / "examples" / "ktdeval-example-plugin" / "tests"
+    done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), "-c", os.devnull, str(tests))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_model_runs_on_its_task_with_its_metric(site: Path, tmp_path: Path) -> None:
+    arguments = [
+        "--model",
+        "example/top_factor",
+        "--model-args",
+        "names=3",
+        "--tasks",
+        "example_two_weeks",
+        "--out",
+        "run",
+        "--quiet",
+    ]
+    done = python(site, "-m", "ktdeval", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    card = json.loads((tmp_path / "run" / "cards" / "example_two_weeks.json").read_text())
+    assert "example_win_rate" in json.dumps(card["metrics"])
+
+
+def test_the_example_loads_from_its_folder_too(repository: Path) -> None:
+    folder = repository / "examples" / "ktdeval-example-plugin" / "src" / "ktdeval_example"
+    done = subprocess.run(
+        [sys.executable, "-m", "ktdeval", "tasks", "--plugin", str(folder)], capture_output=True, text=True, check=True
+    )
+    assert "example_two_weeks" in done.stdout
+
+
+# ---- the conformance kit, on the built-ins and on what is wrong
+
+
+@pytest.mark.parametrize("module", ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"])
+def test_built_in_plugins_keep_the_contract(module: str) -> None:
+    check_plugin(module)
+
+
+NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_60:-0.1"}}
+
+
+@pytest.mark.parametrize("name", [name for name in load_plugins().specs("models") if "/" in name])
+def test_built_in_models_keep_the_contract(name: str) -> None:
+    check_model(load_plugins().make_model(name, NEEDED_ARGUMENTS.get(name, {})))
+
+
+@pytest.mark.parametrize("name", list(load_plugins().specs("metrics")))
+def test_built_in_metrics_keep_the_contract(name: str) -> None:
+    check_metric(load_plugins().make_metric(name))
+
+
+@pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
+def test_built_in_tasks_keep_the_contract(name: str) -> None:
+    plugins = load_plugins()
+    task = plugins.make_task(name)
+    if is_scoring(task):
+        check_scoring_task(task, target_task_of(task, plugins))
+    else:
+        check_task(task)
+
+
+class Chatty:
+    """A scoring task whose samples differ from time to time."""
+
+    def __init__(self, task: Any) -> None:
+        self._task = task
+        self._asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def samples(self, *arguments: Any) -> Any:
+        self._asked += 1
+        spec, *others = arguments
+        return self._task.samples(replace(spec, seed=self._asked), *others)
+
+
+def test_a_scoring_task_whose_samples_are_not_pure_is_found() -> None:
+    plugins = load_plugins()
+    task = plugins.make_task("deanon_probe")
+    with pytest.raises(ConformanceError, match="sample 0: two exams of one spec differ"):
+        check_scoring_task(Chatty(task), target_task_of(task, plugins))  # type: ignore[arg-type]
+
+
+class Scripted:
+    """A model that answers with what it is given, in turn."""
+
+    def __init__(self, *replies: Any) -> None:
+        self.replies = list(replies)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        answer = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Scripted(Reply("a"), Reply("b")), "equal requests gave different replies"),
+        (Scripted("text"), "reply is str"),
+        (Scripted(Reply("a", finish_reason="done")), "finish_reason 'done' is none of"),
+        (Scripted(Reply(tool_calls=(ToolCall("", "x", "{}"),))), "ids of tool calls are empty"),
+        (Scripted(Reply(tool_calls=(ToolCall("a", "x", {}),))), "arguments are text"),
+        (Scripted(ModelError("Rate Limited", "slow down")), "is not of"),
+    ],
+)
+def test_the_kit_finds_what_is_wrong_with_a_model(model: Scripted, message: str) -> None:
+    with pytest.raises(ConformanceError, match=message):
+        check_model(model)
+
+
+class BadMetric:
+    name, formula, unit, better, source, headline = "bad", "bad/1: 0", "fraction", "higher", "here", False
+    range: Any = (0.0, None)
+    fault = ""
+
+    def compute(self, ledger: Any, market: Any, rules: str) -> Any:
+        if self.fault == "type":
+            return 0.0
+        if self.fault == "detail":
+            return MetricValue(1.0, 1, detail={"x": float("nan")})
+        if self.fault == "range":
+            return MetricValue(-0.5, 1)
+        if self.fault == "state":
+            self.calls = getattr(self, "calls", 0) + 1
+            return MetricValue(float(self.calls), 1)
+        if self.fault == "ledger":
+            ledger.steps[0].failures["x"] = ledger.steps[0].failures.get("x", 0) + 1
+        return MetricValue(None, 0, "never defined")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("type", "gave float"),
+        ("detail", "detail: not strict JSON"),
+        ("range", "-0.5 is outside its range"),
+        ("state", "a second call gave another value"),
+        ("ledger", "changed the ledger"),
+    ],
+)
+def test_the_kit_finds_what_is_wrong_with_a_metric(fault: str, message: str) -> None:
+    metric = BadMetric()
+    metric.fault = fault
+    with pytest.raises(ConformanceError, match=message):
+        check_metric(metric)  # type: ignore[arg-type]
+    metric = BadMetric()
+    metric.formula = ""  # type: ignore[misc]
+    with pytest.raises(ConformanceError, match="formula is empty"):
+        check_metric(metric)  # type: ignore[arg-type]
+    metric = BadMetric()
+    metric.range = None
+    with pytest.raises(ConformanceError, match="range is a pair"):
+        check_metric(metric)  # type: ignore[arg-type]
+
+
+def test_the_kit_finds_a_task_that_looks_ahead() -> None:
+    task = load_plugins().make_task("blinded_fixed_candidate")
+
+    class Peeking:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(task, name)
+
+        def scene(self, spec: Any, snapshot: Any) -> Any:
+            scene = task.scene(spec, snapshot)
+
+            class PeekingScene:
+                lens = scene.lens
+
+                def observe(self, step: int, view: Any, account: Any, last: Any) -> Any:
+                    seen = scene.observe(step, view, account, last)
+                    return replace(seen, user=f"{seen.user}\n{snapshot.close[-1, 0] > 8}{snapshot.volume[-1, 0] > 10}")
+
+            return PeekingScene()
+
+    with pytest.raises(ConformanceError, match="the observation changes when later days do"):
+        check_task(Peeking())  # type: ignore[arg-type]
+
+
+def test_markets_of_the_kit_are_what_they_say() -> None:
+    market = tiny_snapshot({"609001.SH": [10.0, 10.5, None], "309001.SZ": [5.0, 5.0, 5.0]})
+    assert market.codes == ("309001.SZ", "609001.SH")
+    assert np.isnan(market.close[2, 1])
+    assert market.volume[2, 1] == 0
+    assert np.array_equal(random_snapshot(3).close, random_snapshot(3).close, equal_nan=True)
+    assert not np.array_equal(random_snapshot(3).close, random_snapshot(4).close, equal_nan=True)
+
+
+def test_ledgers_of_the_kit_add_up() -> None:
+    for ledger in sample_ledgers(random_snapshot()).values():
+        for step in ledger.steps:
+            assert step.nav_minor == step.cash_minor + step.holdings_minor
+            assert step.holdings_minor == sum(position.value_minor for position in step.positions)
+            assert step.decided_on < step.filled_on
+
+
+def test_a_step_record_has_no_field_of_its_own_invention() -> None:
+    with pytest.raises(TypeError, match=r"step record: .*`nave_fen`"):
+        step_record(random_snapshot(), 0, 300, nave_fen=1)

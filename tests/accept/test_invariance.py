@@ -1,0 +1,348 @@
+"""`ktdeval invariance`: what changes when only labels do. Label-blind models: nothing; one that looks at labels is found."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from scipy import stats
+
+from card_cases import CALLS
+from ktdeval.cards.parts import Calls
+from ktdeval.errors import CardError
+from ktdeval.jsonio import content_hash
+from ktdeval.runner.store import RunFolder
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.typed import from_plain, to_plain
+from ktdeval_compare.entrants import Entrant, load_entrants
+from ktdeval_compare.invariance import Options, invariance
+from ktdeval_compare.invariance_pairs import FIGURES, apart, course_of, parting
+from metric_cases import CODES, order, step
+from paths import SUPPORT
+from run_support import ktdeval, store_market
+
+PLUGIN = SUPPORT / "label_plugin.py"
+TASK = "blinded_open_research"
+FIRST, SECOND = "2024-03-01:2024-03-12", "2024-03-15:2024-03-26"
+STEPS = 6
+BLIND = ("momentum", "reversal", "low_volatility", "equal_weight")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small market, in which runs are made as they are asked for."""
+    folder = tmp_path_factory.mktemp("invariance")
+    store_market(folder / "market")
+    return folder
+
+
+def run(session: Path, name: str, draw: int = 0, *words: object, mood: str = "") -> Path:
+    """The run of a model under one draw, with further options in place of the usual ones; made once."""
+    plan = {"--tasks": TASK, "--data": "market", "--windows": f"{FIRST},{SECOND}", "--limit": STEPS, "--seeds": 2}
+    plan |= {"--model": name, "--mask-draw": draw, **dict(zip(words[::2], words[1::2], strict=True))}
+    out = session / f"run-{content_hash([list(map(str, plan.items())), mood])[:12]}"
+    if not out.exists():
+        options = itertools.chain(*plan.items())
+        done = ktdeval(*options, "--plugin", PLUGIN, "--quiet", "--out", out, cwd=session, environment={"LABEL_PLUGIN_MOOD": mood})
+        assert done.code == 0, done
+    return out
+
+
+def report(session: Path, *words: object) -> dict[str, Any]:
+    done = ktdeval("invariance", *words, "--json", cwd=session)
+    assert (done.code, done.err) == (0, "")
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def figures(found: Mapping[str, Any], between: str = "labels") -> dict[str, Any]:
+    """Rows by figure."""
+    return {row["figure"]: row for row in found["figures"] if row["between"] == between}
+
+
+def refusal(session: Path, *words: object) -> str:
+    done = ktdeval("invariance", *words, cwd=session)
+    assert (done.code, done.out) == (2, ""), done
+    assert done.err.count("\n") == 1
+    return done.err
+
+
+def orders_of(path: Path) -> dict[tuple[str, int], list[Counter[Any]]]:
+    """Decisions by window and seed, from the ledgers alone."""
+    folder = RunFolder.load(path)
+    return {
+        (spec.window.name, spec.seed): [
+            Counter((row.code, row.side, row.target_weight, row.shares) for row in record.orders)
+            for record in folder.load_ledger(spec).steps
+        ]
+        for spec in folder.manifest.specs
+    }
+
+
+# ---- figures of a pair, by hand
+
+
+def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]]) -> Ledger:
+    """NAV in fen, orders and positions of each step; 1,000 CNY to begin with."""
+    made = []
+    for number, (nav, orders, positions) in enumerate(steps):
+        record = {**step(0, nav), "step": number, "decided_on": f"2024-01-0{number + 2}", "filled_on": f"2024-01-0{number + 3}"}
+        made.append({**record, "orders": list(orders), "positions": list(positions), "cash_fen": 50_000, "open_nav_fen": 100_000})
+    return Ledger({}, 100_000, from_plain(made, list[StepRecord], "steps"))
+
+
+HELD = [{"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_fen": 100_000}]
+
+
+def test_figures_by_hand() -> None:
+    """Three steps: the same purchase; then the same account and another decision; then other accounts and no orders."""
+    same = order(CODES[0], filled=10)
+    one = ledger((100_000, [same], []), (110_000, [order(CODES[0], filled=20)], HELD), (110_000, [], HELD))
+    other = ledger((100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], []))
+    found = apart(course_of(one), course_of(other))
+    # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {} {}.
+    assert found["decisions"] == pytest.approx(1 / 3)
+    assert found["decisions_alike"] == pytest.approx(1 / 2)
+    assert found["orders"] == pytest.approx(1 - 2 / 3)
+    # Filled, as shares of 1,000 CNY: 0.1 in both; then 0.2 of the first asset against 0.1, and 0.3 of the second against none.
+    assert found["turnover"] == pytest.approx((0.1 + 0.3) / (0.2 + 0.3 + 0.3))
+    assert found["nav"] == pytest.approx((0 + np.log(1.1) + np.log(1.1)) / 3)
+    assert found["total_return"] == pytest.approx(0.11)
+    assert parting(course_of(one), course_of(other)) == "2024-01-04"
+
+
+def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> None:
+    base = order(CODES[0], filled=0)
+
+    def decisions(*orders: dict[str, Any]) -> float | str:
+        return apart(course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, []))))["decisions"]
+
+    assert decisions({**base, "confidence": 0.9, "reason": "another thought", "status": "rejected", "rule": "lot"}) == 0.0
+    for change in ({"side": "SELL"}, {"target_weight": 0.06}, {"target_weight": None, "shares": 100}, {"code": CODES[1]}):
+        assert decisions({**base, **change}) == 1.0, change
+    assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
+    assert decisions(base, base) == 1.0
+    two = [order(CODES[0]), order(CODES[1])]
+    left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
+    assert set(apart(left, right).values()) == {0.0}
+
+
+def test_without_orders_there_is_no_share_of_orders() -> None:
+    still = course_of(ledger((100_000, [], [])))
+    assert apart(still, still) == {"decisions": 0.0, "decisions_alike": 0.0, "orders": "neither gave an order",
+                                   "turnover": "neither traded", "nav": 0.0, "total_return": 0.0}  # fmt: skip
+
+
+def test_the_figures_are_symmetric(session: Path) -> None:
+    folders = [RunFolder.load(run(session, "test/low_labels", draw)) for draw in (0, 1)]
+    left, right = (course_of(folder.load_ledger(folder.manifest.specs[0])) for folder in folders)
+    assert apart(left, right) == pytest.approx(apart(right, left))
+    assert set(apart(left, left).values()) == {0.0}
+
+
+# ---- models
+
+
+@pytest.mark.parametrize("model", BLIND)
+def test_a_label_blind_model_changes_nothing_at_all(session: Path, model: str) -> None:
+    paths = [run(session, f"builtin/{model}", draw) for draw in (0, 1)]
+    found = report(session, *paths)
+    for row in figures(found).values():
+        assert (row["value"], row["low"], row["high"], row["cells"]) == (0.0, 0.0, 0.0, 4), row
+    assert all(pair["parted_on"] is None for pair in found["pairs"])
+    (noise,) = [row for row in found["noise"] if row["between"] == "labels"]
+    assert (noise["sd"], noise["difference_of_one"]) == (0.0, 0.0)
+    most = 100 * (1 - 0.05 ** (1 / 4))  # four (window, seed) of which none differs
+    assert any(f"for all but {most:.3g} % of them" in note for note in found["notes"])
+    assert sum(map(Counter.total, itertools.chain(*orders_of(paths[0]).values()))) > 0
+
+
+def test_what_that_model_saw_did_differ(session: Path) -> None:
+    """Otherwise the test above would show nothing."""
+    shown = []
+    for draw in (0, 1):
+        folder = RunFolder.load(run(session, "builtin/momentum", draw))
+        shown.append(json.dumps(to_plain(folder.load_transcript(folder.manifest.specs[0])[0])))
+    assert shown[0] != shown[1]
+    assert (
+        len({spec.mask_seed for draw in (0, 1) for spec in RunFolder.load(run(session, "builtin/momentum", draw)).manifest.specs})
+        == 8
+    )
+    assert (
+        len({spec.call_seed for draw in (0, 1) for spec in RunFolder.load(run(session, "builtin/momentum", draw)).manifest.specs})
+        == 4
+    )
+
+
+def test_a_model_that_looks_at_labels_is_found(session: Path) -> None:
+    paths = [run(session, "test/low_labels", draw) for draw in (0, 1, 2)]
+    found = report(session, *paths)
+    rows = figures(found)
+    assert set(rows) == set(FIGURES)
+    assert {row["pairs"] for row in rows.values()} == {3 * 4}
+    assert rows["decisions"]["low"] > 0.3
+    assert rows["orders"]["value"] > 0.5
+    assert rows["turnover"]["value"] > 0.5
+    assert all(row["value"] > 0 for row in rows.values())
+    assert all(pair["parted_on"] is not None for pair in found["pairs"] if pair["between"] == "labels")
+    # Decisions, from the ledgers: pairs within cells, then t over cells, or over windows of two seeds each, cut at 0 and 1.
+    decided = [orders_of(path) for path in paths]
+    pairs = list(itertools.combinations(decided, 2))
+    by_cell = {
+        cell: np.mean([a != b for one, other in pairs for a, b in zip(one[cell], other[cell], strict=True)]) for cell in decided[0]
+    }
+    cells = np.array(list(by_cell.values()))
+    windows = np.array([np.mean([value for (name, _), value in by_cell.items() if name == window]) for window in (FIRST, SECOND)])
+    by_window = figures(report(session, *paths, "--over", "window"))["decisions"]
+    assert (rows["decisions"]["over"], by_window["over"]) == ("episode", "window")
+    for row, values in ((rows["decisions"], cells), (by_window, windows)):
+        assert row["value"] == pytest.approx(values.mean())
+        low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+        assert (row["low"], row["high"]) == pytest.approx((max(low, 0), min(high, 1)))
+
+
+def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(session: Path) -> None:
+    paths = [run(session, "test/low_labels", draw) for draw in (0, 1, 2)]
+    (noise,) = [row for row in report(session, *paths)["noise"] if row["between"] == "labels"]
+    cards = [entrant.episodes() for entrant in load_entrants(paths)]
+    variances = [np.var([card[cell].metrics["total_return"].value for card in cards], ddof=1) for cell in cards[0]]
+    assert noise["sd"] == pytest.approx(np.sqrt(np.mean(variances)))
+    assert noise["difference_of_one"] == pytest.approx(stats.norm.ppf(0.975) * np.sqrt(2) * noise["sd"])
+    assert noise["difference_of_means"] == pytest.approx(noise["difference_of_one"] / np.sqrt(4))
+    wider = report(session, *paths, "--alpha", "0.01")
+    assert next(row for row in wider["noise"])["difference_of_one"] > noise["difference_of_one"]
+
+
+def test_chance_of_the_call_seed_is_told_from_labels(session: Path) -> None:
+    """Random trades by its seed from a ranking: labels change nothing, the seed all."""
+    found = report(session, *(run(session, "builtin/random", draw) for draw in (0, 1)))
+    assert figures(found)["decisions"]["value"] == 0.0
+    assert figures(found, "seeds")["decisions"]["value"] > 0.5
+    assert figures(found, "seeds")["decisions"]["pairs"] == 2 * 2  # two draws of one pair of seeds in two windows
+    assert any("this holds the labels' part too" in note for note in found["notes"])
+
+
+def test_the_order_of_rows_alone_can_change_decisions_and_bright_says_so(session: Path) -> None:
+    """In memory_only random draws from the universe as it is listed, codes or not."""
+    words = ("--tasks", "bright_memory_only", "--seeds", 1, "--limit", 3)
+    found = report(session, *(run(session, "builtin/random", draw, *words) for draw in (0, 1)))
+    assert figures(found)["decisions"]["value"] > 0.3
+    assert any("differ in the order of rows only" in note for note in found["notes"])
+
+
+def test_a_draw_run_twice_tells_the_models_own_chance(session: Path) -> None:
+    moody = [run(session, "test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    found = report(session, *moody)
+    labels, again, beyond = (figures(found, kind)["orders"] for kind in ("labels", "again", "labels - again"))
+    assert again["value"] > 0.3
+    assert beyond["value"] == pytest.approx(labels["value"] - again["value"])
+    assert beyond["low"] < 0 < beyond["high"]  # it never looks at a label
+    sure = [run(session, "test/low_labels", 0), run(session, "test/low_labels", 0, mood="b"), run(session, "test/low_labels", 1)]
+    found = report(session, *sure)
+    assert figures(found, "again")["decisions"]["value"] == 0.0
+    assert figures(found, "labels - again")["decisions"]["value"] == figures(found)["decisions"]["value"] > 0
+
+
+def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Path) -> None:
+    runs = [run(session, "test/low_labels", draw, "--windows", FIRST) for draw in (0, 1)]
+    row = figures(report(session, *runs))["orders"]
+    assert (row["over"], row["cells"], row["windows"]) == ("episode", 2, 1)
+    assert row["low"] <= row["value"] <= row["high"]
+    row = figures(report(session, *runs, "--over", "window"))["orders"]
+    assert (row["low"], row["reason"]) == (None, "one window says nothing of others")
+    alone = report(session, *(run(session, "test/low_labels", draw, "--windows", FIRST, "--seeds", 1) for draw in (0, 1)))
+    row = figures(alone)["orders"]
+    assert (row["low"], row["reason"]) == (None, "one (window, seed) says nothing of others")
+    assert not figures(alone, "seeds")
+
+
+def test_figures_that_no_pair_has_say_why(session: Path) -> None:
+    rows = figures(report(session, *(run(session, "builtin/hold", draw) for draw in (0, 1))))
+    assert (rows["orders"]["value"], rows["orders"]["reason"]) == (None, "neither gave an order")
+    assert rows["decisions"]["value"] == 0.0
+
+
+# ---- what is refused, and how it prints
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--model", "builtin/reversal"), "different models"),
+        (("--model-args", "positions=5"), "different models"),
+        (("--temperature", "0.1"), "different call parameters"),
+        (("--rules", "paper"), "different metric rules"),
+        (("--limit", 2), "different limits of steps"),
+        (("--seeds", 1), "unpaired: it has not finished window"),
+        (("--data", "synthetic", "--data-args", "seed=5"), "different snapshots"),
+    ],
+)
+def test_runs_that_differ_in_anything_else_are_refused(session: Path, words: tuple[object, ...], reason: str) -> None:
+    assert reason in refusal(session, run(session, "builtin/momentum"), run(session, "builtin/momentum", 1, *words))
+
+
+def test_one_draw_is_not_enough(session: Path) -> None:
+    first = run(session, "test/moody", 0, mood="a")
+    assert f"the one card of {TASK} is of mask draw 0; run the same with --mask-draw 1 too" in refusal(session, first)
+    assert "every card of" in refusal(session, first, run(session, "test/moody", 0, mood="b"))
+
+
+def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Path) -> None:
+    entrants = load_entrants(
+        [run(session, "test/moody", 0, mood="a"), run(session, "test/moody", 0, mood="b"), run(session, "test/moody", 1, mood="c")]
+    )
+
+    def with_calls(answered: int) -> list[Entrant]:
+        card = entrants[1].card
+        calls = from_plain({**CALLS, "answered": answered, "cached": 9}, Calls, "calls")
+        provenance = replace(card.provenance, calls=calls)
+        return [entrants[0], Entrant(entrants[1].path, replace(card, provenance=provenance)), entrants[2]]
+
+    with pytest.raises(CardError, match="repeats mask draw 0 with replies from the cache"):
+        invariance(with_calls(0), Options())
+    notes = invariance(with_calls(90), Options())["notes"]
+    assert any("9 of its replies came from the cache" in note for note in notes)
+
+
+def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session: Path) -> None:
+    entrants = load_entrants([run(session, "builtin/momentum"), run(session, "builtin/momentum", 1)])
+    sent = [
+        Entrant(entrant.path, replace(entrant.card, request_settings={"endpoint": "https://example.com"})) for entrant in entrants
+    ]
+    assert any("no draw was run twice" in note for note in invariance(sent, Options())["notes"])
+    assert not any("no draw was run twice" in note for note in invariance(entrants, Options())["notes"])
+
+
+def test_a_card_without_its_ledgers_or_with_others_is_refused(session: Path, tmp_path: Path) -> None:
+    first = run(session, "builtin/momentum")
+    text = (first / "cards" / f"{TASK}.json").read_text()
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / f"{TASK}.json").write_text(text)
+    assert "no ledgers beside the card" in refusal(session, tmp_path, run(session, "builtin/momentum", 1))
+
+
+def test_the_table_says_what_differs(session: Path) -> None:
+    done = ktdeval("invariance", *(run(session, "test/low_labels", draw) for draw in (0, 1)), cwd=session)
+    assert done.code == 0
+    for words in (
+        "over mask draws 0, 1",
+        "labels (mask draw)",
+        "decisions changed",
+        "total return apart",
+        "SD of an episode",
+        "synthetic",
+    ):
+        assert words in done.out
+    assert max(map(len, done.out.splitlines())) < 160
+
+
+def test_equal_commands_give_equal_bytes_in_any_order(session: Path) -> None:
+    paths = [run(session, "test/low_labels", draw) for draw in (0, 1, 2)]
+    assert report(session, *paths) == report(session, *reversed(paths))

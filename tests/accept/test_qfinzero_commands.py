@@ -1,0 +1,186 @@
+"""`ktdeval qfinzero`: data, tools, single calls and logs from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.scoring.tasks_file import load_tasks
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_scenario import played, trading
+from qfinzero_world import small_dataset
+
+PRICES = "ticker,date,open,high,low,close,volume\n"
+SPEC = """
+name: mine
+default_as_of: 2025-01-06T21:00:00Z
+bars:
+  - {file: bars.csv, asset_class: stock, resolution: day, columns: {symbol: ticker}}
+symbols:
+  - {file: symbols.csv}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data, folder = small_dataset(), tmp_path_factory.mktemp("data") / "small"
+    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
+    """What a command prints that ends as it should."""
+    assert main(["qfinzero", *map(str, words)]) == code
+    out, errors = capsys.readouterr()
+    assert errors == ""
+    return out
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The one line of an error."""
+    assert main(["qfinzero", *map(str, words)]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    return errors.removeprefix("ktdeval: error: ").rstrip()
+
+
+def test_tools_are_listed_with_names_or_whole_schemas(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [line.split() for line in printed(capsys, "tools").splitlines()]
+    assert names == [[each.name, each.method, each.path] for each in catalogue().operations]
+    described = json.loads(printed(capsys, "tools", "--format", "json"))
+    assert [item["tool"] for item in described] == [each.wire_name for each in catalogue().operations]
+    assert all(item["parameters"]["additionalProperties"] is False for item in described)
+
+
+def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    wanted = json.dumps({"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-31", "fields": "ticker,date,close"})
+    answer = json.loads(printed(capsys, "call", "UPQ.stock.daily", wanted, "--data", folder, "--as-of", "2025-01-03T22:00:00Z"))
+    assert answer["as_of_ts"] == "2025-01-03T22:00:00Z"
+    assert "2025-01-03" in json.dumps(answer)
+    assert "2025-01-06" not in json.dumps(answer)
+
+
+def test_a_refused_call_prints_the_envelope_and_ends_with_1(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    answer = json.loads(printed(capsys, "call", "upq_stock_daily", "{}", "--data", folder, code=1))
+    assert answer["error"]["code"] == "invalid_argument"
+
+
+def test_an_unknown_tool_or_no_json_is_said_in_one_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert "did you mean" in refusal(capsys, "call", "UPQ.stock.dayly", "{}", "--data", folder)
+    assert "no JSON" in refusal(capsys, "call", "UPQ.stock.daily", "{limit: 1}", "--data", folder)
+
+
+def test_a_dataset_is_described_and_checked(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    told = printed(capsys, "data", "info", folder)
+    assert "small, synthetic market, id " in told
+    assert "starts at 2025-01-06T21:00:00Z" in told
+    assert "4,680  stock minute" in told
+    assert printed(capsys, "data", "check", folder) == f"{folder}: sound\n"
+
+
+def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data, folder = small_dataset(), tmp_path / "small"
+    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
+    part = max(folder.rglob("*.parquet"), key=lambda path: path.stat().st_size)
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
+    assert "error: " in printed(capsys, "data", "check", folder, code=1)
+    assert "not a dataset" in refusal(capsys, "data", "info", tmp_path)
+
+
+def test_files_of_ones_own_become_a_dataset_and_grow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    (tmp_path / "symbols.csv").write_text("symbol,asset_class,name,sector,listed\nAVLN,stock,Avalon,tech,2024-12-01\n")
+    bars = PRICES + "AVLN,2025-01-02,10,11,9,10.5,1000\nAVLN,2025-01-03,10.5,11,10,10.2,900\n"
+    (tmp_path / "bars.csv").write_text(bars + "AVLN,2025-01-06,10.2,9,10,10.1,800\n")
+    spec, folder = tmp_path / "spec.yaml", tmp_path / "mine"
+    assert main(["qfinzero", "data", "import", str(spec), str(folder)]) == 2
+    out, errors = capsys.readouterr()
+    assert "bars.csv" in out  # each problem with its place
+    assert errors.startswith("ktdeval: error: nothing was written")
+    assert not folder.exists()
+    (tmp_path / "bars.csv").write_text(bars)
+    told = printed(capsys, "data", "import", spec, folder)
+    assert "2  stock day" in told
+    assert "mine, market, id " in told
+    assert "minute bars  none" in told
+    (tmp_path / "bars.csv").write_text(bars + "AVLN,2025-01-06,10.2,10.4,10,10.1,800\n")
+    assert "stock day: 1 new, 2 as stored" in printed(capsys, "data", "update", spec, folder)
+    assert "nothing has changed" in printed(capsys, "data", "update", spec, folder)
+
+
+def test_a_market_is_invented_as_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    days = ["--first-day", "2025-01-02", "--last-day", "2025-01-08", "--minute-first", "2025-01-06", "--minute-last", "2025-01-06"]
+    small = [*days, "--as-of-day", "2025-01-07", "--stocks", "1", "--coins", "0", "--option-underlyings", "0"]
+    words = ["data", "build", tmp_path / "a", *small, "--option-minute-underlyings", "0"]
+    for _ in range(2):  # the second time the same market is in the folder already
+        assert main(["qfinzero", *map(str, words)]) == 0
+        told, progress = capsys.readouterr()
+        assert "minute bars  2025-01-06 … 2025-01-06" in told
+        assert "starts at 2025-01-07T21:00:00Z" in told
+        assert progress == "generating the market: some seconds\n"
+    assert printed(capsys, "data", "check", tmp_path / "a") == f"{tmp_path / 'a'}: sound\n"
+
+
+def test_a_log_is_verified_and_carried_out_again(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    workspace = Workspace(open_dataset(folder))
+    played(trading(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
+    log = tmp_path / "broker.jsonl"
+    lines = workspace.broker.log.to_lines()
+    log.write_text("".join(f"{line}\n" for line in lines))
+    told = printed(capsys, "replay", log, "--rerun", "--data", folder)
+    assert f"{len(lines)} lines follow from each other" in told
+    assert "1 accounts, 1 sessions" in told
+    assert told.endswith("the same, byte for byte\n")
+    log.write_text("".join(f"{line}\n" for line in lines).replace('"qty":100', '"qty":101', 1))
+    assert "broker log line" in refusal(capsys, "replay", log)
+    assert "can't read" in refusal(capsys, "replay", tmp_path / "none")
+
+
+def test_the_items_are_printed_in_the_public_format_and_proved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["qfinzero", "items", "planning"]) == 0
+    path = tmp_path / "planning.jsonl"
+    path.write_text(capsys.readouterr().out)
+    tasks = load_tasks(path)
+    assert len(tasks) >= 100
+    assert main(["qfinzero", "items", "planning", "--prove"]) == 0
+    refused = sum(task.refuse for task in tasks)
+    carried_out = len(tasks) - refused
+    assert capsys.readouterr().out == f"{len(tasks)} items: {carried_out} carried out, {refused} to be refused\n"
+
+
+def test_items_are_published_as_a_dataset_that_a_run_asks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder, out = tmp_path / "made", tmp_path / "run"
+    assert main(["qfinzero", "items", "planning", "--publish", str(folder)]) == 0
+    assert main(["qfinzero", "items", "planning"]) == 0
+    path = tmp_path / "planning.jsonl"
+    path.write_text(capsys.readouterr().out.partition("\n")[2])
+    assert load_tasks(folder) == load_tasks(path)
+    asked = ["--model", "builtin/chaos", "--tasks", "qfinzero_planning_text", "--limit", "2", "--out", str(out), "--quiet"]
+    assert main([*asked, "--items", str(folder)]) == 0
+    material = json.loads((out / "cards" / "qfinzero_planning_text.json").read_text())["task"]["config"]["material"]
+    assert (material["tasks_file"]["name"], material["questions"]["count"]) == ("made", len(load_tasks(path)))
+    assert main(["card", "verify", str(out), "--items", str(folder)]) == 0
+    assert main(["score", str(out), "--items", str(folder)]) == 0
+    assert main(["card", "verify", str(out)]) == 1
+
+
+def test_a_folder_and_a_seed_of_the_embedded_market_exclude_each_other(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert "give one of them" in refusal(capsys, "call", "UPQ.symbols.list", "--data", folder, "--seed", "0")
+
+
+def test_a_misspelled_command_is_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "data", "bild") == "qfinzero data: no command 'bild'; did you mean 'build'?"
+    assert refusal(capsys, "tool").endswith("did you mean 'tools'?")
+
+
+@pytest.mark.parametrize("words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join)
+def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert main([*words, "--help"]) == 0
+    assert "Usage: ktdeval" in capsys.readouterr().out

@@ -1,0 +1,204 @@
+"""Workspaces over one dataset know nothing of each other: side by side, in threads, and whatever is done to what they answered."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.jsonio import dumps_canonical
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.rows import EventRow, Release
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_fuzz import Maker
+from qfinzero_memory import MemoryCalendars
+from qfinzero_scenario import day, played
+from qfinzero_synthetic import small_market
+from qfinzero_world import at, small_dataset
+
+Call = tuple[str, Any]
+WORLD = small_dataset()
+NESTED = EventRow(
+    "econ_nested", "macro_calendar", "Values in values", at("2025-01-06T15:00:00Z"), at("2024-12-02T00:00:00Z"), "high",
+    expected={"bands": [1.0, {"low": 0.5}]}, releases=(Release(at("2025-01-06T15:00:00Z"), {"actual": {"core": [1, 2]}}),),
+)  # fmt: skip
+
+
+def answer(workspace: Workspace, call: Call) -> Any:
+    try:
+        return catalogue().find(call[0]).call(workspace, call[1])
+    except ServiceError as error:
+        return error.to_json()
+
+
+def alone(dataset: Dataset, calls: list[Call]) -> tuple[list[str], tuple[str, ...]]:
+    """Bytes of all answers, and the broker's log."""
+    workspace = Workspace(dataset)
+    return [dumps_canonical(answer(workspace, call)) for call in calls], workspace.broker.log.to_lines()
+
+
+def day_calls(dataset: Dataset) -> list[Call]:
+    """One client's day: every operation."""
+    workspace = Workspace(dataset)
+    return [(name, arguments) for name, arguments, _ in played(day(), lambda *call: answer(workspace, call))]
+
+
+def made_up_calls(seed: int, count: int) -> list[Call]:
+    """Another client's: an account, a session, then whatever comes."""
+    random = Random(seed)
+    maker = Maker(random)
+    begun = {"account_id": "acct-000001", "start_ts": "2025-01-07", "end_ts": "2025-01-31", "frequency": "1d"}
+    calls: list[Call] = [("PMB.account.create", {"account_type": random.choice(("MARGIN", "CASH"))})]
+    calls += [("PMB.session.create", {**begun, "universe": {"stocks": ["AVLN", "BRKT"]}})]
+    names = [operation.name for operation in catalogue().operations] + ["PMB.order.place", "PMB.session.step"] * 8
+    chosen = random.choices(names, k=count)
+    return calls + [(name, maker.arguments(catalogue().find(name))) for name in chosen]
+
+
+# ---- side by side
+
+
+@given(st.integers(0, 2**32), st.integers(0, 2**32), st.randoms(use_true_random=True))
+@settings(max_examples=6, derandomize=True)
+def test_two_clients_in_any_order_get_what_each_gets_alone(one: int, other: int, random: Random) -> None:
+    calls = [made_up_calls(one, 60), made_up_calls(other, 60)]
+    workspaces = [Workspace(WORLD), Workspace(WORLD)]
+    got: list[list[str]] = [[], []]
+    turns = [0] * len(calls[0]) + [1] * len(calls[1])
+    random.shuffle(turns)
+    for turn in turns:
+        got[turn].append(dumps_canonical(answer(workspaces[turn], calls[turn][len(got[turn])])))
+    for number in (0, 1):
+        assert (got[number], workspaces[number].broker.log.to_lines()) == alone(WORLD, calls[number])
+
+
+def test_one_clients_clock_does_not_move_anothers() -> None:
+    here, there = Workspace(WORLD), Workspace(WORLD)
+    calls = day_calls(WORLD)
+    for call in calls:
+        answer(there, call)
+    assert there.clock.as_of_ns > here.clock.as_of_ns == WORLD.info.default_as_of_ns
+    assert alone(WORLD, calls)[0] == [dumps_canonical(answer(here, call)) for call in calls]
+
+
+# ---- what becomes of answers
+
+
+def spoil(value: Any) -> None:
+    """Change an answer in every place."""
+    if isinstance(value, dict):
+        for item in value.values():
+            spoil(item)
+        value["spoilt"] = True
+    elif isinstance(value, list):
+        for item in value:
+            spoil(item)
+        value.append("spoilt")
+
+
+def test_nobody_sees_what_a_client_does_to_its_answers_and_arguments() -> None:
+    """Tools in the process hand out and take objects, not texts."""
+    calendars = WORLD.calendars
+    assert isinstance(calendars, MemoryCalendars)
+    dataset = replace(WORLD, calendars=MemoryCalendars([*calendars.rows, NESTED]))
+    window = {"mode": "window", "start_utc": "2025-01-01", "end_utc": "2025-02-01", "view": "full"}
+    more: list[Call] = [("ESP.events.query", window), ("ESP.events.get", {"event_id": "econ_nested"}), ("ESP.events.stream", {})]
+    calls = [*more, *day_calls(dataset), *more, *made_up_calls(7, 100)]
+    expected = alone(dataset, calls)
+    workspace, got = Workspace(dataset), []
+    for name, arguments in calls:
+        own = copy_of(arguments)
+        given_answer = answer(workspace, (name, own))
+        got.append(dumps_canonical(given_answer))
+        spoil(given_answer)
+        spoil(own)
+    assert (got, workspace.broker.log.to_lines()) == expected
+    assert alone(dataset, calls) == expected
+
+
+def copy_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: copy_of(item) for name, item in value.items()}
+    return [copy_of(item) for item in value] if isinstance(value, list) else value
+
+
+# ---- in threads
+
+
+@pytest.fixture(scope="module")
+def filed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The reduced synthetic market in files, with so little room in its caches that threads drive each other's data out."""
+    market, folder = small_market(), tmp_path_factory.mktemp("filed") / "market"
+    save_dataset(folder, market.prices, market.events, market.news, market.info)
+    return open_dataset(folder, cache_bytes=400_000)
+
+
+def busy_calls(dataset: Dataset, seed: int) -> list[Call]:
+    """Reads all over the files, and trading in between."""
+    random = Random(seed)
+    choice = random.choice
+    tickers = [row.symbol for row in dataset.prices.symbols(dataset.info.default_as_of_ns) if row.asset_class == "stock"]
+    ids = {"account_id": "acct-000001", "session_id": "sess-000001"}
+    start = {"start_ts": moment_text(dataset.info.default_as_of_ns), "end_ts": "2024-12-31", "universe": {"stocks": tickers[:4]}}
+    calls: list[Call] = [("PMB.account.create", {}), ("PMB.session.create", {"account_id": "acct-000001", **start})]
+    for _ in range(12):
+        one, last = {"tickers": choice(tickers)}, choice(("2024-11-20", "2024-12-17", "2024-12-23"))
+        order = {"instrument": {"type": "STOCK", "symbol": choice(tickers[:4])}, "side": "BUY", "order_type": "MARKET", "qty": 5}
+        possible: list[Call] = [
+            ("UPQ.stock.daily", {**one, "start": "2024-10-21", "end": last, "indicators": "ema_9", "adjust": "total"}),
+            ("UPQ.stock.minute", {**one, "start": last, "end": last, "limit": 50, "adjust": "split"}),
+            ("UPQ.option.chain_query", {"underlying": "AVLN", "date": last, "limit": 20}),
+            ("UPQ.symbols.list", {}),
+            ("ESP.news.search", {"start_utc": "2024-11-01", "end_utc": last, "limit": 5}),
+            ("ESP.calendar.earnings", {"start_date": "2024-11-01", "end_date": "2025-02-01", "limit": 5}),
+            ("PMB.order.place", {**ids, "order": order}),
+            ("PMB.session.step", {"session_id": "sess-000001", "step": choice((1, 20))}),
+            ("PMB.account.get", {"account_id": "acct-000001"}),
+        ]
+        calls += random.sample(possible, 4)
+    return calls
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    """Threads take turns every few instructions."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def test_threads_over_one_dataset_of_files_get_what_each_gets_alone(filed: Dataset) -> None:
+    scripts = [busy_calls(filed, seed) for seed in range(2)]
+    expected = [alone(filed, script) for script in scripts]
+    got: dict[int, Any] = {}
+    begin = threading.Barrier(len(scripts))
+
+    def client(number: int) -> None:
+        begin.wait()
+        try:
+            got[number] = alone(filed, scripts[number])
+        except BaseException as error:
+            got[number] = error
+            raise
+
+    with switching_often():
+        threads = [threading.Thread(target=client, args=(number,)) for number in range(len(scripts))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [got[number] == expected[number] for number in range(len(scripts))] == [True] * len(scripts)

@@ -1,0 +1,573 @@
+"""No look-ahead, the whole catalogue at once: whatever the future is, everything said before it is the same to the byte.
+
+A story is played twice, over a market and over the same market whose future is another one: accounts and sessions
+are opened, orders of every kind sent, time passes up to the moment, and then everything is read that can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.jsonio import dumps_canonical
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.row_rules import fault_of
+from ktdeval_qfinzero.data.rows import BorrowRow, ContractRow, DividendRow, EventRow, Release, SplitRow
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.tables import TABLES
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.instruments import read_contract
+from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start, moment_text
+from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+from qfinzero_poison import NEW_COIN, NEW_STOCK, known_bars, new_contracts, poison
+from qfinzero_synthetic import dataset_of, small_market
+from qfinzero_world import at, bars_of, minute_starts, small_dataset
+
+Call = tuple[str, dict[str, Any]]
+Story = Generator[Call, dict[str, Any], None]
+
+NEAR, FAR, PUT = "O:AVLN250117C00100000", "O:AVLN250117C00105000", "O:AVLN250221P00100000"
+LATER, NEVER = "O:AVLN250221C00115000", "O:AVLN250221C00116000"
+LOG_HASH = re.compile(r'"log_hash":"[0-9a-f]{64}",')
+ACCOUNT, CASH, SESSION = "acct-000001", "acct-000002", "sess-000001"
+BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a story takes place.
+
+    Attributes:
+        options: contracts on AVLN: two calls that expire soon, and a put that expires later.
+        later, never: a contract that is listed in the middle of the story, and one that never is.
+        start, end: of the session.
+        frequency: of its ticks.
+    """
+
+    options: tuple[str, str, str]
+    later: str
+    never: str
+    start: str
+    end: str
+    frequency: str
+
+
+# ---- the markets
+
+
+@cache
+def small_world() -> Dataset:
+    """The small market with more to come: an option with minutes, one that is listed late, actions, locates, estimates."""
+    dataset = small_dataset()
+    prices, calendars = dataset.prices, dataset.calendars
+    assert isinstance(prices, MemoryPrices)
+    assert isinstance(calendars, MemoryCalendars)
+    starts, days = minute_starts(), prices.bar_table["stock", "AVLN", "day"].start_ns
+    worth = np.round(300 + 50 * np.sin(np.arange(len(starts)) / 50)) * 100
+    late = days[(days >= day_start(date(2025, 1, 10))) & (days <= day_start(date(2025, 2, 21)))]
+    table = {
+        **prices.bar_table,
+        ("option", NEAR, "minute"): bars_of(starts, worth, 20.0),
+        ("option", LATER, "day"): bars_of(late, np.full(len(late), 20_000), 300.0),
+    }
+    later = read_contract(LATER)
+    assert later is not None
+    listed = ContractRow(LATER, "AVLN", later.expiry, later.strike_e4, later.right, at("2025-01-08T21:00:00Z"))
+    dividends = [
+        DividendRow("BRKT", date(2025, 1, 8), date(2025, 1, 20), 4_000, at("2025-01-06T22:00:00Z")),
+        DividendRow("CSTL", date(2025, 1, 22), date(2025, 2, 3), 12_345, at("2025-01-15T12:00:00Z")),
+        DividendRow("AVLN", date(2025, 2, 10), date(2025, 2, 20), 2_600, at("2025-02-03T12:00:00Z")),
+    ]
+    splits = [
+        SplitRow("BRKT", date(2025, 1, 29), 1, 10, at("2025-01-27T12:00:00Z")),
+        SplitRow("AVLN", date(2025, 2, 5), 3, 2, at("2025-02-04T22:00:00Z")),
+    ]
+    borrow = [BorrowRow("BRKT", at("2025-01-08T12:00:00Z"), 50, 3_000), BorrowRow("AVLN", at("2025-01-15T12:00:00Z"), 0, 9_000)]
+    estimated = EventRow(
+        "econ_estimated", "macro_calendar", "Estimated anew", at("2025-01-09T15:00:00Z"), at("2025-01-02T12:00:00Z"), "high",
+        expected={"consensus": 1.0}, releases=(Release(at("2025-01-08T12:00:00Z"), {"consensus": 1.5}),
+                                               Release(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]})),
+    )  # fmt: skip
+    rows = replace(
+        prices,
+        bar_table=table,
+        contract_rows=[*prices.contract_rows, listed],
+        dividend_rows=[*prices.dividend_rows, *dividends],
+        split_rows=[*prices.split_rows, *splits],
+        borrow_rows=[*prices.borrow_rows, *borrow],
+    )
+    return replace(dataset, prices=rows, calendars=MemoryCalendars([*calendars.rows, estimated]))
+
+
+# ---- the story
+
+
+def thing(symbol: str) -> dict[str, str]:
+    return {"type": "OPTION", "contract": symbol} if symbol.startswith("O:") else {"type": "STOCK", "symbol": symbol}
+
+
+def order(side: str, kind: str, symbol: str, qty: int, **more: Any) -> dict[str, Any]:
+    return {"instrument": thing(symbol), "side": side, "order_type": kind, "qty": qty, **more}
+
+
+def legs_of(bought: str, sold: str) -> list[dict[str, Any]]:
+    return [{"instrument": thing(bought), "side": "BUY"}, {"instrument": thing(sold), "side": "SELL"}]
+
+
+def placed(*arguments: Any, **more: Any) -> Call:
+    return "PMB.order.place", {**BOTH, "order": order(*arguments, **more)}
+
+
+def beginning(setting: Setting) -> Story:
+    """Accounts and a session; orders of every type, a spread, and what is refused."""
+    yield "PMB.account.create", {"initial_cash": 300_000}
+    yield "PMB.account.create", {"initial_cash": 40_000, "account_type": "CASH"}
+    universe = {"stocks": ["AVLN", "BRKT", "CSTL"], "options": [*setting.options, setting.later, setting.never]}
+    span = {"start_ts": setting.start, "end_ts": setting.end, "frequency": setting.frequency}
+    for symbol in (NEW_STOCK, "NONE"):
+        yield "PMB.session.create", {"account_id": ACCOUNT, **span, "universe": {"stocks": ["AVLN", symbol]}}
+    yield "PMB.session.create", {"account_id": ACCOUNT, **span, "universe": universe}
+    near, far, put = setting.options
+    gtc = {"time_in_force": "GTC"}
+    yield placed("BUY", "MARKET", "AVLN", 500)
+    yield placed("SELL", "MARKET", "BRKT", 200)
+    yield placed("BUY", "MARKET", "CSTL", 15)
+    yield placed("BUY", "LIMIT", "AVLN", 100, limit_price=90.0, **gtc)
+    yield placed("SELL", "LIMIT", "AVLN", 100, limit_price=104.0, time_in_force="GTD", expire_ts=setting.end)
+    yield placed("SELL", "STOP", "CSTL", 5, stop_price=235.0, **gtc)
+    yield placed("BUY", "STOP_LIMIT", "BRKT", 50, stop_price=50.5, limit_price=51.0, **gtc)
+    yield placed("BUY", "LIMIT", "CSTL", 100_000, limit_price=200.0, **gtc)
+    yield placed("BUY", "MARKET", near, 4)
+    yield placed("SELL", "MARKET", put, 2)
+    yield placed("SELL", "MARKET", "BRKT", 1_000_000)
+    for symbol in (setting.later, setting.never):
+        yield placed("BUY", "LIMIT", symbol, 1, limit_price=1.0)
+    named = {**BOTH, "order": order("BUY", "LIMIT", "AVLN", 10, limit_price=95.0, **gtc), "client_order_id": "mine"}
+    yield "PMB.order.place", named
+    yield "PMB.order.place", named
+    yield "PMB.spread.place", {**BOTH, "legs": legs_of(near, far), "qty": 2}
+    yield "PMB.spread.place", {**BOTH, "legs": legs_of(near, setting.later), "qty": 1}
+    yield "PMB.session.step", {"session_id": SESSION, "step": 1}
+    yield "PMB.order.modify", {**BOTH, "order_id": "ord-000004", "updates": {"limit_price": 91.0}}
+    yield "PMB.order.cancel", {**BOTH, "order_id": "ord-000007"}
+    yield "PMB.option.exercise", {**BOTH, "contract": near, "do_not_exercise": True}
+
+
+def reads(setting: Setting, as_of_ns: int) -> Iterator[Call]:
+    """Everything that can be read, in several ways."""
+    account, session = {"account_id": ACCOUNT}, {"session_id": SESSION}
+    yield "PMB.account.list", {}
+    for name in ("get", "positions", "orders", "trades", "history"):
+        yield f"PMB.account.{name}", account
+        yield f"PMB.account.{name}", {"account_id": CASH}
+    yield "PMB.account.orders", {**account, **session, "status_in": "OPEN", "limit": 2}
+    yield "PMB.account.trades", {**account, "limit": 1}
+    yield "PMB.account.history", {**account, "limit": 1}
+    for name in ("get", "summary", "export", "market"):
+        yield f"PMB.session.{name}", session
+    yield "PMB.session.export", {**session, "format": "csv"}
+    for number in (1, 3, 9, 12, 99):
+        yield "PMB.order.get", {"order_id": f"ord-{number:06d}"}
+    yield "PMB.borrow.query", {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}"}
+    yield from prices(setting, as_of_ns)
+    yield from events(as_of_ns)
+
+
+def prices(setting: Setting, as_of_ns: int) -> Iterator[Call]:
+    day, ahead = day_of(as_of_ns), {"start": day_of(as_of_ns - 5 * DAY).isoformat(), "end": day_of(as_of_ns + 40 * DAY).isoformat()}
+    stocks, coins = {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}", **ahead}, {"tickers": f"BTCX,{NEW_COIN}", **ahead}
+    yield "UPQ.stock.daily", {**stocks, "adjust": "total", "indicators": "ma_3,ema_4,macd"}
+    yield "UPQ.stock.daily", {**stocks, "limit": 3}
+    recent = {"start": moment_text(max(0, as_of_ns // SECOND * SECOND - 15 * MINUTE)), "end": ahead["end"]}
+    yield "UPQ.stock.minute", {**stocks, **recent, "adjust": "split"}
+    yield "UPQ.stock.minute", {**stocks, **recent, "limit": 7}
+    yield "UPQ.crypto.daily", {**coins, "indicators": "ema_2"}
+    yield "UPQ.crypto.minute", {**coins, **recent}
+    for when in (day, day_of(as_of_ns + DAY)):
+        for name in ("AVLN", NEW_STOCK):
+            yield "UPQ.option.chain_query", {"underlying": name, "date": when.isoformat(), "include_greeks": True, "limit": 15}
+    for symbol in (*setting.options, setting.later, setting.never, *(each.symbol for each in new_contracts("AVLN", as_of_ns))):
+        yield "UPQ.option.ticker_query", {"contract": symbol, **ahead, "include_greeks": True}
+        yield "UPQ.option.ticker_query", {"contract": symbol, **recent, "resolution": "minute"}
+    yield "UPQ.rates.query", ahead
+    yield "UPQ.dividends.query", stocks
+    yield "UPQ.splits.query", stocks
+    yield "UPQ.symbols.list", {"limit": 3}
+    yield "UPQ.health.freshness", {}
+
+
+def events(as_of_ns: int) -> Iterator[Call]:
+    begin, end = day_of(as_of_ns - 20 * DAY).isoformat(), day_of(as_of_ns + 60 * DAY).isoformat()
+    ever = {"start_utc": begin, "end_utc": end}
+    tickers = {"tickers": ["AVLN", "BRKT", "NONE", NEW_STOCK]}
+    yield "ESP.events.query", {"mode": "window", **ever, "view": "full", "limit": 500}
+    yield "ESP.events.query", {"horizon_minutes": 90_000, "limit": 1}
+    for event_id in ("earn_AVLN_soon", "earn_AVLN_2024Q4", "econ_cpi_2025_01", "news_poison_1", "news_3", "none"):
+        yield "ESP.events.get", {"event_id": event_id}
+        yield "ESP.news.body", {"news_id": event_id}
+    yield "ESP.events.stream", {"cursor": "WzAsIiJd", "limit": 500}
+    yield "ESP.events.stream", {}
+    yield "ESP.triggers.next", {"min_importance": "low", "horizon_minutes": 90_000, "limit": 2}
+    yield "ESP.triggers.next", {**tickers, "horizon_minutes": 90_000}
+    yield "ESP.timeline", {**ever, "bucket_minutes": 1440}
+    yield "ESP.calendar.econ", {"start_date": begin, "end_date": end}
+    yield "ESP.calendar.earnings", {"start_date": begin, "end_date": end, **tickers, "limit": 1}
+    for more in ({}, {"keyword": "avalon"}, {"keyword": "poisoned"}, {"limit": 1}):
+        yield "ESP.news.search", {**ever, **more}
+    yield "ESP.calendar.coverage", {"days": 60}
+    yield "ESP.health.freshness", {}
+
+
+def ending(setting: Setting, as_of_ns: int) -> Story:
+    """Commands at the moment itself, judged by what is known then; nothing is stepped over."""
+    near, far, put = setting.options
+    for symbol in ("AVLN", "BRKT", "CSTL", near, put, setting.later, setting.never):
+        for side in ("BUY", "SELL"):
+            yield placed(side, "MARKET", symbol, 3)
+    yield placed("BUY", "STOP", "CSTL", 10, stop_price=500.0)
+    yield placed("SELL", "MARKET", "CSTL", 400)
+    yield "PMB.spread.place", {**BOTH, "legs": legs_of(put, far), "qty": 3}
+    yield "PMB.option.exercise", {**BOTH, "contract": near, "qty": 1}
+    for number in (4, 6, 8):
+        yield "PMB.order.cancel", {**BOTH, "order_id": f"ord-{number:06d}"}
+    yield "PMB.order.modify", {**BOTH, "order_id": "ord-000005", "updates": {"qty": 150}}
+    yield "PMB.account.get", {"account_id": ACCOUNT}
+    yield "PMB.session.stop", {"session_id": SESSION}
+    universe = {"stocks": ["AVLN", "CSTL"], "options": [put, setting.later]}
+    again = {"account_id": CASH, "start_ts": moment_text(as_of_ns), "end_ts": setting.end, "frequency": setting.frequency}
+    yield "PMB.session.create", {**again, "universe": universe}
+    yield "PMB.session.market", {"session_id": "sess-000002"}
+    yield "PMB.account.list", {}
+    yield "PMB.session.export", {"session_id": SESSION}
+
+
+def story(setting: Setting, as_of_ns: int, *, idle: bool = False) -> Story:
+    """All of it, up to a moment: stepped to, or passed over without a session, by beginning another one then."""
+    yield from beginning(setting)
+    if idle:
+        yield "PMB.session.stop", {"session_id": SESSION}
+        span = {"start_ts": moment_text(as_of_ns), "end_ts": setting.end, "frequency": setting.frequency}
+        yield "PMB.session.create", {"account_id": ACCOUNT, **span, "universe": {"stocks": ["CSTL"]}}
+    else:
+        yield "PMB.session.step", {"session_id": SESSION, "until_ts": moment_text(as_of_ns)}
+    yield from reads(setting, as_of_ns)
+    yield from ending(setting, as_of_ns)
+    yield from reads(setting, as_of_ns)
+
+
+def answers(workspace: Workspace, calls: Story | Iterator[Call]) -> Iterator[tuple[Call, str]]:
+    """The canonical bytes of every answer or refusal; of what comes in pages, of all of them."""
+    for name, arguments in calls:
+        operation = catalogue().find(name)
+        page = arguments
+        for _ in range(6):
+            try:
+                answer = operation.call(workspace, page)
+            except ServiceError as error:
+                answer = error.to_json()
+            yield (name, page), dumps_canonical(answer)
+            after = answer.get("next_cursor")
+            if after is None or "cursor" not in operation.properties or operation.name == "ESP.events.stream":
+                break
+            page = {**arguments, "cursor": after}
+
+
+def told(dataset: Dataset, setting: Setting, as_of_ns: int, *, idle: bool = False) -> list[tuple[Call, str]]:
+    return list(answers(Workspace(dataset, at(setting.start)), story(setting, as_of_ns, idle=idle)))
+
+
+def assert_same(ours: list[tuple[Call, str]], theirs: list[tuple[Call, str]]) -> None:
+    for (call, answer), (other_call, other) in zip(ours, theirs, strict=True):
+        assert call == other_call
+        assert answer == other, call
+
+
+# ---- in memory
+
+DAYS = Setting((NEAR, FAR, PUT), LATER, NEVER, "2025-01-06", "2025-02-28", "1d")
+MINUTES = replace(DAYS, start="2025-01-06T14:30:00Z", end="2025-01-10", frequency="1m")
+MOMENTS = (
+    (DAYS, "2025-01-08T14:30:00Z", "stepped"),  # a dividend's ex-day opens
+    (DAYS, "2025-01-08T20:59:59.999999999Z", "stepped"),  # the last moment of a day, and of a contract that is not listed
+    (DAYS, "2025-01-17T21:00:00Z", "stepped"),  # an expiry
+    (DAYS, "2025-01-18T12:00:00Z", "idle"),  # a weekend
+    (DAYS, "2025-01-21T14:29:59.999999999Z", "stepped"),  # before a split
+    (DAYS, "2025-01-29T15:00:00Z", "idle"),  # after another one
+    (DAYS, "2025-02-21T20:59:59Z", "stepped"),
+    (MINUTES, "2025-01-06T14:31:00Z", "stepped"),
+    (MINUTES, "2025-01-06T15:01:59.999999999Z", "stepped"),
+    (MINUTES, "2025-01-07T03:00:00Z", "idle"),
+    (MINUTES, "2025-01-10T20:59:59Z", "stepped"),
+)
+
+
+def test_the_story_calls_every_operation() -> None:
+    names = {name for (name, _), _ in told(small_world(), DAYS, at("2025-01-08T14:30:00Z"))}
+    assert names == {operation.name for operation in catalogue().operations}
+
+
+@pytest.mark.parametrize(("setting", "moment", "how"), MOMENTS)
+def test_no_answer_of_the_story_depends_on_what_is_not_yet_known(setting: Setting, moment: str, how: str) -> None:
+    worlds = small_world(), poison(small_world(), at(moment))
+    assert_same(*(told(dataset, setting, at(moment), idle=how == "idle") for dataset in worlds))
+
+
+EDGES = (
+    "2024-11-01T00:00:00Z", "2024-12-31T00:00:00Z", "2025-01-03T12:00:00Z", "2025-01-06T14:30:00Z",
+    "2025-01-06T14:30:59.999999999Z", "2025-01-06T15:01:59.999999999Z", "2025-01-06T20:59:59Z", "2025-01-06T21:00:00Z",
+    "2025-01-06T23:00:00Z", "2025-01-07T00:00:00Z", "2025-01-07T21:30:00Z", "2025-01-08T12:00:00Z", "2025-01-09T15:00:00Z",
+    "2025-01-10T21:00:00Z", "2025-01-13T14:30:00Z", "2025-01-15T13:29:59.999999999Z", "2025-01-15T13:30:00Z",
+    "2025-01-21T14:29:59Z", "2025-01-21T14:30:00Z", "2025-02-12T13:29:00Z", "2025-02-21T21:00:00Z", "2025-03-15T00:00:00Z",
+)  # fmt: skip
+"""Just before and just at the ends of bars, corporate actions, announcements, publications, releases and a revision."""
+
+
+@pytest.mark.parametrize("moment", EDGES)
+def test_no_price_or_event_depends_on_what_is_not_yet_known(moment: str) -> None:
+    as_of_ns = at(moment)
+    worlds = small_world(), poison(small_world(), as_of_ns)
+    read = [(*prices(DAYS, as_of_ns), *events(as_of_ns))] * 2
+    assert_same(*(list(answers(Workspace(world, as_of_ns), iter(calls))) for world, calls in zip(worlds, read, strict=True)))
+
+
+@given(
+    st.integers(at("2025-01-06T14:30:00Z"), at("2025-01-10T21:00:00Z")),
+    st.sampled_from(["AVLN", "CSTL", "BRKT,CSTL"]),
+    st.sampled_from(["none", "split", "total"]),
+    st.integers(1, 50),
+    st.integers(-7_200, 7_200),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_page_that_ends_near_the_clock_shows_nothing_beyond_it(
+    as_of_ns: int, tickers: str, adjust: str, limit: int, ahead: int
+) -> None:
+    end = moment_text((as_of_ns // SECOND + ahead) * SECOND)
+    start = moment_text((as_of_ns // SECOND + ahead - 3_600) * SECOND)
+    arguments = {"tickers": tickers, "start": start, "end": end, "adjust": adjust, "limit": limit}
+    known, poisoned = (Workspace(dataset, as_of_ns) for dataset in (small_world(), poison(small_world(), as_of_ns)))
+    answer = catalogue().answer(known, "UPQ.stock.minute", arguments)
+    assert dumps_canonical(answer) == dumps_canonical(catalogue().answer(poisoned, "UPQ.stock.minute", arguments))
+    assert all(at(row["window_start"]) + 60 * SECOND <= as_of_ns for row in answer["bars"])
+
+
+def test_the_poison_leaves_what_is_known_and_changes_the_rest() -> None:
+    as_of_ns = at("2025-01-07T15:00:30Z")
+    before, after = small_world().prices, poison(small_world(), as_of_ns).prices
+    assert isinstance(before, MemoryPrices)
+    assert isinstance(after, MemoryPrices)
+    for key, bars in before.bar_table.items():
+        known, kept = known_bars(key, bars, as_of_ns), known_bars(key, after.bar_table[key], as_of_ns)
+        for name in ("start_ns", "close_e4", "volume"):
+            np.testing.assert_array_equal(getattr(bars, name)[known], getattr(after.bar_table[key], name)[kept])
+        rest, others = bars.take(~known), after.bar_table[key].take(~kept)
+        shared, ours, theirs = np.intersect1d(rest.start_ns, others.start_ns, return_indices=True)
+        assert len(shared) == 0 or (rest.close_e4[ours] != others.close_e4[theirs]).all()
+
+
+def test_the_poison_would_be_seen() -> None:
+    """The test has teeth: a while later every operation that says anything of the market says something else."""
+    now, later = at(DAYS.start), at("2025-01-15T12:00:00Z")
+    clean, poisoned = (told(dataset, DAYS, later) for dataset in (small_world(), poison(small_world(), now)))
+    known = {(dumps_canonical(call), answer) for call, answer in poisoned}
+    differing = {call[0] for call, answer in clean if (dumps_canonical(call), answer) not in known}
+    of_no_market = {"PMB.account.create", "PMB.session.create"}  # nothing is held yet
+    assert differing | of_no_market == {operation.name for operation in catalogue().operations}
+
+
+def at_random(setting: Setting, random: Random, as_of_ns: int) -> Story:
+    """Other stories: orders at random moments, then the same reads."""
+    choice = random.choice
+    kind = choice(("MARGIN", "CASH"))
+    yield "PMB.account.create", {"initial_cash": choice((5_000, 50_000, 1_000_000)), "account_type": kind}
+    yield "PMB.account.create", {"initial_cash": 40_000, "account_type": "CASH"}
+    symbols = ["AVLN", "BRKT", "CSTL", *setting.options, setting.later]
+    universe = {"stocks": symbols[:3], "options": symbols[3:]}
+    rules = {"margin": {"call_days": choice((0, 1))}, "fills": {"max_volume_pct": choice((1, 100))}}
+    span = {"start_ts": setting.start, "end_ts": setting.end, "frequency": setting.frequency}
+    yield "PMB.session.create", {"account_id": ACCOUNT, **span, "universe": universe, "execution_config": rules}
+    stops = sorted({as_of_ns, *(random.randint(at(setting.start) + 1, as_of_ns) for _ in range(random.randrange(5)))})
+    for stop in stops:
+        for _ in range(random.randrange(8)):
+            yield made_up(symbols, random)
+        yield "PMB.session.step", {"session_id": SESSION, "until_ts": moment_text(stop)}
+    yield from reads(setting, as_of_ns)
+    yield from ending(setting, as_of_ns)
+
+
+def made_up(symbols: list[str], random: Random) -> Call:
+    choice, lot = random.choice, random.random()
+    if lot < 0.1:
+        return "PMB.spread.place", {**BOTH, "legs": legs_of(*random.sample(symbols[3:], 2)), "qty": choice((1, 5))}
+    if lot < 0.2:
+        return "PMB.option.exercise", {**BOTH, "contract": choice(symbols[3:]), **choice(({"qty": 1}, {"do_not_exercise": True}))}
+    kind, symbol = choice(("MARKET", "LIMIT", "STOP", "STOP_LIMIT")), choice(symbols)
+    around = {"A": 100, "B": 50, "C": 240}.get(symbol[0], 4)
+    prices = {name: round(around * choice((0.9, 0.98, 1, 1.02, 1.1)), 2) for name in ("limit", "stop") if name.upper() in kind}
+    more = {f"{name}_price": price for name, price in prices.items()}
+    return placed(choice(("BUY", "SELL")), kind, symbol, choice((1, 10, 200, 1_000)), **more, time_in_force=choice(("DAY", "GTC")))
+
+
+@given(st.randoms(use_true_random=True), st.sampled_from([DAYS, MINUTES]), st.booleans())
+@settings(max_examples=8, derandomize=True)
+def test_no_answer_of_any_story_depends_on_what_is_not_yet_known(random: Random, setting: Setting, on_the_minute: bool) -> None:
+    last = at("2025-02-28T20:59:00Z") if setting is DAYS else at("2025-01-10T20:59:00Z")
+    moment = random.randint(at(setting.start) + MINUTE, last)
+    row = int(np.searchsorted(trading_hours().close_ns, moment))
+    if random.random() < 0.7:  # in a session
+        moment = random.randint(int(trading_hours().open_ns[row]) + MINUTE, int(trading_hours().close_ns[row]))
+    as_of_ns = moment // MINUTE * MINUTE if on_the_minute else moment
+    seed = random.getrandbits(64)
+    stories = (
+        list(answers(Workspace(dataset, at(setting.start)), at_random(setting, Random(seed), as_of_ns)))
+        for dataset in (small_world(), poison(small_world(), as_of_ns))
+    )
+    assert_same(*stories)
+
+
+# ---- words
+
+
+def test_what_comes_later_is_refused_in_the_words_for_what_never_comes() -> None:
+    workspace = Workspace(small_world(), at(DAYS.start))
+    for _ in answers(workspace, beginning(DAYS)):
+        pass  # until two days before the listing
+    said = {symbol: [] for symbol in (LATER, NEVER)}
+    for symbol in said:
+        calls = [placed(side, "MARKET", symbol, 1) for side in ("BUY", "SELL")]
+        calls += [("PMB.spread.place", {**BOTH, "legs": legs, "qty": 1}) for legs in (legs_of(symbol, PUT), legs_of(PUT, symbol))]
+        calls += [("PMB.option.exercise", {**BOTH, "contract": symbol, **how}) for how in ({"qty": 1}, {"do_not_exercise": True})]
+        calls += [("UPQ.option.ticker_query", {"contract": symbol, "start": "2025-01-01", "end": "2025-03-01"})]
+        said[symbol] = [answer.replace(symbol, "?") for _, answer in answers(workspace, iter(calls))]
+    assert said[LATER] == said[NEVER]
+    assert [answer for answer in said[LATER] if '"error"' in answer] == said[LATER][:-1]
+
+
+def test_later_stocks_events_and_articles_are_told_of_in_the_words_for_none() -> None:
+    """One poisoned future has them, and to ask for them or for anything made up is the same."""
+    now = at("2025-01-07T12:00:00Z")
+    workspace = Workspace(poison(small_world(), now), now)
+    catalogue().find("PMB.account.create").call(workspace, {})
+    said = []
+    for stock, coin, event_id, news_id in (
+        (NEW_STOCK, NEW_COIN, "earn_AVLN_soon", "news_poison_1"),
+        ("QNONE", "QCOIN", "no", "news_no"),
+    ):
+        span = {"start": "2025-01-01", "end": "2025-03-01"}
+        calls = [(f"UPQ.{name}", {"tickers": f"{stock},{coin}", **span}) for name in (
+            "stock.daily", "stock.minute", "crypto.daily", "crypto.minute", "dividends.query", "splits.query")]  # fmt: skip
+        calls += [("UPQ.option.chain_query", {"underlying": stock, "date": "2025-01-06"})]
+        calls += [("PMB.borrow.query", {"tickers": stock})]
+        begun = {"account_id": ACCOUNT, "start_ts": "2025-01-08", "end_ts": "2025-01-10"}
+        calls += [("PMB.session.create", {**begun, "universe": {"stocks": ["AVLN", stock]}})]
+        calls += [("ESP.events.get", {"event_id": each}) for each in (event_id, news_id)] + [
+            ("ESP.news.body", {"news_id": news_id})
+        ]
+        calls += [(f"ESP.{name}", {"tickers": [stock]}) for name in (
+            "events.query", "events.stream", "triggers.next", "timeline", "calendar.earnings", "news.search")]  # fmt: skip
+        found = [answer for _, answer in answers(workspace, iter(calls))]
+        said.append([answer.replace(stock, "?").replace(coin, "!") for answer in found])
+    assert said[0] == said[1]
+
+
+# ---- what a dataset says of itself
+
+
+def test_where_the_data_end_shows_in_no_answer() -> None:
+    as_of_ns, dataset = at("2025-01-08T20:00:00Z"), small_world()
+    ends = replace(dataset.info, name="other", last_day=date(2025, 1, 9), minute_last_day=date(2025, 1, 8), default_as_of_ns=0)
+    for setting in (DAYS, MINUTES):
+        assert_same(told(dataset, setting, as_of_ns), told(replace(dataset, info=ends), setting, as_of_ns))
+
+
+def test_the_identity_of_the_data_shows_in_the_hash_of_the_log_and_nowhere_else() -> None:
+    as_of_ns, dataset = at("2025-01-08T20:00:00Z"), small_world()
+    other = replace(dataset, info=replace(dataset.info, content_id="1" * 64))
+    ours, theirs = told(dataset, DAYS, as_of_ns), told(other, DAYS, as_of_ns)
+    assert {call[0] for (call, answer), (_, another) in zip(ours, theirs, strict=True) if answer != another} == {
+        "PMB.session.export"
+    }
+    assert_same(*([(call, LOG_HASH.sub("", answer)) for call, answer in told_] for told_ in (ours, theirs)))
+
+
+# ---- in files
+
+
+def lawful(dataset: Dataset) -> Dataset:
+    """A poisoned dataset without the rows that no file takes, such as bars from before a listing."""
+    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
+    assert isinstance(prices, MemoryPrices)
+    assert isinstance(calendars, MemoryCalendars)
+    assert isinstance(news, MemoryNews)
+    tables = {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in TABLES if TABLES[name].own}
+    kept: dict[str, dict[Any, Any]] = {name: {} for name in tables}
+    for name, rows in tables.items():
+        for row in rows:  # those that are known come first
+            if fault_of(name, row) is None:
+                kept[name].setdefault(TABLES[name].key(row), row)
+    since = {("option", row.symbol): (row.listed_ns, day_start(row.expiry)) for row in kept["contracts"].values()}
+    since |= {(row.asset_class, row.symbol): (row.listed_ns, 2**62) for row in kept["symbols"].values()}
+    table = {}
+    for key, bars in prices.bar_table.items():
+        listed_ns, last_ns = since.get(key[:2], (2**62, 0))
+        step = DAY if key[2] == "day" else MINUTE
+        table[key] = bars.take((bars.start_ns + step > listed_ns) & (bars.start_ns < last_ns + DAY))
+    small = {f"{name.removesuffix('s')}_rows": list(found.values()) for name, found in kept.items()}
+    return replace(
+        dataset,
+        prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),
+        calendars=MemoryCalendars([row for row in calendars.rows if fault_of("events", row) is None]),
+        news=MemoryNews([row for row in news.rows if fault_of("news", row) is None]),
+    )
+
+
+def in_files(dataset: Dataset, folder: Path) -> Dataset:
+    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
+    assert isinstance(prices, MemoryPrices)
+    assert isinstance(calendars, MemoryCalendars)
+    assert isinstance(news, MemoryNews)
+    save_dataset(folder, prices, calendars.rows, news.rows, dataset.info)
+    return open_dataset(folder)
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return in_files(dataset_of(small_market()), tmp_path_factory.mktemp("synthetic") / "clean")
+
+
+FILED = Setting(
+    ("O:AVLN241227C00240000", "O:AVLN241227C00245000", "O:AVLN250117P00240000"),
+    "O:AVLN250124C00205000",  # listed on 2025-01-06, when the price had fallen so far
+    "O:AVLN250124C00207500",
+    "2024-12-16",
+    "2025-01-15",
+    "1d",
+)
+
+
+@pytest.mark.parametrize(
+    ("setting", "moment"),
+    [
+        (FILED, "2025-01-06T14:29:59Z"),  # before contracts are listed that only this morning's price makes it to
+        (replace(FILED, start="2024-12-23T14:30:00Z", end="2024-12-31", frequency="1m"), "2024-12-26T15:00:30Z"),
+    ],
+)
+def test_no_answer_over_files_depends_on_what_is_not_yet_known(
+    synthetic: Dataset, setting: Setting, moment: str, tmp_path: Path
+) -> None:
+    """The identity, by which a log says what data it is of, is that of the clean files in both."""
+    other = in_files(lawful(poison(dataset_of(small_market()), at(moment))), tmp_path / "poisoned")
+    assert other.info.content_id != synthetic.info.content_id
+    assert_same(told(synthetic, setting, at(moment)), told(replace(other, info=synthetic.info), setting, at(moment)))

@@ -1,0 +1,259 @@
+"""`ktdeval report` on real runs: what the page holds, that it is one file that asks for nothing, and that bad input is one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.runner.ledger_file import load_ledger
+from report_page import Page, check_page
+from run_support import ktdeval, store_market
+
+pytest.importorskip("matplotlib")
+
+WINDOWS = "2024-03-01:2024-03-29,2024-03-04:2024-04-10"
+PLOTS = ("attribution", "drawdown", "equity", "exposures", "weights")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small market and runs on it: one card, many cards, and one that decides nothing."""
+    folder = tmp_path_factory.mktemp("desk")
+    store_market(folder / "market")
+    runs = {
+        "one": ("builtin/momentum", "blinded_open_research", "--windows", WINDOWS.partition(",")[0]),
+        "masks": ("builtin/chaos", "blinded_open_research,bright_open_research", "--windows", WINDOWS, "--seeds", 2),
+        "hold": ("builtin/hold", "blinded_memory_only", "--windows", WINDOWS.partition(",")[0], "--limit", 1),
+    }
+    for name, (model, tasks, *words) in runs.items():
+        done = ktdeval("--model", model, "--tasks", tasks, *words, "--data", "market", "--out", name, "--quiet", cwd=folder)
+        assert done.code == 0, done
+    return folder
+
+
+def report(session: Path, *words: object, out: str = "page.html") -> Page:
+    """Page of `ktdeval report WORDS`, in this process; checked."""
+    given = [str(session / word) if isinstance(word, str) and (session / word).exists() else str(word) for word in words]
+    assert main(["report", *given, "--out", str(session / out), "--paths", "20"]) == 0
+    return check_page((session / out).read_text())
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """One line that says why."""
+    assert main(["report", *map(str, words)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    assert said.startswith("ktdeval: error: ")
+    return said.removeprefix("ktdeval: error: ").strip()
+
+
+# -- one card
+
+
+@pytest.fixture(scope="module")
+def one(session: Path) -> Page:
+    return report(session, "one")
+
+
+def card_of(session: Path, run: str = "one", task: str = "blinded_open_research") -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((session / run / "cards" / f"{task}.json").read_text())
+    return card
+
+
+def test_a_card_is_shown_with_all_its_plots(one: Page) -> None:
+    titles = [figure.all("figcaption")[0].text for figure in one.all("figure")]
+    for words in ("equity", "drawdown", "weights", "where the return came from", "style exposures", "Reliability"):
+        assert any(words in title for title in titles), words
+    assert len(one.all("svg")) == len(titles) == 6
+
+
+def test_labels_stand_before_any_figure(one: Page) -> None:
+    text = one.text
+    for label in ("SYNTHETIC", "MASK NOT CERTIFIED"):
+        assert text.index(label) < text.index("total_return")
+
+
+def test_the_panel_shows_the_figures_of_the_card_with_intervals(session: Path, one: Page) -> None:
+    rows = {row[0]: row for row in one.table("Metrics")}
+    card = card_of(session)
+    for name, metric in card["metrics"].items():
+        shown = rows[name][1].replace("−", "-").replace(",", "").strip("+")
+        scale = 100 if metric["unit"] == "fraction" else 1
+        expected = "–" if metric["value"] is None else scale * metric["value"]
+        assert shown == "–" if expected == "–" else float(shown) == pytest.approx(expected, abs=0.0051), name
+    for name in ("total_return", "sharpe", "max_drawdown", "information_ratio", "selection_alpha"):
+        assert " … " in rows[name][-1], name
+    assert "in simulations of such lengths it covered the truth in" in one.text
+
+
+def test_the_lines_of_the_attribution_add_up_to_the_total_return(one: Page) -> None:
+    rows = one.table("Linked contributions")
+    assert rows[0][:2] == ["line", "mean exposure"]
+    *lines, total = [float(row[2].replace("−", "-")) for row in rows[1:]]
+    assert sum(lines) == pytest.approx(total, abs=0.005 * len(lines))
+    assert rows[1][0] == "common (the market)"
+    assert {"MOM_12_1", "CV_VOL", "selection", "trading: fees"} <= {row[0] for row in rows}
+
+
+def test_provenance_failures_and_verification_are_there(session: Path, one: Page) -> None:
+    rows = {row[0]: row for row in one.table("Who decided each step")}
+    assert rows["model"][2] == str(card_of(session)["decisions"]["model"])
+    assert any("ktdeval card verify" in code.text and "blinded_open_research.json" in code.text for code in one.all("code"))
+    assert card_of(session)["snapshot"]["id"] in one.text
+
+
+def test_plots_say_their_figures_in_words(session: Path, one: Page) -> None:
+    (words,) = [
+        plot.attributes["aria-label"] or "" for plot in one.all("svg") if "random traders" in (plot.attributes["aria-label"] or "")
+    ]
+    total = card_of(session)["metrics"]["total_return"]["value"]
+    assert f"The agent ends at {100 * total:+.2f}".replace("-", "−") in words
+
+
+# -- many cards
+
+
+@pytest.mark.slow
+def test_many_cards_begin_with_one_row_each(session: Path) -> None:
+    page = report(session, "masks", "one", "hold")
+    rows = page.table("All cards")
+    assert len(rows) == 5
+    links = [link.attributes["href"] for link in page.all("table")[0].all("a")]
+    sections = {f"#{section.attributes.get('id')}" for section in page.all("section")}
+    assert len(set(links)) == 4
+    assert set(links) <= sections
+    assert [heading.text for heading in page.all("h2")][:2] == ["Overview", "Masks and modes"]
+    effects = page.table("Mask effects on total_return")
+    assert [row[2] for row in effects[1:]] == ["memory premium (bright − blinded)"]
+    assert effects[1][3] == "2"
+
+
+def test_windows_are_named_or_chosen_and_what_is_not_drawn_is_said(session: Path) -> None:
+    wanted = WINDOWS.split(",")[1]
+    page = report(session, "masks", "--windows", wanted)
+    drawn = [figure.all("figcaption")[0].text for figure in page.all("figure")]
+    assert any(title.startswith(f"{wanted}:") for title in drawn)
+    assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
+    assert "Not every window is drawn: 2 windows of the cards below are in tables only." in " ".join(page.text.split())
+
+
+def test_a_card_given_twice_is_shown_once(session: Path) -> None:
+    assert len(report(session, "one", "one/cards/blinded_open_research.json").all("h2")) == 1
+
+
+# -- edges
+
+
+def test_a_day_of_cash_makes_a_page_and_not_a_crash(session: Path) -> None:
+    page = report(session, "hold")
+    assert "LIMITED" in page.text
+    assert "fewer than 20 days" in page.text
+    assert "No order has an outcome." in page.text
+
+
+def test_a_card_on_its_own_gives_tables(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lone = shutil.copy(session / "one" / "cards" / "blinded_open_research.json", tmp_path / "lone.json")
+    page = report(session, lone)
+    assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == ["Reliability of stated confidence"]
+    assert "The card lies in no run folder" in page.text
+    assert "warning" in capsys.readouterr().err
+    assert page.table("By window")[1][0] == WINDOWS.partition(",")[0]
+
+
+def test_a_run_whose_market_is_gone_is_drawn_without_it(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(session / "one", run)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["data"] = {"data": str(tmp_path / "gone"), "data_args": {}}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    page = report(session, run)
+    assert (
+        len(page.all("svg")) == 4
+    )  # equity, drawdown and weights need no market; the card has the bins of the reliability diagram
+    assert "name it with --data" in capsys.readouterr().err
+    assert len(report(session, run, "--data", session / "market").all("svg")) == 6
+
+
+@pytest.mark.slow
+def test_other_rules_are_computed_for_the_page_alone(session: Path) -> None:
+    file = session / "masks" / "cards" / "blinded_open_research.json"
+    before = file.read_bytes()
+    strict, paper = (report(session, file, "--rules", rules) for rules in ("strict", "paper"))
+    turnovers = [next(row[1] for row in page.table("Metrics") if row[0] == "turnover") for page in (strict, paper)]
+    assert turnovers[0] != turnovers[1]
+    assert "paper (for this page; the card is by strict rules)" in paper.text
+    assert file.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_equal_runs_give_equal_bytes(session: Path, tmp_path: Path) -> None:
+    made = []
+    for name in ("first", "second"):
+        words = ("--plots", tmp_path / name, "--format", "png,svg")
+        report(session, "one", *words, out=f"{name}.html")
+        made.append({path.name: path.read_bytes() for path in sorted((tmp_path / name).iterdir())})
+    assert (session / "first.html").read_bytes() == (session / "second.html").read_bytes()
+    assert made[0] == made[1]
+    stems = {name.rpartition("-")[2].partition(".")[0] for name in made[0]}
+    assert stems == {*PLOTS, "reliability"}
+    assert len(made[0]) == 12
+    for name, data in made[0].items():
+        assert data.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
+        assert b"dc:date" not in data
+
+
+# -- bad input
+
+
+def test_bad_input_is_one_line(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "can't read the card" in refused(capsys, tmp_path / "nope")
+    assert "no cards here" in refused(capsys, tmp_path / "empty")
+    assert "did you mean" in refused(capsys, session / "one", "--metric", "sharp")
+    assert "no card has a window" in refused(capsys, session / "one", "--windows", "W99")
+    assert "png or svg" in refused(capsys, session / "one", "--format", "pdf")
+    assert "is a folder" in refused(capsys, session / "one", "--out", tmp_path)
+    assert "neither a folder nor a data provider" in refused(capsys, session / "one", "--data", tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    assert "can't make the folder" in refused(capsys, session / "hold", "--out", tmp_path / "file" / "page.html")
+    (tmp_path / "card.json").write_text("{}")
+    assert "card.json: line 1" in refused(capsys, tmp_path / "card.json")
+
+
+def test_a_ledger_that_the_card_was_not_made_from_is_refused(
+    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(session / "one", run)
+    (ledger,) = run.glob("episodes/*/ledger.parquet")
+    data = bytearray(ledger.read_bytes())
+    data[len(data) // 2] ^= 1
+    ledger.write_bytes(data)
+    assert "is not the ledger that the card was made from" in refused(capsys, run)
+    ledger.unlink()
+    assert "is missing from the run folder" in refused(capsys, run)
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(
+    session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'ktdeval[report]'" in refused(capsys, session / "one")
+
+
+def test_figures_are_those_of_the_ledger(session: Path, one: Page) -> None:
+    """Drawdown that the plot speaks of, from the NAVs themselves."""
+    (path,) = (session / "one").glob("episodes/*/ledger.parquet")
+    nav = load_ledger(path).nav
+    fall = float((1 - nav / np.maximum.accumulate(nav)).max())
+    (words,) = [
+        plot.attributes["aria-label"] or "" for plot in one.all("svg") if "drawdown" in (plot.attributes["aria-label"] or "")
+    ]
+    assert f"The agent falls {100 * fall:.2f}" in words

@@ -1,0 +1,197 @@
+"""The same run, however it came about: twice, side by side, elsewhere, or killed and resumed at any moment."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from run_support import (
+    DAYS_IN_WINDOW,
+    PLUGIN,
+    TASK,
+    WINDOW,
+    card_of,
+    cards,
+    episodes,
+    finished_steps,
+    ktdeval,
+    records,
+    start,
+    store_market,
+    wait_until,
+)
+
+LONG_WINDOW = "2024-01-15:2024-04-12"
+MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK)
+REMEMBERING = (*MIXED, "--agent", "remembering", "--windows", WINDOW)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of an agent with a memory that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert ktdeval(*REMEMBERING, "--data", market, "--out", folder / "run", cwd=folder).code == 0
+    return folder / "run"
+
+
+def assert_same(run: Path, other: Path) -> None:
+    """Ledgers and transcripts byte for byte, cards but for their provenance, and nothing left over."""
+    assert records(run) == records(other)
+    assert cards(run) == cards(other)
+    names = {path.name for folder in episodes(run) for path in folder.iterdir()}
+    assert names == {"ledger.parquet", "transcript.jsonl.zst", "episode.json"}
+
+
+# -- equal runs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["builtin/momentum", "builtin/chaos"])
+def test_two_runs_of_the_same_seeds_are_equal_also_side_by_side_and_from_another_folder(
+    market: Path, tmp_path: Path, model: str
+) -> None:
+    words = ("--model", model, "--tasks", TASK, "--windows", WINDOW, "--limit", "7", "--seeds", "4")
+    (tmp_path / "elsewhere").mkdir()
+    places = {"one": (tmp_path, market, 1), "two": (tmp_path, market, 4), "three": (tmp_path / "elsewhere", os.path.relpath(
+        market, tmp_path / "elsewhere"), 3)}  # fmt: skip
+    for name, (cwd, data, concurrency) in places.items():
+        done = ktdeval(*words, "--data", data, "--out", tmp_path / name, "--concurrency", concurrency, cwd=cwd)
+        assert done.code == 0, done
+    assert_same(tmp_path / "two", tmp_path / "one")
+    assert_same(tmp_path / "three", tmp_path / "one")
+    assert len(set(records(tmp_path / "one").values())) == 8  # four seeds, and no two are alike
+
+
+def test_locale_time_zone_hash_seed_and_threads_change_nothing(market: Path, tmp_path: Path) -> None:
+    words = ["--model", "builtin/chaos", "--tasks", "stock_blind_open_research", "--windows", WINDOW, "--limit", "6"]
+    words += ["--data", str(market), "--quiet", "--out"]
+    assert ktdeval(*words, tmp_path / "one", cwd=tmp_path).code == 0
+    other = {"PYTHONHASHSEED": "4321", "TZ": "Pacific/Auckland", "LC_ALL": "C", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "ktdeval", *words, str(tmp_path / "two")]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **other}, check=True, capture_output=True)
+    assert_same(tmp_path / "two", tmp_path / "one")
+
+
+def test_other_seeds_give_other_trades(market: Path, tmp_path: Path) -> None:
+    for seed in ("0", "1"):
+        words = ("--model", "builtin/random", "--tasks", TASK, "--windows", WINDOW, "--limit", "4", "--seed", seed)
+        assert ktdeval(*words, "--data", market, "--out", tmp_path / seed, cwd=tmp_path).code == 0
+    assert card_of(tmp_path / "0")["episodes"][0]["final_nav_fen"] != card_of(tmp_path / "1")["episodes"][0]["final_nav_fen"]
+
+
+# -- killed ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterrupted_run(market: Path, tmp_path: Path) -> None:
+    words = (*MIXED, "--windows", LONG_WINDOW, "--data", market, "--quiet")
+    assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
+    chance, run, kills, seen = random.Random(20240930), tmp_path / "killed", 0, set()
+    slow = {"RUN_PLUGIN_SLEEP_MS": "5"}  # a step takes some 30 ms, so that most moments lie within one
+    for _ in range(20):
+        process = start(*words, "--out", run, cwd=tmp_path, environment=slow)
+        if chance.random() < 0.7:  # some time after a further step, else some time after the start: also in loading or recovery
+            before = finished_steps(run)
+            assert wait_until(lambda before=before: finished_steps(run) > before, process)
+            time.sleep(chance.uniform(0, 0.04))
+        else:
+            time.sleep(chance.uniform(0, 0.25))
+        process.signal(signal.SIGKILL)
+        kills += process.wait().code == -signal.SIGKILL
+        seen.add(finished_steps(run))
+    assert kills == 20
+    assert len(seen) >= 10  # the kills lie all over the episode
+    done = ktdeval(*words, "--out", run, cwd=tmp_path)
+    assert done.code == 0, done
+    assert_same(run, tmp_path / "whole")
+    assert len(card_of(run)["failures"]) >= 3  # chaos had its turns
+    assert ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize("step", [0, 1, 9, DAYS_IN_WINDOW - 1])
+def test_killed_right_after_a_step_it_goes_on_with_the_next_one_and_asks_nothing_twice(
+    market: Path, whole: Path, tmp_path: Path, step: int
+) -> None:
+    words, log = (*REMEMBERING, "--data", market, "--out", tmp_path / "run"), tmp_path / "calls"
+    environment = {"RUN_PLUGIN_CALL_LOG": str(log)}
+    done = ktdeval(*words, cwd=tmp_path, environment={**environment, "RUN_PLUGIN_DIE_AFTER_STEP": str(step)})
+    assert done.code == -signal.SIGKILL
+    assert finished_steps(tmp_path / "run") == step + 1
+    done = ktdeval(*words, cwd=tmp_path, environment=environment)
+    assert done.code == 0, done
+    assert f"resuming after {step + 1} of {DAYS_IN_WINDOW} steps" in done.err
+    assert_same(tmp_path / "run", whole)
+    seeds = log.read_text().split()
+    assert len(seeds) == len(set(seeds))  # each call has a seed of its own
+
+
+@pytest.mark.parametrize(("rename", "moment"), [*((rename, "before") for rename in range(1, 6)), (4, "after"), (5, "after")])
+def test_killed_around_the_writing_of_any_file_nothing_is_half_done(
+    market: Path, whole: Path, tmp_path: Path, rename: int, moment: str
+) -> None:
+    """Manifest, ledger, transcript, mark of completeness, card: each appears by a rename."""
+    words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
+    done = ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AT_RENAME": f"{rename}:{moment}"})
+    assert done.code == -signal.SIGKILL
+    done = ktdeval(*words, cwd=tmp_path)
+    assert done.code == 0, done
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_run_has_no_further_moments_than_those_renames(market: Path, tmp_path: Path) -> None:
+    words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
+    assert ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AT_RENAME": "6:before"}).code == 0
+
+
+@pytest.mark.slow
+def test_several_episodes_at_once_are_resumed_each_where_it_was(market: Path, tmp_path: Path) -> None:
+    words = (*MIXED, "--windows", WINDOW, "--data", market, "--quiet", "--seeds", "3")
+    assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
+    run = tmp_path / "run"
+    for wanted in (4, 25):
+        process = start(*words, "--concurrency", "3", "--out", run, cwd=tmp_path, environment={"RUN_PLUGIN_SLEEP_MS": "4"})
+        assert wait_until(lambda wanted=wanted: finished_steps(run) >= wanted, process)
+        process.signal(signal.SIGKILL)
+        assert process.wait().code == -signal.SIGKILL
+    assert ktdeval(*words, "--concurrency", "2", "--out", run, cwd=tmp_path).code == 0
+    assert_same(run, tmp_path / "whole")
+
+
+# -- asked to stop ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "concurrency"), [*itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2))])
+def test_an_interrupt_stops_between_steps_says_how_to_go_on_and_loses_nothing(
+    market: Path, tmp_path: Path, number: int, concurrency: int
+) -> None:
+    words = (*MIXED, "--windows", WINDOW, "--data", market, "--seeds", "2", "--concurrency", concurrency)
+    assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
+    run = tmp_path / "run"
+    process = start(*words, "--quiet", "--out", run, cwd=tmp_path, environment={"RUN_PLUGIN_SLEEP_MS": "4"})
+    assert wait_until(lambda: finished_steps(run) >= 3, process)
+    process.signal(number)
+    done = process.wait()
+    assert done.code == 130
+    assert done.err.splitlines() == [
+        f"stopped; finished steps are kept in {run}: run the same command again to resume",
+        "ktdeval: error: interrupted",
+    ]
+    assert finished_steps(run) >= 3
+    assert not any((run / "cards").iterdir())
+    done = ktdeval(*words, "--out", run, cwd=tmp_path)
+    assert done.code == 0
+    assert "resuming after" in done.err
+    assert_same(run, tmp_path / "whole")

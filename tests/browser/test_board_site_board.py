@@ -1,0 +1,588 @@
+"""The board and the pages around it in a real browser: what a reader sorts, filters, chooses and links to is what the data say."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from board_browser import (
+    PAGES,
+    Reader,
+    axe_violations,
+    changed_site,
+    forge_site,
+    needs_browser,
+    open_browser,
+    read_data,
+    scrolls_sideways,
+    wait_until,
+    watching,
+)
+from ktdeval_board.rules import Rules, SnapshotRule
+from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY, render_pages
+
+ALL = "division/blinded-open-research/all"
+MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+BLUE_INK, NIGHT = "rgb(28, 33, 40)", "rgb(21, 25, 31)"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def forged_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return forge_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture
+def session(chromium: Any, forged_site: Path) -> Iterator[Reader]:
+    """Opens pages of the forged site; nothing may go wrong in any."""
+    with watching(chromium, forged_site) as session:
+        yield session
+
+
+def rows_of(tab: Any) -> list[dict[str, Any]]:
+    """The rows on show: card, name, and the text of each cell."""
+    return list(
+        tab.evaluate(
+            "[...document.querySelectorAll('tbody tr:not(.gap)')].map(row => ({card: row.dataset.card || null,"
+            " name: row.querySelector('.name').firstChild.textContent, isBase: row.classList.contains('base'),"
+            " cells: [...row.cells].map(cell => cell.innerText)}))"
+        )
+    )
+
+
+def names_of(tab: Any) -> list[str]:
+    return [row["name"] for row in rows_of(tab)]
+
+
+def values_of(tab: Any, key: str) -> list[float]:
+    """Figures of a column, top to bottom, as shown; those that are not defined are left out."""
+    place = tab.evaluate(f"[...document.querySelectorAll('thead th')].findIndex(head => head.querySelector('[data-key={key}]'))")
+    shown = [row["cells"][place].split("\n")[0].replace("−", "-").replace(",", "") for row in rows_of(tab)]
+    return [float(text) for text in shown if re.fullmatch(r"[+-]?[0-9.]+", text)]
+
+
+def is_shown(tab: Any, text: str) -> bool:
+    return text in tab.inner_text("body")
+
+
+def tick(tab: Any, menu: str, *choices: str) -> None:
+    """Open a list of choices and tick some."""
+    tab.click(f"details.many summary:has-text('{menu}')")
+    for choice in choices:
+        tab.click(f"details.many[open] label:has-text('{choice}') input")
+    tab.keyboard.press("Escape")
+
+
+# -- the frame, without a browser
+
+
+def rules_of(**texts: str) -> Rules:
+    snapshot = SnapshotRule(name="m", id="0" * 64)
+    return Rules(**({"name": "b", "title": "Board", "market": "real"} | texts), snapshots=(snapshot,), divisions=())  # type: ignore[arg-type]
+
+
+def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline() -> None:
+    for name, page in render_pages(rules_of()).items():
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+        assert policy is not None, name
+        assert unescape(policy[1]) == CONTENT_SECURITY_POLICY
+        assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|https?://", page), name
+        assert 'href="data/board.json"' in page, "readers without scripts are told where the data are"
+    assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(CONTENT_SECURITY_POLICY.split("; "))
+
+
+def test_texts_of_the_rules_are_escaped() -> None:
+    pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
+    assert all("<img" not in page and "&lt;img" in page for page in pages.values())
+
+
+@pytest.mark.parametrize(
+    ("contact", "link"),
+    [
+        ("https://example.org/a", 'href="https://example.org/a"'),
+        ("team@example.org", 'href="mailto:team@example.org"'),
+        ("javascript:alert(1)", ""),
+        ("team@example.org?cc=all@example.org", ""),
+    ],
+)
+def test_a_contact_is_a_link_only_where_it_is_a_plain_address(contact: str, link: str) -> None:
+    footer = render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
+    assert (link in footer) if link else (footer.count("href=") == 2)
+
+
+def test_a_synthetic_market_is_named_on_every_page() -> None:
+    assert all("synthetic market" in page for page in render_pages(rules_of(market="synthetic")).values())
+    assert not any("synthetic market" in page for page in render_pages(rules_of()).values())
+
+
+# -- the table
+
+
+@needs_browser
+def test_the_board_shows_the_rows_of_its_data_in_their_order(session: Reader, forged_site: Path) -> None:
+    tab = session.open("index.html")
+    data = read_data(forged_site, ALL)
+    shown = rows_of(tab)
+    assert [row["card"] for row in shown] == [row["card"] for row in data["rows"]]
+    assert [row["cells"][1].split("\n")[0].strip() for row in shown if not row["isBase"]] == [
+        str(row["rank"]) if row["rank"] else "–" for row in data["rows"] if row["baseline"] is None
+    ]
+    for row in data["rows"]:
+        assert all(is_shown(tab, why) for why in row["why"])
+    assert {row["baseline"] for row in data["rows"]} >= {"rule", "random", "benchmark", "random_traders"}
+
+
+@needs_browser
+def test_a_header_sorts_best_first_and_then_the_other_way(session: Reader) -> None:
+    tab = session.open("index.html")
+    everyone = sorted(names_of(tab))
+    for key, is_lower_better in (("sharpe", False), ("max_drawdown", True)):
+        tab.click(f"[data-key={key}]")
+        assert values_of(tab, key) == sorted(values_of(tab, key), reverse=not is_lower_better)
+        head = tab.locator(f"th:has([data-key={key}])")
+        assert head.get_attribute("aria-sort") == ("ascending" if is_lower_better else "descending")
+        tab.click(f"[data-key={key}]")
+        assert values_of(tab, key) == sorted(values_of(tab, key), reverse=is_lower_better)
+        assert sorted(names_of(tab)) == everyone, "baselines are sorted among the entrants, and none is lost"
+    assert tab.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
+
+
+@needs_browser
+def test_filters_leave_matching_entrants_and_every_baseline(session: Reader, forged_site: Path) -> None:
+    data = read_data(forged_site, ALL)["rows"]
+    baselines = [row["card"] for row in data if row["baseline"]]
+    tab = session.open("index.html")
+
+    def expect(matches: Callable[[dict[str, Any]], bool]) -> None:
+        wanted = [row["card"] for row in data if row["baseline"] or matches(row)]
+        assert len(wanted) > len(baselines)
+        wait_until(tab, f"document.querySelectorAll('tbody tr:not(.gap)').length === {len(wanted)}")
+        assert [row["card"] for row in rows_of(tab)] == wanted
+
+    tick(tab, "Agents", "debate", "react")
+    expect(lambda row: row["agent"] in ("debate", "react"))
+    tick(tab, "Strategies", "momentum")
+    expect(lambda row: row["agent"] in ("debate", "react") and row["strategy"] == "momentum")
+    tick(tab, "Agents", "debate", "react")
+    tick(tab, "Strategies", "momentum")
+    tick(tab, "Models", "alder/model-1", "cedar/model-2")
+    expect(lambda row: row["model"] in ("alder/model-1", "cedar/model-2"))
+    tick(tab, "Models", "alder/model-1", "cedar/model-2")
+    tick(tab, "Tiers", "self-reported")
+    expect(lambda row: row["tier"] == "self-reported")
+    tick(tab, "Tiers", "self-reported")
+    tab.check("label:has-text('hide unranked') input")
+    expect(lambda row: row["ranked"])
+    tab.uncheck("label:has-text('hide unranked') input")
+    tab.fill(".filters input[type=search]", "alder model-1")
+    expect(lambda row: "alder/model-1" in row["label"])
+    tab.fill(".filters input[type=search]", "no such model")
+    tab.wait_for_selector(".empty")
+    assert [row["card"] for row in rows_of(tab)] == baselines
+    tab.click("text=Clear filters")
+    expect(lambda row: True)
+
+
+@needs_browser
+def test_a_link_keeps_the_view_and_back_undoes_it(session: Reader) -> None:
+    tab = session.open("index.html")
+    first = names_of(tab)
+    tab.click("[data-key=sharpe]")
+    sorted_names = names_of(tab)
+    tick(tab, "Agents", "debate")
+    view = names_of(tab)
+    link = tab.url
+    assert "sort=-sharpe" in link
+    assert "agent=debate" in link
+    assert names_of(session.open(f"index.html#{link.split('#')[1]}")) == view
+    tab.reload()
+    tab.wait_for_selector("tbody tr")
+    assert names_of(tab) == view
+    tab.go_back()
+    wait_until(tab, f"document.querySelectorAll('tbody tr').length === {len(first)}")
+    assert names_of(tab) == sorted_names
+    tab.go_back()
+    wait_until(tab, "document.querySelector('th.rank').getAttribute('aria-sort') === 'ascending'")
+    assert names_of(tab) == first
+    tab.go_forward()
+    wait_until(tab, "document.querySelector('th.rank').getAttribute('aria-sort') === 'none'")
+    assert names_of(tab) == sorted_names
+
+
+@needs_browser
+def test_the_link_to_a_view_is_copied(session: Reader) -> None:
+    tab = session.open("index.html#sort=-sharpe", permissions=["clipboard-read", "clipboard-write"])
+    tab.click("text=Copy link to this view")
+    wait_until(tab, "document.getElementById('notice').textContent === 'Link copied.'")
+    assert tab.evaluate("navigator.clipboard.readText()") == tab.url
+
+
+@needs_browser
+def test_mask_and_window_choose_the_table(session: Reader, forged_site: Path) -> None:
+    tab = session.open("index.html")
+    tab.select_option("label:has-text('Mask') select", "bright")
+    tab.select_option("label:has-text('Window') select", "W2")
+    wanted = read_data(forged_site, "division/bright-open-research/W2")["rows"]
+    wait_until(
+        tab,
+        f"document.querySelector('tbody tr[data-card]').dataset.card === '{next(row['card'] for row in wanted if row['card'])}'",
+    )
+    assert [row["card"] for row in rows_of(tab)] == [row["card"] for row in wanted]
+    assert tab.input_value("label:has-text('Task') select") == "bright_open_research"
+    assert tab.url.endswith("#division=bright-open-research&scope=W2")
+
+
+@needs_browser
+def test_readers_choose_columns_fees_and_intervals(session: Reader, forged_site: Path) -> None:
+    tab = session.open("index.html")
+    tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
+    heads = tab.locator("thead th").all_inner_texts()
+    assert [text.split("\n")[0].strip() for text in heads[4:]] == ["Sharpe ratio", "Submitter", "Training cut-off"]
+    tab.goto(tab.url.split("#")[0] + "#fees=before&intervals=numbers")
+    tab.wait_for_selector("[data-key=gross_return]")
+    data = read_data(forged_site, ALL)
+    place = data["columns"].index("gross_return")
+    expected = [round(row["values"][place] * 100, 2) for row in data["rows"] if row["values"][place] is not None]
+    assert values_of(tab, "gross_return") == expected
+    assert tab.locator("[data-key=total_return]").count() == 0
+    assert tab.locator(".between").count() > 0
+    assert tab.locator("span.bar").count() == 0
+    assert is_shown(tab, "ranks are by the return after fees")
+
+
+@needs_browser
+def test_ranks_by_selection_stand_beside_those_by_return(session: Reader, forged_site: Path) -> None:
+    tab = session.open("index.html")
+    by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
+    ranked = [row for row in rows_of(tab) if by_card[row["card"]]["alpha_rank"]]
+    assert len(ranked) > 4
+    for row in ranked:
+        entry = by_card[row["card"]]
+        gain = entry["rank"] - entry["alpha_rank"]
+        mark = f"{'▲' if gain > 0 else '▼'}{abs(gain)}" if gain else ""
+        assert re.match(f"{entry['alpha_rank']}\\s*{mark}", row["cells"][3]), row
+    tab.click("[data-key=alpha_rank]")
+    order = [by_card[row["card"]]["alpha_rank"] for row in rows_of(tab) if row["card"] and by_card[row["card"]]["alpha_rank"]]
+    assert order == sorted(order)
+
+
+@needs_browser
+def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(session: Reader) -> None:
+    tab = session.open("index.html")
+    boxes = tab.locator("td.pick input")
+    boxes.nth(0).check()
+    assert is_shown(tab, "Pick another row")
+    boxes.nth(1).check()
+    cards = [row["card"] for row in rows_of(tab) if row["card"]][:2]
+    assert tab.get_attribute(".tray a.call", "href") == f"compare.html#a={cards[0]}&b={cards[1]}"
+    tab.click(".tray >> text=Equity")
+    tab.wait_for_selector(".equity svg path")
+    assert tab.locator(".equity [role=img]").get_attribute("aria-label")
+    tab.select_option(".equity select", "W3")
+    tab.wait_for_selector("text=Equity in W3")
+    boxes.nth(2).check()
+    assert tab.locator(".pairs li").count() == 3
+    tab.click(".tray >> text=Clear")
+    assert not tab.is_visible(".tray")
+
+
+@needs_browser
+def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: Path) -> None:
+    formula = "=HYPERLINK(0)"
+
+    def rename(data: Any) -> Any:
+        data["rows"][0] |= {"label": formula, "model": formula, "submitter": 'a "b", c'}
+        return data
+
+    folder = changed_site(forged_site, forged_site.parent / "formula", {ALL: rename})
+    tab = session.open("index.html#columns=sharpe,submitter&sort=-sharpe", folder=folder)
+    with tab.expect_download() as download:
+        tab.click("text=CSV")
+    assert download.value.suggested_filename == "forged-blinded-open-research-all.csv"
+    table = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    data = read_data(folder, ALL)
+    place = data["columns"].index("sharpe")
+    by_card = {row["card"] or "": row for row in data["rows"]}
+    assert [row["card"] for row in table] == [row["card"] or "" for row in rows_of(tab)]
+    assert all(float(row["sharpe"]) == by_card[row["card"]]["values"][place] for row in table if row["card"] and row["sharpe"])
+    first = next(row for row in table if row["card"] == data["rows"][0]["card"])
+    assert (first["model"], first["submitter"]) == (f"'{formula}", 'a "b", c'), "a spreadsheet does not run a name"
+
+
+@needs_browser
+def test_a_long_table_shows_its_beginning_and_all_baselines(session: Reader, forged_site: Path) -> None:
+    def lengthen(data: Any) -> Any:
+        entrant = next(row for row in data["rows"] if row["rank"])
+        more = [entrant | {"card": f"{place:064x}", "label": f"more/{place}", "model": f"more/{place}"} for place in range(250)]
+        data["rows"] = more + data["rows"]
+        return data
+
+    folder = changed_site(forged_site, forged_site.parent / "long", {ALL: lengthen})
+    tab = session.open("index.html", folder=folder)
+    entrants = [row for row in rows_of(tab) if not row["isBase"]]
+    baselines = [row for row in read_data(folder, ALL)["rows"] if row["baseline"]]
+    assert len(entrants) == 100
+    assert len(rows_of(tab)) == 100 + len(baselines)
+    assert is_shown(tab, "baselines are always shown")
+    tab.click("text=Show 100 more")
+    assert tab.evaluate("document.activeElement.textContent") == "more/100", "reading goes on where it ended"
+    tab.click(".more button")
+    assert len(rows_of(tab)) == len(read_data(folder, ALL)["rows"])
+
+
+@needs_browser
+def test_a_division_without_cards_says_how_to_begin(session: Reader, forged_site: Path) -> None:
+    folder = changed_site(forged_site, forged_site.parent / "empty", {ALL: lambda data: data | {"rows": []}})
+    tab = session.open("index.html", folder=folder)
+    assert is_shown(tab, "No entrant yet")
+
+
+# -- reading without a mouse, on a phone, in the dark
+
+
+@needs_browser
+def test_everything_is_reached_by_keyboard(session: Reader) -> None:
+    tab = session.open("index.html")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.id") == "main"
+    assert "#main" not in tab.url
+
+    def walk_to(found: str) -> None:
+        for _ in range(80):
+            tab.keyboard.press("Tab")
+            if tab.evaluate(f"(() => {{ const at = document.activeElement; return Boolean({found}); }})()"):
+                return
+        raise AssertionError(f"not reached: {found}")
+
+    walk_to("at.textContent.startsWith('Columns')")
+    tab.keyboard.press("Enter")
+    walk_to("at.type === 'checkbox' && at.parentElement.textContent.includes('Turnover')")
+    tab.keyboard.press("Space")
+    tab.keyboard.press("Escape")
+    assert tab.evaluate("document.activeElement.textContent").startswith("Columns")
+    walk_to("at.dataset.key === 'turnover'")
+    tab.keyboard.press("Enter")
+    assert tab.locator("th:has([data-key=turnover])").get_attribute("aria-sort") in ("ascending", "descending")
+    assert tab.evaluate("document.activeElement.dataset.key") == "turnover", "the focus stays on the button"
+    for _ in range(2):
+        walk_to("at.matches('td.pick input') && !at.checked")
+        tab.keyboard.press("Space")
+        assert tab.evaluate("document.activeElement.checked"), "the focus stays on the box"
+    walk_to("at.textContent === 'Head-to-head' && at.matches('.tray a')")
+
+
+@needs_browser
+@pytest.mark.parametrize("page", PAGES)
+def test_a_phone_scrolls_tables_and_never_the_page(session: Reader, page: str) -> None:
+    tab = session.open(page, width=390)
+    assert not scrolls_sideways(tab)
+
+
+@needs_browser
+def test_on_a_phone_the_model_stays_in_sight_and_filters_are_folded(session: Reader) -> None:
+    tab = session.open("index.html", width=390)
+    assert not tab.is_visible(".filters")
+    tab.click("text=Filters and columns")
+    assert tab.is_visible(".filters")
+    for menu in tab.locator("details.many summary").all():
+        menu.click()
+        assert not scrolls_sideways(tab), menu.inner_text()
+        tab.keyboard.press("Escape")
+    tab.evaluate("document.querySelector('.scroll').scrollLeft = 400")
+    box = tab.locator("tbody th.model").first.bounding_box()
+    assert 0 <= box["x"] < 60
+
+
+@needs_browser
+def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> None:
+    tab = session.open("index.html", color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert tab.evaluate(background) == NIGHT
+    tab.select_option("#theme select", "light")
+    assert tab.evaluate(background) == "rgb(255, 255, 255)"
+    assert tab.evaluate("getComputedStyle(document.body).color") == BLUE_INK
+    tab.click("nav >> text=About")
+    tab.wait_for_selector("text=Tiers")
+    assert tab.evaluate(background) == "rgb(255, 255, 255)", "remembered from page to page"
+
+
+@needs_browser
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing_serious(session: Reader, page: str, scheme: str, width: int) -> None:
+    tab = session.open(page, color_scheme=scheme, width=width)
+    tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    assert axe_violations(tab) == []
+
+
+# -- the other pages, and what must never happen
+
+
+@needs_browser
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -> None:
+    tab = session.open(page, as_file=True)
+    assert tab.locator("table.grid tbody tr").count() > 0
+    if page == "index.html":
+        tab.click("[data-key=sharpe]")
+        assert "sort=-sharpe" in tab.url
+
+
+@needs_browser
+def test_a_task_page_says_what_is_asked_who_is_on_it_and_how_to_run_it(session: Reader, forged_site: Path) -> None:
+    tab = session.open("task.html#division=bright-open-research")
+    command = tab.inner_text(".command >> nth=0")
+    assert "--tasks bright_open_research" in command
+    assert "--windows W1,W2,W3" in command
+    best = read_data(forged_site, "division/bright-open-research/all")["rows"]
+    first = next(row for row in best if row["rank"] == 1)
+    for text in ("2024-04-01", "Data card", "monotone bear", first["label"]):
+        assert is_shown(tab, text)
+
+
+@needs_browser
+def test_a_market_page_shows_regimes_and_entrants_beside_the_benchmark(session: Reader, forged_site: Path) -> None:
+    tab = session.open("market.html")
+    market = read_data(forged_site, "market/main")
+    for place, window in enumerate(market["windows"]):
+        row = tab.locator("section:has-text('Regimes') tbody tr").nth(place)
+        assert window["regime"] in row.inner_text()
+        assert f"{abs(window['total_return']) * 100:.2f}" in row.inner_text()
+    tab.wait_for_selector("text=Return by window")
+    for number, window in enumerate(("W1", "W2", "W3")):
+        table = read_data(forged_site, f"division/blinded-open-research/{window}")
+        place = table["columns"].index("total_return")
+        benchmark = next(row["values"][place] for row in table["rows"] if row["baseline"] == "benchmark")
+        ranked = [row["values"][place] for row in table["rows"] if row["ranked"] and row["baseline"] is None]
+        ahead = sum(value > benchmark for value in ranked) / len(ranked)
+        row = tab.locator("section:has-text('Entrants beside the market') tbody tr").nth(number)
+        assert f"{ahead * 100:.0f}\u202f% of {len(ranked)}" in row.inner_text()
+    tab.wait_for_selector("[role=img] svg path")
+
+
+@needs_browser
+def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_site: Path) -> None:
+    tab = session.open("history.html")
+    history = read_data(forged_site, "history")
+    assert is_shown(tab, f"{len(history['events'])} events")
+    for erratum in read_data(forged_site, "board")["errata"]:
+        assert is_shown(tab, erratum["what"])
+    tick(tab, "Events", "erratum")
+    wait_until(tab, "location.hash === '#kind=erratum'")
+    assert is_shown(tab, f"{sum(event['kind'] == 'erratum' for event in history['events'])} events")
+    tab.wait_for_selector("text=Best total return over time")
+
+
+def with_markup(value: Any) -> Any:
+    """A value in which every text that is no name of something else carries markup."""
+    if isinstance(value, dict):
+        return {
+            key: one
+            if key in ("card", "id", "hash", "scope", "division", "snapshot", "tier", "baseline", "kind", "rank_by")
+            else with_markup(one)
+            for key, one in value.items()
+        }
+    if isinstance(value, list):
+        return [with_markup(one) for one in value]
+    if isinstance(value, str) and not re.fullmatch(
+        r"\d{4}-\d\d-\d\d|[0-9a-f]{64}|[a-z]+_[a-z_]+|all|W\d+|trading|synthetic|main|blinded-.*|bright-.*", value
+    ):
+        return value + MARKUP
+    return value
+
+
+@needs_browser
+@pytest.mark.parametrize("page", PAGES)
+def test_markup_in_any_text_is_shown_and_never_run(session: Reader, forged_site: Path, page: str) -> None:
+    folder = forged_site.parent / "markup"
+    if not folder.exists():
+        scopes = [
+            f"division/{division}-open-research/{scope}"
+            for division in ("blinded", "bright")
+            for scope in ("all", "W1", "W2", "W3")
+        ]
+        changed_site(forged_site, folder, dict.fromkeys(["board", "history", "market/main", "cards-index", *scopes], with_markup))
+    tab = session.open(page, folder=folder)
+    tab.wait_for_timeout(200)
+    assert is_shown(tab, "<img src=x onerror=")
+    assert tab.locator("#content img, #content script, #content iframe").count() == 0
+    assert tab.title() != "owned"
+
+
+@needs_browser
+def test_the_policy_stops_code_that_is_not_the_sites_own(chromium: Any, forged_site: Path) -> None:
+    session = Reader(chromium, forged_site)
+    tab = session.open("index.html")
+    tab.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', `<img src='data:,' onerror=\"document.title='owned'\">`);"
+        "const code = document.createElement('script'); code.textContent = `document.title = 'owned'`; document.body.append(code);"
+        "const far = document.createElement('script'); far.src = 'https://example.org/x.js'; document.body.append(far);"
+    )
+    tab.wait_for_timeout(200)
+    assert tab.title() != "owned"
+    session.close()
+    assert sum("Content Security Policy" in trouble for trouble in session.troubles) >= 2
+    assert "failed: https://example.org/x.js" in session.troubles
+
+
+FIGURES = [
+    (0.12345, "fraction", "12.35\u202f%"),
+    (-0.00001, "fraction", "0.00\u202f%"),
+    (-0.5, "fraction of probes", "−50.00\u202f%"),
+    (1234567.891, "ratio", "1,234,567.89"),
+    (15.55, "per year", "15.6\u202f/year"),
+    (3, "count", "3"),
+    (2.5, "count", "2.5"),
+    (0.01402, "USD", "$0.0140"),
+    (0, "USD", "$0"),
+    (1234.5, "USD", "$1,234.50"),
+    (None, "ratio", "—"),
+]
+
+
+@needs_browser
+def test_figures_are_shown_by_their_unit(session: Reader) -> None:
+    tab = session.open("about.html")
+    found = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
+    assert found == [shown for _, _, shown in FIGURES]
+    assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
+
+
+@needs_browser
+def test_names_of_models_lead_to_the_files_of_their_data(session: Reader) -> None:
+    tab = session.open("about.html")
+    for name in ("", "openai/gpt-4.1", "模型/é" * 9, *("x" * length for length in (55, 56, 63, 64, 119, 200))):
+        assert tab.evaluate("name => kt.modelKey(name)", name) == hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+@needs_browser
+def test_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
+    tab = session.open("about.html")
+    for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
+        assert tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
+    assert tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')") == "https://example.org/a?b"
+
+
+@needs_browser
+def test_a_page_that_lacks_its_data_says_so(chromium: Any, forged_site: Path, tmp_path: Path) -> None:
+    folder = changed_site(forged_site, tmp_path / "site", {})
+    (folder / "data" / "history.js").unlink()
+    session = Reader(chromium, folder)
+    tab = session.open("history.html")
+    assert "data/history.js can't be read" in tab.inner_text("[role=alert]")
+    session.close()

@@ -1,0 +1,233 @@
+"""Every wire alike: what each failure is called, what stops a run, and what a model does wrong, against one stub provider."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import pytest
+
+from adapter_server import Prepared, prepared
+from ktdeval.errors import KtdevalError, ModelError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
+from ktdeval.registry import load_plugins
+from ktdfin_market import small_market
+from ktdfin_play import Play, trades
+from stub_faults import BENT, BROKEN, NOT_ON_WIRE, REFUSALS
+from stub_provider import KEY, FaultPlan, running_stub
+
+
+class Wire(NamedTuple):
+    """How a model is made over one wire.
+
+    Attributes:
+        stub: the wire's name at the stub.
+        provider: of the model.
+        args: further parameters.
+        variables: that may hold its key, as messages name them.
+        package: module of its SDK.
+        lacks: faults that this provider's errors can't express, or express otherwise.
+    """
+
+    stub: str
+    provider: str
+    args: dict[str, Any]
+    variables: str
+    package: str
+    lacks: frozenset[str] = frozenset()
+
+    def at(self, address: str, name: str = "stub-model", **params: Any) -> Any:
+        return load_plugins().make_model(f"{self.provider}/{name}", {"base_url": address, **self.args, **params})
+
+
+OPENAI = ("OPENAI_API_KEY", "openai")
+ANTHROPIC = ("ANTHROPIC_API_KEY", "anthropic")
+GOOGLE = ("GEMINI_API_KEY or GOOGLE_API_KEY", "google.genai")
+WIRES = {
+    "responses": Wire("responses", "openai", {}, *OPENAI),
+    "chat": Wire("chat", "openai", {"api": "chat"}, *OPENAI),
+    "anthropic": Wire(
+        "anthropic", "anthropic", {}, "ANTHROPIC_API_KEY", "anthropic", frozenset({"unsupported", *NOT_ON_WIRE["anthropic"]})
+    ),
+    "google": Wire("google", "google", {}, *GOOGLE, frozenset({"prompt_filter", *NOT_ON_WIRE["google"]})),
+}
+KINDS = {
+    "rate_limited": "rate_limited", "rate_limited_date": "rate_limited", "server": "server", "bad_gateway": "server",
+    "gateway_timeout": "server", "unavailable": "overloaded", "overloaded": "overloaded", "context": "bad_request",
+    "too_large": "bad_request", "reset": "connection", "reset_body": "connection", "silent": "timeout", "slow": "timeout",
+    "cut": "bad_response", "cut_chunked": "bad_response", "malformed": "bad_response", "wrong_shape": "bad_response",
+    "html": "bad_response", "empty_body": "bad_response", "error_200": "server",
+}  # fmt: skip
+STOPS = {
+    "no_quota": "set {} to the key of another account", "no_balance": "set {} to the key of another account",
+    "unauthorized": "set {} to a valid key", "forbidden": "check what the key in {} may do",
+    "unknown_model": "check the name after the slash in --model", "unsupported": "--model-args omit=temperature",
+}  # fmt: skip
+REPLIES = {
+    "prompt_filter": "content_filter", "wrong_tool": "tool_calls", "odd_tool_name": "tool_calls", "parallel": "tool_calls",
+    "bad_arguments": "tool_calls", "truncated": "length", "truncated_call": "length", "empty": "stop", "refusal": "refusal",
+    "content_filter": "content_filter", "prose": "stop",
+}  # fmt: skip
+LOOK = ToolSpec("get_snapshot", "One stock.", {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
+SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object", "properties": {"orders": {"type": "array"}}})
+QUESTION = (Message("system", "You trade."), Message("user", "Day 3."))
+
+every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, KEY)
+
+
+def ask(text: str = "Day 3.", timeout_s: float = 10.0) -> ModelRequest:
+    messages = (QUESTION[0], Message("user", text))
+    return ModelRequest(messages, (LOOK, SUBMIT), params=CallParams(timeout_s=timeout_s))
+
+
+def failure_of(model: Any, request: ModelRequest | None = None) -> KtdevalError:
+    with pytest.raises((ModelError, ProviderError)) as caught:
+        model.reply(request or ask())
+    assert "\n" not in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert KEY[:12] not in repr(caught.value)
+    return caught.value
+
+
+def spoilt(wire: Wire, fault: str) -> Reply | KtdevalError:
+    """What one attempt comes to; there is no second one."""
+    with running_stub(plan=FaultPlan(by_number={1: fault}, retry_after_s=7)) as stub:
+        model, request = wire.at(stub.base_url_of(wire.stub)), ask(timeout_s=0.3 if fault in ("silent", "slow") else 10.0)
+        outcome: Reply | KtdevalError = model.reply(request) if fault in REPLIES else failure_of(model, request)
+        assert stub.counts == {fault: 1}  # one attempt
+        assert stub.answers == (fault in BENT)  # paid for where it came whole
+        model.reply(ask())  # a fault comes once
+    return outcome
+
+
+def test_every_fault_has_a_name() -> None:
+    assert {*REFUSALS, *BROKEN, *BENT} == {*KINDS, *STOPS, *REPLIES}
+
+
+@every_wire
+def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(wire: Wire) -> None:
+    for fault, kind in KINDS.items():
+        error = spoilt(wire, fault)
+        assert isinstance(error, ModelError), fault
+        assert error.kind == kind, fault
+        asked_to_wait = kind in ("rate_limited", "overloaded")
+        assert (error.retry_after_s is not None) == asked_to_wait, fault
+        assert not asked_to_wait or 5 <= (error.retry_after_s or 0) <= 7, fault
+
+
+@every_wire
+def test_what_would_always_fail_stops_with_what_to_set(wire: Wire) -> None:
+    for fault, words in STOPS.items():
+        if fault not in wire.lacks:
+            error = spoilt(wire, fault)
+            assert isinstance(error, ProviderError), fault
+            assert words.format(wire.variables) in str(error), fault
+
+
+@every_wire
+def test_what_a_model_does_wrong_is_a_reply(wire: Wire) -> None:
+    replies = {}
+    for fault, finish in REPLIES.items():
+        if fault in wire.lacks:
+            continue
+        reply = replies[fault] = spoilt(wire, fault)
+        assert isinstance(reply, Reply), fault
+        assert reply.finish_reason == finish, fault
+    assert len({call.id for call in replies["parallel"].tool_calls}) == len(replies["parallel"].tool_calls) >= 2
+    assert replies["odd_tool_name"].tool_calls[0].name == "get news?"
+    assert replies["truncated"].content == "The first thing to look at is"
+    empty = replies["empty"]
+    assert empty == dataclasses.replace(empty, content="", tool_calls=(), reasoning="")
+    if "bad_arguments" in replies:
+        assert replies["bad_arguments"].tool_calls[0].arguments == '{"orders": ['
+
+
+@every_wire
+def test_usage_reasoning_and_server_are_reported(wire: Wire) -> None:
+    with running_stub(reasoning=True) as stub:
+        model = wire.at(stub.base_url_of(wire.stub))
+        reply = model.reply(dataclasses.replace(ask(), params=CallParams(reasoning_effort="high")))
+    assert reply.reasoning
+    assert reply.usage.input_tokens > 0
+    assert 0 < reply.usage.reasoning_tokens < reply.usage.output_tokens
+    assert "stub-model" in reply.served_by
+
+
+@every_wire
+def test_an_unknown_model_a_wrong_address_and_nobody_there_are_named(wire: Wire) -> None:
+    with running_stub() as stub:
+        assert "there is no model 'no-such-model' at" in str(failure_of(wire.at(stub.base_url_of(wire.stub), "no-such-model")))
+        assert "--base-url" in str(failure_of(wire.at(f"{stub.address}/elsewhere")))
+    nobody = failure_of(wire.at(stub.base_url_of(wire.stub)))
+    assert isinstance(nobody, ModelError)
+    assert nobody.kind == "connection"
+
+
+@every_wire
+def test_a_reply_nested_without_end_or_of_no_text_is_a_bad_response(wire: Wire) -> None:
+    deep = b'{"content": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    bad = (Prepared(deep), Prepared(b"\xff\xfe\x00 no text"), Prepared(b"\xff\xfe", headers={"Content-Encoding": "gzip"}))
+    for answer in bad:
+        with prepared(answer) as server:
+            error = failure_of(wire.at(server.address))
+        assert isinstance(error, ModelError)
+        assert error.kind == "bad_response"
+    with prepared(Prepared(b"\xff\xfe\x00", 500)) as server:
+        assert getattr(failure_of(wire.at(server.address)), "kind", "") == "server"
+
+
+@every_wire
+def test_making_a_model_needs_neither_key_nor_package_and_connecting_says_what_is_missing(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = wire.at("http://127.0.0.1:9", api_key_env="MY_KEY")
+    assert (model.secrets(), model.protocols[0], model.provider) == ((), "native", wire.provider)
+    assert model.settings() == wire.at("http://127.0.0.1:9").settings()  # the name of a variable changes no reply
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(ProviderError, match="MY_KEY"):
+        model.connect()
+    for variable in wire.variables.split(" or "):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ProviderError, match=wire.variables):
+        wire.at("http://127.0.0.1:9").connect()
+    monkeypatch.setenv("MY_KEY", KEY)
+    model.connect()
+    model.connect()
+    assert model.secrets() == (KEY,)
+    assert KEY not in repr(model.caller) + repr(model)
+    monkeypatch.setitem(sys.modules, wire.package, None)
+    with pytest.raises(ProviderError, match=rf"ktdeval\[{wire.package.partition('.')[0]}\]"):
+        wire.at("http://127.0.0.1:9", api_key_env="MY_KEY").connect()
+
+
+@every_wire
+@pytest.mark.parametrize("call", [CallParams(), CallParams(reasoning_tokens=2000), CallParams(reasoning_effort="high")])
+def test_an_episode_over_the_wire_leaves_the_trades_of_the_model_behind_it(wire: Wire, call: CallParams) -> None:
+    task, market = load_plugins().make_task("blinded_open_research"), small_market()
+    reference = Play(task, load_plugins().make_model("builtin/momentum"), market)
+    with running_stub(reasoning=True) as stub:
+        played = Play(task, wire.at(stub.base_url_of(wire.stub)), market)
+        played.parts = dataclasses.replace(played.parts, params=call)
+        assert trades(played.run(2)) == trades(reference.run(2))
+        assert {seen.outcome for seen in stub.requests} == {"answered"}
+
+
+@every_wire
+def test_threads_share_a_model(wire: Wire) -> None:
+    texts = [f"Question {number}" for number in range(40)]
+    with running_stub(latency_s=0.02) as stub:
+        model = wire.at(stub.base_url_of(wire.stub))
+        with ThreadPoolExecutor(16) as pool:
+            together = list(pool.map(lambda text: model.reply(ask(text)), texts))
+        assert stub.answers == 40
+        assert stub.answered_twice == {}
+        assert stub.most_at_once > 1
+        assert [model.reply(ask(text)).tool_calls for text in texts[:10]] == [reply.tool_calls for reply in together[:10]]

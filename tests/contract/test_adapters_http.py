@@ -1,0 +1,292 @@
+"""The HTTP client under the SDKs: one total timeout, connections of its own, and nothing sent elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from adapter_server import Prepared, prepared
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
+from ktdeval_models.remote.openai_models import make_openai
+from ktdeval_models.remote.params import OpenAIParams
+from stub_provider import KEY, FaultPlan, running_stub
+
+ANSWER = {
+    "status": "completed",
+    "model": "m",
+    "output": [],
+    "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def model_at(base_url: str) -> Any:
+    return make_openai("stub-model", OpenAIParams(base_url=base_url))
+
+
+def ask(model: Any, timeout_s: float = 10.0, text: str = "hello") -> Reply:
+    reply: Reply = model.reply(ModelRequest((Message("user", text),), params=CallParams(timeout_s=timeout_s)))
+    return reply
+
+
+def failure(base_url: str, kind: str, *words: str, timeout_s: float = 10.0, text: str = "hello") -> None:
+    """One call fails, with this kind and these words in its message."""
+    with pytest.raises(ModelError) as caught:
+        ask(model_at(base_url), timeout_s, text)
+    assert caught.value.kind == kind
+    for word in words:
+        assert word in str(caught.value)
+
+
+@contextmanager
+def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A TCP server that hands each connection to `serve`, in a thread of its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=guarded, args=(connection,), daemon=True).start()
+
+    def guarded(connection: socket.socket) -> None:
+        with connection:
+            try:
+                serve(connection)
+            except OSError:  # the client has gone
+                return
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def read_request(connection: socket.socket) -> bytes:
+    """One request with its body."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (piece := connection.recv(1 << 16)):
+            raise ConnectionError
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+    while len(body) < length:
+        body += connection.recv(1 << 16)
+    return head + b"\r\n\r\n" + body
+
+
+def response(body: Any = ANSWER, head: str = "HTTP/1.1 200 OK", *headers: str) -> bytes:
+    payload = json.dumps(body).encode()
+    lines = [head, "Content-Type: application/json", f"Content-Length: {len(payload)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + payload
+
+
+@pytest.mark.parametrize("where", ["head", "body", "error body"])
+def test_the_timeout_holds_for_the_whole_call_however_the_server_drips(where: str) -> None:
+    whole = response(head="HTTP/1.1 500 Oops") if where == "error body" else response()
+    begins = 0 if where == "head" else whole.index(b"\r\n\r\n") + 4
+
+    def drip(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(whole[:begins])
+        for place in range(begins, len(whole)):
+            connection.sendall(whole[place : place + 1])
+            time.sleep(0.05)
+
+    with raw_server(drip) as url:
+        started = time.monotonic()
+        failure(url, "timeout", f"no whole reply from {url} within --timeout-s", timeout_s=0.3)
+    assert time.monotonic() - started < 0.05 * (len(whole) - begins)  # what the drip takes to its end
+
+
+def test_one_connection_serves_many_calls_and_is_replaced_when_the_server_closes_it() -> None:
+    connections: list[int] = []
+
+    def serve(connection: socket.socket) -> None:
+        connections.append(0)
+        for _ in range(3):
+            read_request(connection)
+            connections[-1] += 1
+            connection.sendall(response())
+
+    with raw_server(serve) as url:
+        model = model_at(url)
+        for _ in range(7):
+            assert ask(model).finish_reason == "stop"
+            time.sleep(0.01)  # so that the end of a connection has arrived
+    assert connections == [3, 3, 1]
+
+
+def test_there_are_as_many_connections_as_calls_at_once() -> None:
+    barrier = threading.Barrier(4, timeout=10)
+    connections: list[int] = []
+
+    def serve(connection: socket.socket) -> None:
+        connections.append(1)
+        while True:
+            read_request(connection)
+            barrier.wait()
+            connection.sendall(response())
+
+    with raw_server(serve) as url:
+        model = model_at(url)
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(5):
+                list(pool.map(lambda _: ask(model), range(4)))
+    assert len(connections) == 4
+
+
+def test_a_connection_survives_no_failure() -> None:
+    """After a cut or late reply, what is still on the wire must not be taken for the next one."""
+    answers = iter([response()[:-10], response({**ANSWER, "model": "second"})])
+
+    def serve(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(next(answers))
+        time.sleep(0.3)
+
+    with raw_server(serve) as url:
+        model = model_at(url)
+        with pytest.raises(ModelError, match="no whole reply"):
+            ask(model, 0.15)
+        assert ask(model).served_by == "second"
+
+
+def test_an_answer_that_comes_before_all_was_sent_counts() -> None:
+    """A server may refuse a long request by its head, and hang up."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(response({"error": {"message": "too long"}}, "HTTP/1.1 413 Too Large", "Connection: close"))
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1 << 20):
+            pass
+
+    with raw_server(serve) as url:
+        failure(url, "bad_request", "HTTP 413: too long", text="x" * 5_000_000)
+
+
+def test_what_is_not_http_is_a_connection_failure() -> None:
+    def nonsense(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+
+    with raw_server(nonsense) as url:
+        failure(url, "connection", "can't be reached")
+
+
+def test_a_body_without_bounds_is_a_bad_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktdeval_models.remote.transport.MAX_REPLY_BYTES", 1 << 20)
+    with prepared(Prepared(b'{"output": "' + b"x" * (2 << 20) + b'"}')) as server:
+        failure(server.address, "bad_response", "the reply is longer than 1 MiB")
+
+
+def test_a_body_that_is_not_packed_as_it_says_is_a_bad_response() -> None:
+    with prepared(Prepared(ANSWER, headers={"Content-Encoding": "gzip"})) as server:
+        failure(server.address, "bad_response", "can't be unpacked")
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with prepared(Prepared(ANSWER)) as elsewhere, prepared(Prepared({}, 307, {"Location": elsewhere.address})) as server:
+        with pytest.raises(ProviderError, match=r"is not the address of this API \(HTTP 307\); give the right one with --base-url"):
+            ask(model_at(server.address))
+        assert elsewhere.paths == []
+
+
+def test_nobody_there_is_a_connection_failure_that_names_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    failure(url, "connection", f"{url} can't be reached", "refused", "see --base-url")
+    failure("http://no-such-host.invalid/v1", "connection", "is the address right")
+
+
+def test_a_proxy_of_the_environment_is_used_unless_excepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with prepared(Prepared(ANSWER)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.address.replace("http://", "http://me:pass%20word@"))
+        monkeypatch.setenv("NO_PROXY", "")
+        monkeypatch.setenv("no_proxy", "")
+        ask(model_at("http://model.example/v1"))
+        assert proxy.paths == ["http://model.example/v1/responses"]
+        assert proxy.headers[0]["proxy-authorization"].startswith("Basic ")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        with prepared(Prepared(ANSWER)) as server:
+            ask(model_at(f"{server.address}/v1"))
+            assert server.paths == ["/v1/responses"]
+        assert len(proxy.paths) == 1
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stub")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_tls_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cert, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secure:
+            read_request(secure)
+            secure.sendall(response())
+
+    with raw_server(serve) as plain:
+        url = plain.replace("http://", "https://")
+        failure(url, "connection", "certificate verify failed")
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        assert ask(model_at(url)).served_by == "m"
+
+
+def test_the_sdk_makes_one_attempt_only() -> None:
+    with running_stub(plan=FaultPlan(by_number=dict.fromkeys(range(1, 9), "server"))) as stub:
+        with pytest.raises(ModelError):
+            ask(model_at(stub.base_url))
+        assert len(stub.requests) == 1
+    assert openai.DEFAULT_MAX_RETRIES > 0  # it would make more by itself

@@ -1,0 +1,597 @@
+"""OpenAI's two wire formats and the servers that took one of them over: what is sent, what is read, what is called what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from adapter_server import Prepared, PreparedServer, prepared
+from ktdeval.errors import ConfigError, ModelError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval_models.remote.openai_models import make_compatible, make_openai
+from ktdeval_models.remote.params import CompatibleParams, OpenAIParams
+from ktdeval_models.remote.presets import compatible_servers
+from stub_provider import KEY, running_stub
+
+APIS = ("responses", "chat")
+LOOK = ToolSpec("get_snapshot", "One stock.", {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
+SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object", "properties": {"orders": {"type": "array"}}})
+QUESTION = (Message("system", "You trade."), Message("user", "Day 3."))
+CALLS = (ToolCall("call_a", "get_snapshot", '{"id": "S1"}'), ToolCall("call_b", "get_snapshot", '{"id": "S2"}'))
+ROUND = (
+    *QUESTION,
+    Message("assistant", "Let me see.", CALLS),
+    Message("tool", "first", tool_call_id="call_a"),
+    Message("tool", "second", tool_call_id="call_b"),
+    Message("user", "Submit now."),
+)
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "number"}}, "required": ["answer"]}
+USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for preset in compatible_servers().values():
+        monkeypatch.setenv(preset.variables[0], f"key-of-{preset.provider}-0123456789")
+
+
+def openai_at(base_url: str, api: str = "responses", **params: Any) -> Any:
+    return make_openai("stub-model", OpenAIParams(base_url=base_url, api=api, **params))
+
+
+def server_at(base_url: str, provider: str = "openai_compatible", **params: Any) -> Any:
+    return make_compatible(provider, "some-model", CompatibleParams(base_url=base_url, **params))
+
+
+def ask(messages: tuple[Message, ...] = QUESTION, tools: tuple[ToolSpec, ...] = (), **fields: Any) -> ModelRequest:
+    names = ("tool_choice", "response_schema")
+    params = CallParams(**{"timeout_s": 10.0, **{name: value for name, value in fields.items() if name not in names}})
+    return ModelRequest(messages, tools, params=params, **{name: fields[name] for name in names if name in fields})
+
+
+def completion(message: dict[str, Any] | None = None, finish: Any = "stop", **fields: Any) -> Prepared:
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "hi"} if message is None else message,
+        "finish_reason": finish,
+    }
+    return Prepared({"model": "served", "choices": [choice], "usage": USAGE, **fields})
+
+
+def response(*output: Any, status: str = "completed", **fields: Any) -> Prepared:
+    usage = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
+    return Prepared({"model": "served", "status": status, "error": None, "output": list(output), "usage": usage, **fields})
+
+
+def sent(model: Any, request: ModelRequest, server: PreparedServer) -> dict[str, Any]:
+    """What goes over the wire."""
+    model.reply(request)
+    body: dict[str, Any] = server.bodies[-1]
+    return body
+
+
+@pytest.fixture
+def chat_server() -> Iterator[PreparedServer]:
+    with prepared(completion()) as server:
+        yield server
+
+
+@pytest.fixture
+def responses_server() -> Iterator[PreparedServer]:
+    with prepared(response()) as server:
+        yield server
+
+
+# ---- both APIs against a strict server
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_conversation_with_several_calls_is_taken_by_a_strict_server(api: str) -> None:
+    with running_stub() as stub:
+        model = openai_at(stub.base_url, api)
+        for request in (
+            ask(),
+            ask(tools=(LOOK, SUBMIT)),
+            ask(ROUND, (LOOK,)),
+            ask((*ROUND[:2], replace(ROUND[2], content=""), *ROUND[3:]), (SUBMIT,), tool_choice="submit_action"),
+            ask((*ROUND, Message("assistant", "I hold."), Message("user", "Once more.")), (SUBMIT,), tool_choice="submit_action"),
+            ask(response_schema=SCHEMA),
+            ask(ROUND),
+        ):
+            assert model.reply(request).finish_reason in ("stop", "tool_calls")
+        assert set(stub.counts) == {"answered"}
+
+
+def test_both_apis_say_the_same_to_the_model() -> None:
+    """The stub hashes what was said, offered and forced, whatever the wire."""
+    requests = [ask(), ask(tools=(LOOK, SUBMIT)), ask(ROUND, (LOOK,)), ask(ROUND, (SUBMIT,), tool_choice="submit_action")]
+    with running_stub() as stub:
+        for api in APIS:
+            for request in requests:
+                openai_at(stub.base_url, api).reply(request)
+        digests = [seen.digest for seen in stub.requests]
+        assert digests[: len(requests)] == digests[len(requests) :]
+        assert len(set(digests)) == len(requests)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_a_misbehaving_model_wrote_can_be_sent_back(api: str) -> None:
+    odd = (
+        ToolCall("call_1", "get news?", '{"id": '),
+        ToolCall("call_2_withheld", "", "[1, 2]"),
+        ToolCall("call_3", "x" * 99, ""),
+        ToolCall("call_4", "get_snapshot", '{"id": NaN}'),
+    )
+    results = tuple(Message("tool", "no such tool", tool_call_id=call.id) for call in odd)
+    with running_stub() as stub:
+        openai_at(stub.base_url, api).reply(ask((*QUESTION, Message("assistant", "", odd), *results, Message("user", "Go on."))))
+        text = json.dumps(stub.requests[0].body)
+    assert set(stub.counts) == {"answered"}
+    assert "get_news_" in text
+    assert text.count("malformed_arguments") == 4
+
+
+# ---- what is sent to OpenAI
+
+
+def test_a_response_is_asked_for_whole_and_not_stored(responses_server: PreparedServer) -> None:
+    model = openai_at(
+        f"{responses_server.address}/v1", reasoning_summary="auto", service_tier="flex", extra_body={"truncation": "auto"}
+    )
+    request = ask(
+        ROUND, (SUBMIT,), tool_choice="submit_action", reasoning_effort="low", temperature=0.2, seed=5, max_output_tokens=99
+    )
+    assert sent(model, request, responses_server) == {
+        "model": "stub-model",
+        "input": [
+            {"role": "system", "content": "You trade."},
+            {"role": "user", "content": "Day 3."},
+            {"role": "assistant", "content": "Let me see."},
+            {"type": "function_call", "call_id": "call_a", "name": "get_snapshot", "arguments": '{"id": "S1"}'},
+            {"type": "function_call", "call_id": "call_b", "name": "get_snapshot", "arguments": '{"id": "S2"}'},
+            {"type": "function_call_output", "call_id": "call_a", "output": "first"},
+            {"type": "function_call_output", "call_id": "call_b", "output": "second"},
+            {"role": "user", "content": "Submit now."},
+        ],
+        "temperature": 0.2,
+        "max_output_tokens": 99,
+        "store": False,
+        "tools": [
+            {
+                "type": "function",
+                "name": "submit_action",
+                "description": "Submit.",
+                "parameters": SUBMIT.parameters,
+                "strict": False,
+            }
+        ],
+        "tool_choice": {"type": "function", "name": "submit_action"},
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "service_tier": "flex",
+        "truncation": "auto",
+    }
+    assert responses_server.paths == ["/v1/responses"]
+    assert responses_server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: PreparedServer) -> None:
+    model = openai_at(f"{chat_server.address}/v1", "chat", service_tier="priority")
+    request = ask(
+        ROUND, (LOOK, SUBMIT), tool_choice="submit_action", reasoning_effort="none", seed=2**40 + 3, response_schema=SCHEMA
+    )
+    assert sent(model, request, chat_server) == {
+        "model": "stub-model",
+        "messages": [
+            {"role": "system", "content": "You trade."},
+            {"role": "user", "content": "Day 3."},
+            {
+                "role": "assistant",
+                "content": "Let me see.",
+                "tool_calls": [
+                    {"id": "call_a", "type": "function", "function": {"name": "get_snapshot", "arguments": '{"id": "S1"}'}},
+                    {"id": "call_b", "type": "function", "function": {"name": "get_snapshot", "arguments": '{"id": "S2"}'}},
+                ],
+            },
+            {"role": "tool", "content": "first", "tool_call_id": "call_a"},
+            {"role": "tool", "content": "second", "tool_call_id": "call_b"},
+            {"role": "user", "content": "Submit now."},
+        ],
+        "temperature": 0.7,
+        "max_completion_tokens": 4096,
+        "seed": 3,
+        "tools": [
+            {"type": "function", "function": {"name": "get_snapshot", "description": "One stock.", "parameters": LOOK.parameters}},
+            {"type": "function", "function": {"name": "submit_action", "description": "Submit.", "parameters": SUBMIT.parameters}},
+        ],
+        "tool_choice": {"type": "function", "function": {"name": "submit_action"}},
+        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": False}},
+        "reasoning_effort": "none",
+        "service_tier": "priority",
+    }
+    assert chat_server.paths == ["/v1/chat/completions"]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fields_can_be_left_out_and_added(api: str, chat_server: PreparedServer, responses_server: PreparedServer) -> None:
+    server = chat_server if api == "chat" else responses_server
+    other = "seed" if api == "chat" else "store"
+    model = openai_at(server.address, api, omit=("temperature", other), extra_body={"verbosity": "low"})
+    body = sent(model, ask(), server)
+    assert not {"temperature", other} & set(body)
+    assert body["verbosity"] == "low"
+
+
+@pytest.mark.parametrize(
+    "field", ["messages", "tools", "tool_choice", "max_tokens", "max_output_tokens", "stream", "n", "temperature"]
+)
+def test_extra_fields_can_not_change_what_the_suite_counts_on(field: str) -> None:
+    for make in (lambda: openai_at("http://h/v1", extra_body={field: 1}), lambda: server_at("http://h/v1", extra_body={field: 1})):
+        with pytest.raises(ConfigError, match=f"extra_body can't hold '{field}': "):
+            make()
+
+
+def test_a_field_to_leave_out_must_be_one_that_can_be() -> None:
+    with pytest.raises(ConfigError, match="omit can't name 'temprature'; did you mean 'temperature'"):
+        openai_at("http://h/v1", omit=("temprature",))
+    for name in ("max_tokens", "messages"):
+        with pytest.raises(ConfigError, match=f"omit can't name '{name}'"):
+            server_at("http://h/v1", omit=(name,))
+    server_at("http://h/v1", "vllm", omit=("chat_template_kwargs", "thinking_token_budget", "my_field"), extra_body={"my_field": 1})
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_settings_tell_what_can_change_a_reply_and_no_key(api: str) -> None:
+    plain = openai_at("http://h/v1", api)
+    plain.connect()
+    other = openai_at("http://h/v1", api, omit=("temperature",), extra_body={"verbosity": "low"})
+    assert plain.settings() != other.settings()
+    assert plain.settings()["api"] == api
+    assert KEY not in json.dumps(plain.settings())
+
+
+# ---- what is read
+
+
+def test_a_response_is_read_item_by_item() -> None:
+    output = (
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}, {"type": "summary_text", "text": " So."}]},
+        {"type": "message", "content": [{"type": "output_text", "text": "A"}, {"type": "output_text", "text": "B"}]},
+        {"type": "something_new", "content": 1},
+        {"type": "function_call", "call_id": "c1", "name": "x", "arguments": "{}"},
+        {"type": "function_call", "call_id": "c2", "name": "y", "arguments": '{"a": 1}'},
+    )
+    usage = {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+        "output_tokens": 20,
+        "output_tokens_details": {"reasoning_tokens": 15},
+        "total_tokens": 120,
+    }
+    with prepared(response(*output, usage=usage)) as server:
+        assert openai_at(server.address).reply(ask()) == Reply(
+            content="A\nB",
+            tool_calls=(ToolCall("c1", "x", "{}"), ToolCall("c2", "y", '{"a": 1}')),
+            finish_reason="tool_calls",
+            usage=Usage(100, 20, 15, 60, 30),
+            reasoning="I think. So.",
+            served_by="served",
+        )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        response(status="incomplete", incomplete_details={"reason": "steered"}),
+        response(status="incomplete", incomplete_details=None),
+        response(status="queued"),
+        response(status="cancelled"),
+        response(status="failed"),
+        response({"type": "function_call", "name": "x", "arguments": "{}"}),
+        response({"type": "function_call", "call_id": "c", "name": "x", "arguments": None}),
+        response({"type": "message", "content": None}),
+        response(usage=None),
+        Prepared([1, 2]),
+        Prepared(b'{"status": "completed", "output": [], "usage": {"input_tokens": NaN}}'),
+    ],
+)
+def test_a_response_of_another_shape_or_an_unknown_end_is_a_bad_response(answer: Prepared) -> None:
+    with prepared(answer) as server, pytest.raises(ModelError) as caught:
+        openai_at(server.address).reply(ask())
+    assert caught.value.kind == "bad_response"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("server_error", "server"), ("rate_limit_exceeded", "rate_limited"), ("vector_store_timeout", "server")],
+)
+def test_a_failed_response_is_classified_by_its_error(code: str, kind: str) -> None:
+    with prepared(response(status="failed", error={"code": code, "message": "no"})) as server, pytest.raises(ModelError) as caught:
+        openai_at(server.address).reply(ask())
+    assert caught.value.kind == kind
+
+
+def test_a_response_that_a_policy_blocks_is_an_outcome() -> None:
+    with prepared(response(status="failed", error={"code": "invalid_prompt", "message": "flagged"})) as server:
+        assert openai_at(server.address).reply(ask()) == Reply(finish_reason="content_filter")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        completion(finish="something_new"),
+        completion(finish=None),
+        completion({"role": "assistant", "tool_calls": [{"id": "c"}]}, "tool_calls"),
+        completion({"role": "assistant", "tool_calls": ["c"]}, "tool_calls"),
+        completion({"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "x", "arguments": 5}}]}, "tool_calls"),
+        completion(choices=[]),
+        completion(choices=["x"]),
+        completion(choices=None),
+    ],
+)
+def test_a_completion_of_another_shape_or_an_unknown_end_is_a_bad_response(answer: Prepared) -> None:
+    with prepared(answer) as server, pytest.raises(ModelError) as caught:
+        server_at(server.address).reply(ask())
+    assert caught.value.kind == "bad_response"
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [("insufficient_system_resource", "overloaded"), ("network_error", "server"), ("abort", "server"), ("error", "server")],
+)
+def test_a_server_that_gave_up_is_a_failure(reason: str, kind: str) -> None:
+    with prepared(completion(finish=reason)) as server, pytest.raises(ModelError, match=reason) as caught:
+        server_at(server.address).reply(ask())
+    assert caught.value.kind == kind
+
+
+def read(message: dict[str, Any], finish: str = "stop", **fields: Any) -> Reply:
+    with prepared(completion(message, finish, **fields)) as server:
+        reply: Reply = server_at(server.address).reply(ask(ROUND))
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("message", "content", "reasoning"),
+    [
+        ({"content": "a", "reasoning_content": "r"}, "a", "r"),
+        ({"content": "a", "reasoning": "r"}, "a", "r"),
+        ({"content": "a", "reasoning_details": [{"type": "reasoning.text", "text": "r"}]}, "a", "r"),
+        ({"content": "<think>\nr\n</think>\n\na"}, "a", "r"),
+        ({"content": "r, so\n</think>\n\na"}, "a", "r, so"),
+        ({"content": "<think>cut in the middle"}, "", "cut in the middle"),
+        ({"content": 'a JSON text with "</think>" in it'}, 'a JSON text with "</think>" in it', ""),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", ""),
+        ({"content": None}, "", ""),
+        ({}, "", ""),
+    ],
+)
+def test_reasoning_is_a_channel_of_its_own_wherever_a_server_puts_it(message: dict[str, Any], content: str, reasoning: str) -> None:
+    reply = read(message)
+    assert (reply.content, reply.reasoning) == (content, reasoning)
+
+
+def test_calls_without_ids_and_with_objects_for_arguments_are_read() -> None:
+    calls = [{"id": None, "function": {"name": "x", "arguments": {"é": 1}}}, {"function": {"name": "y", "arguments": ""}}]
+    reply = read({"content": None, "tool_calls": calls}, "stop")
+    assert reply.tool_calls == (ToolCall("call_3", "x", '{"é": 1}'), ToolCall("call_4", "y", ""))
+    assert reply.finish_reason == "tool_calls"
+
+
+def test_a_refusal_is_a_refusal_whatever_the_end() -> None:
+    assert read({"content": None, "refusal": "No."}) == Reply("No.", (), "refusal", Usage(9, 4), served_by="served")
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 5}, Usage(9, 4, 0, 5)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 5}, Usage(9, 4, 0, 5)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}}, Usage(9, 4, 0, 5)),
+        # Reasoning beside the output, and only in the total.
+        ({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 7}},
+         Usage(9, 11, 7)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 50}}, Usage(9, 4, 0, 9)),
+        ({"prompt_tokens": 9, "completion_tokens": None, "prompt_tokens_details": None}, Usage(9, 0)),
+        ({"prompt_tokens": -9, "completion_tokens": True}, Usage()),
+        (None, Usage()),
+    ],
+)  # fmt: skip
+def test_usage_is_normalised(usage: Any, expected: Usage) -> None:
+    assert read({"content": "a"}, usage=usage).usage == expected
+
+
+def test_a_paid_server_must_say_what_a_reply_took() -> None:
+    with prepared(completion(usage=None)) as server:
+        assert server_at(server.address, "vllm").reply(ask()).usage == Usage()
+        with pytest.raises(ModelError, match="does not say how many tokens it took"):
+            server_at(server.address, "deepseek").reply(ask())
+
+
+# ---- the servers
+
+
+FORCED = ask(ROUND, (LOOK, SUBMIT), tool_choice="submit_action")
+NAMED = {"type": "function", "function": {"name": "submit_action"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "effort", "tool_choice", "extra"),
+    [
+        ("openai_compatible", None, NAMED, {"seed": 0, "max_tokens": 4096}),
+        ("openai_compatible", "high", NAMED, {"reasoning_effort": "high"}),
+        ("vllm", "none", NAMED, {"chat_template_kwargs": {"enable_thinking": False}}),
+        ("vllm", "low", NAMED, {"reasoning_effort": "low"}),
+        ("ollama", "none", NAMED, {"reasoning_effort": "none"}),
+        ("dashscope", None, NAMED, {"seed": 0}),
+        ("dashscope", "none", NAMED, {"enable_thinking": False}),
+        ("dashscope", "high", None, {"enable_thinking": True}),
+        ("deepseek", None, None, {"max_tokens": 4096}),
+        ("deepseek", "none", NAMED, {"thinking": {"type": "disabled"}}),
+        ("deepseek", "high", None, {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
+        ("stepfun", None, None, {"max_tokens": 4096}),
+        ("moonshot", None, None, {"max_completion_tokens": 4096}),
+        ("moonshot", "none", NAMED, {"thinking": {"type": "disabled"}}),
+        ("moonshot", "low", None, {"reasoning_effort": "low"}),
+        ("zhipu", "none", None, {"thinking": {"type": "disabled"}}),
+        ("zhipu", "high", None, {"thinking": {"type": "enabled"}}),
+        ("minimax", None, None, {"reasoning_split": True}),
+        ("volcengine", None, NAMED, {"max_completion_tokens": 4096}),
+        ("volcengine", "high", NAMED, {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
+    ],
+)
+def test_each_server_is_asked_in_its_own_way(
+    provider: str, effort: Any, tool_choice: Any, extra: dict[str, Any], chat_server: PreparedServer
+) -> None:
+    request = replace(FORCED, params=replace(FORCED.params, reasoning_effort=effort))
+    body = sent(server_at(chat_server.address, provider), request, chat_server)
+    assert body.get("tool_choice") == tool_choice
+    # What can't be forced by name is forced by offering nothing else.
+    names = [tool["function"]["name"] for tool in body["tools"]]
+    assert names == (["get_snapshot", "submit_action"] if tool_choice else ["submit_action"])
+    assert body.items() >= extra.items()
+    fields = {"thinking", "enable_thinking", "reasoning_effort", "chat_template_kwargs", "reasoning_split"}
+    assert fields & set(body) == fields & set(extra)
+    assert ("seed" in body) == (provider in ("openai_compatible", "vllm", "ollama", "dashscope"))
+    assert chat_server.headers[-1]["authorization"] == f"Bearer key-of-{provider}-0123456789"
+
+
+def test_how_a_tool_is_forced_and_a_reply_bounded_can_be_said(chat_server: PreparedServer) -> None:
+    model = server_at(chat_server.address, "deepseek", forced_tool="required", max_tokens_field="max_completion_tokens")
+    body = sent(model, FORCED, chat_server)
+    assert body["tool_choice"] == "required"
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["submit_action"]
+    assert (body["max_completion_tokens"], "max_tokens" in body) == (4096, False)
+
+
+@pytest.mark.parametrize(("provider", "field"), [("vllm", "thinking_token_budget"), ("dashscope", "thinking_budget")])
+def test_a_budget_of_reasoning_is_sent_where_there_is_a_field_for_it(
+    provider: str, field: str, chat_server: PreparedServer
+) -> None:
+    assert sent(server_at(chat_server.address, provider), ask(reasoning_tokens=512), chat_server)[field] == 512
+    assert field not in sent(server_at(chat_server.address, provider), ask(), chat_server)
+    none, off = (server_at(chat_server.address, provider) for _ in range(2))
+    assert sent(none, ask(reasoning_tokens=0), chat_server) == sent(off, ask(reasoning_effort="none"), chat_server)
+
+
+@pytest.mark.parametrize(("provider", "thought"), [("deepseek", ""), ("moonshot", " ")])
+def test_an_earlier_turn_with_calls_has_the_field_that_a_thinking_server_insists_on(
+    provider: str, thought: str, chat_server: PreparedServer
+) -> None:
+    model = server_at(chat_server.address, provider)
+    turns = [message.get("reasoning_content") for message in sent(model, ask(ROUND), chat_server)["messages"]]
+    assert turns == [None, None, thought, None, None, None]
+    assert "reasoning_content" not in json.dumps(sent(model, ask(ROUND, reasoning_effort="none"), chat_server))
+
+
+def test_where_a_server_takes_no_schema_it_stands_in_the_first_message(chat_server: PreparedServer) -> None:
+    model = server_at(chat_server.address, "zhipu")
+    body = sent(model, ask(response_schema=SCHEMA), chat_server)
+    assert body["response_format"] == {"type": "json_object"}
+    assert body["messages"][0]["content"].startswith("You trade.\n\nReply with one JSON object")
+    assert '"answer"' in body["messages"][0]["content"]
+    body = sent(model, ask((Message("user", "Day 3."),), response_schema=SCHEMA), chat_server)
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    told = (Message("system", "Each reply is one JSON object."), Message("user", "Day 3."))
+    assert sent(model, ask(told, response_schema=SCHEMA), chat_server)["messages"][0]["content"] == told[0].content
+    assert sent(server_at(chat_server.address, "zhipu", json_mode="json_schema"), ask(response_schema=SCHEMA), chat_server)[
+        "response_format"
+    ]["json_schema"]["schema"] == SCHEMA  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "body", "kind"),
+    [
+        ("minimax", 200, {"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "rate_limited"),
+        ("minimax", 200, {"base_resp": {"status_code": 1001, "status_msg": "timeout"}}, "server"),
+        ("minimax", 200, {"base_resp": {"status_code": 2013, "status_msg": "invalid params"}}, "bad_request"),
+        ("dashscope", 429, {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}, "rate_limited"),
+        ("dashscope", 429, {"error": {"code": "Throttling.AllocationQuota", "message": "Allocated quota"}}, "rate_limited"),
+        ("zhipu", 429, {"error": {"code": "1302", "message": "High concurrency"}}, "rate_limited"),
+        ("moonshot", 429, {"error": {"type": "engine_overloaded_error", "message": "busy"}}, "overloaded"),
+        ("volcengine", 429, {"error": {"code": "ServerOverloaded", "type": "TooManyRequests"}}, "overloaded"),
+        ("vllm", 400, {"object": "error", "message": '"auto" tool choice requires --enable-auto-tool-choice'}, "bad_request"),
+        ("ollama", 500, {"error": {"message": "model runner has unexpectedly stopped"}}, "server"),
+    ],
+)
+def test_what_passes_at_each_server_is_a_failed_attempt(provider: str, status: int, body: Any, kind: str) -> None:
+    with prepared(Prepared(body, status)) as server, pytest.raises(ModelError) as caught:
+        server_at(server.address, provider).reply(ask(tools=(LOOK,)))
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "body", "words"),
+    [
+        ("minimax", 200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "MINIMAX_API_KEY"),
+        ("minimax", 200, {"base_resp": {"status_code": 1004, "status_msg": "not authorized"}}, "MINIMAX_API_KEY to a valid key"),
+        ("dashscope", 400, {"error": {"code": "Arrearage", "message": "Access denied"}}, "no quota or balance"),
+        ("dashscope", 403, {"error": {"code": "AllocationQuota.FreeTierOnly", "message": "exhausted"}}, "no quota or balance"),
+        ("deepseek", 402, {"error": {"message": "Insufficient Balance"}}, "DEEPSEEK_API_KEY"),
+        ("moonshot", 429, {"error": {"type": "exceeded_current_quota_error", "message": "suspended"}}, "no quota or balance"),
+        ("moonshot", 400, {"error": {"message": "invalid temperature: only 1 is allowed for this model"}}, "omit=temperature"),
+        ("zhipu", 429, {"error": {"code": "1113", "message": "arrears"}}, "ZHIPUAI_API_KEY or ZAI_API_KEY"),
+        ("zhipu", 400, {"error": {"code": "1211", "message": "Model does not exist"}}, "there is no model 'some-model'"),
+        ("volcengine", 403, {"error": {"code": "AccountOverdueError", "message": "overdue"}}, "no quota or balance"),
+        ("ollama", 404, {"error": {"message": "model 'some-model' not found"}}, "there is no model 'some-model'"),
+    ],
+)
+def test_what_does_not_pass_at_each_server_stops_the_run(provider: str, status: int, body: Any, words: str) -> None:
+    with prepared(Prepared(body, status)) as server, pytest.raises(ProviderError) as caught:
+        server_at(server.address, provider).reply(ask())
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("provider", "answer"),
+    [
+        ("dashscope", Prepared({"error": {"code": "data_inspection_failed", "message": "inappropriate"}}, 400)),
+        ("zhipu", Prepared({"error": {"code": "1301", "message": "sensitive"}}, 400)),
+        ("zhipu", completion({"content": ""}, "sensitive")),
+        ("minimax", Prepared({"base_resp": {"status_code": 1027, "status_msg": "output sensitive"}})),
+        ("minimax", completion({"content": ""}, "stop", output_sensitive=True)),
+        ("moonshot", Prepared({"error": {"type": "content_filter", "message": "high risk"}}, 400)),
+        ("volcengine", Prepared({"error": {"code": "SensitiveContentDetected.Violence", "message": "sensitive"}}, 400)),
+        ("stepfun", Prepared({"error": {"message": "blocked"}}, 451)),
+        ("openai_compatible", completion({"content": "half a sen"}, "content_filter")),
+    ],
+)
+def test_a_content_filter_is_an_outcome_at_each_server(provider: str, answer: Prepared) -> None:
+    with prepared(answer) as server:
+        assert server_at(server.address, provider).reply(ask()).finish_reason == "content_filter"
+
+
+def test_servers_without_keys_need_none(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
+    for provider in ("openai_compatible", "vllm", "ollama"):
+        monkeypatch.delenv(compatible_servers()[provider].variables[0])
+        model = server_at(chat_server.address, provider)
+        assert model.reply(ask()).content == "hi"
+        assert model.secrets() == ()
+
+
+def test_a_server_without_an_address_of_its_own_needs_one() -> None:
+    with pytest.raises(
+        ConfigError, match="openai_compatible needs the server's address: --base-url, such as http://localhost:8000/v1"
+    ):
+        make_compatible("openai_compatible", "m")
+    assert make_compatible("ollama", "m").endpoint == "http://localhost:11434/v1"  # type: ignore[attr-defined]
+    assert make_openai("m").endpoint == "https://api.openai.com/v1"  # type: ignore[attr-defined]
+
+
+def test_what_the_environment_says_for_openai_goes_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret-value\nAuthorization: Bearer other")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    server_at(chat_server.address, "deepseek").reply(ask())
+    heard = json.dumps(chat_server.headers[-1])
+    assert not any(word in heard for word in ("mine", "secret-value", "Bearer other"))
+    openai_at(chat_server.address, "chat").reply(ask())
+    heard = json.dumps(chat_server.headers[-1])
+    assert all(word in heard for word in ("org-mine", "proj-mine", f"Bearer {KEY}"))

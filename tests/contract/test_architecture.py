@@ -1,0 +1,298 @@
+"""The rules of the house, as code: rings, budgets, documented surfaces, a frozen public API."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from ktdeval import api, hookspecs
+from ktdeval.cli.main import cli
+from ktdeval.config import RunConfig
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.hookspecs import Spec
+from ktdeval.registry import KINDS, load_plugins
+from ktdeval.trading.config import TradingConfig
+from paths import REPOSITORY
+
+ROOT = REPOSITORY
+SOURCE_ROOTS = ("ktdeval", "tasks", "plugins")
+SOURCES = sorted(path for root in SOURCE_ROOTS for path in (ROOT / root).rglob("*.py"))
+MANIFESTS = {path for path in SOURCES if path.name == "__init__.py" and path.relative_to(ROOT).parts[0] in ("tasks", "plugins")}
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_PARAMETERS = 6
+
+# Where foreign code is called, which may raise anything: a plugin, and an episode.
+BROAD_EXCEPT_ALLOWED = {"ktdeval/plugin_import.py", "ktdeval/runner/execute.py"}
+
+API = """
+Agent AnswerRecord AssetArg AssetRef Bounds CallParams ConfigError DataError DayArg DayRef Decision Environment
+EpisodeSpec Event HarnessConfig Interval KtdevalError Ledger Length Lens MarketSnapshot Message Metric MetricValue
+Model ModelError ModelRequest Observation Order Payload PluginError Price QATask RawMarket Refusal RemoteModel Reply
+Sample SampleSet Scene Score ScoreDefinition ScoringTask Shares Spec StepSession Task Tool ToolCall ToolSpec
+TradingConfig UsageError Window assemble derive_seed hookimpl metric option task_specs tool
+"""
+MOST_API_NAMES = 60
+PUBLIC_PACKAGES = ("attribution", "cards", "cli", "contracts", "harness", "market", "masking", "runner", "stats", "trading")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def functions_in(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def imports_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+# ---- sizes
+
+
+def test_modules_and_functions_are_small() -> None:
+    too_large = []
+    for path in SOURCES:
+        if (lines := len(path.read_text().splitlines())) > MAX_MODULE_LINES:
+            too_large.append(f"{name_of(path)}: {lines} lines")
+        for function in functions_in(tree_of(path)):
+            assert function.end_lineno is not None
+            where = f"{name_of(path)}:{function.lineno} {function.name}"
+            if (lines := function.end_lineno - function.lineno + 1) > MAX_FUNCTION_LINES:
+                too_large.append(f"{where}: {lines} lines")
+            arguments = function.args
+            given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            count = len([argument for argument in given if argument.arg not in ("self", "cls")])
+            # Commands take one parameter for each option; click calls them, nobody else does.
+            if count > MAX_PARAMETERS and not is_click_command(function):
+                too_large.append(f"{where}: {count} parameters, use a record")
+    assert not too_large, "\n".join(too_large)
+
+
+def is_click_command(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("command" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+# ---- errors
+
+
+def test_only_boundaries_catch_everything() -> None:
+    broad = []
+    for path in SOURCES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ExceptHandler):
+                caught = ast.walk(node.type) if node.type else [ast.Name("BaseException")]
+                names = {name.id for name in caught if isinstance(name, ast.Name)}
+                passes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+                if names & {"Exception", "BaseException"} and not passes_on and name_of(path) not in BROAD_EXCEPT_ALLOWED:
+                    broad.append(f"{name_of(path)}:{node.lineno}")
+    assert not broad, f"catch what you expect: {broad}"
+
+
+def test_nothing_is_pickled_or_evaluated() -> None:
+    for path in SOURCES:
+        tree = tree_of(path)
+        assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(tree)) == set(), name_of(path)
+        called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        assert called & {"eval", "exec", "compile", "__import__"} == set(), name_of(path)
+
+
+def test_the_library_has_no_clock_and_no_global_chance() -> None:
+    impure = re.compile(
+        r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import random", re.MULTILINE
+    )
+    for path in SOURCES:
+        if path.relative_to(ROOT).parts[1] in ("market", "masking", "trading", "harness", "attribution", "stats"):
+            assert impure.search(path.read_text()) is None, name_of(path)
+
+
+# ---- rings
+
+
+def test_imports_go_inwards_only() -> None:
+    """The contracts of pyproject.toml, checked by import-linter."""
+    pytest.importorskip("importlinter")
+    script = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
+    """From a package of ktdeval its `__all__`, never a module inside; of other plugins nothing."""
+    wrong = []
+    for path in SOURCES:
+        parts = path.relative_to(ROOT).parts
+        own = parts[0] if parts[0] == "ktdeval" else parts[1]
+        for module in imports_in(tree_of(path)):
+            package, *inside = module.split(".")
+            if package == "ktdeval" != own and len(inside) > 1:
+                wrong.append(f"{name_of(path)}: {module}")
+            elif package.startswith("ktdeval_") and package != own:
+                wrong.append(f"{name_of(path)}: {module} is a plugin's")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
+    """Elsewhere an import inside a function means that something lies in the wrong layer."""
+    # `--help` is held to a time: it imports no YAML, no task file and no maker of near matches.
+    allowed = {"ktdeval/registry.py", "ktdeval/lazy.py"}
+    for path in [*SOURCES, *sorted((ROOT / "examples").rglob("src/**/*.py"))]:
+        if path in MANIFESTS or path.parent.name in ("cli", "ktdeval_example") or name_of(path) in allowed:
+            continue
+        for function in functions_in(tree_of(path)):
+            late = [module for module in imports_in(function) if module.split(".")[0].startswith("ktdeval")]
+            assert not late, f"{name_of(path)}: {function.name} imports {late}"
+
+
+def test_there_are_no_import_cycles() -> None:
+    """Modules of ktdeval, at run time: what stands under TYPE_CHECKING does not count."""
+    graph = {module_name(path): set(run_time_imports(path)) for path in SOURCES}
+    graph = {module: {target for target in targets if target in graph} for module, targets in graph.items()}
+    while leaves := [module for module, targets in graph.items() if not targets]:
+        for leaf in leaves:
+            del graph[leaf]
+        graph = {module: targets - set(leaves) for module, targets in graph.items()}
+    roots = set.union(set(), *graph.values())
+    assert not roots, f"modules on or behind a cycle: {sorted(graph)}"
+
+
+def test_there_are_no_cycles_of_packages() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in SOURCES:
+        own = package_of(module_name(path))
+        graph.setdefault(own, set()).update(package_of(target) for target in run_time_imports(path))
+    graph = {package: (targets & graph.keys()) - {package} for package, targets in graph.items()}
+    while leaves := {package for package, targets in graph.items() if not targets}:
+        graph = {package: targets - leaves for package, targets in graph.items() if package not in leaves}
+    assert not graph, f"packages on or behind a cycle: {sorted(graph)}"
+
+
+def package_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "ktdeval" else parts[1:]
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def run_time_imports(path: Path) -> Iterator[str]:
+    def visit(body: list[ast.stmt]) -> Iterator[str]:
+        for node in body:
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                continue
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+
+    return visit(tree_of(path).body)
+
+
+# ---- documented surfaces
+
+
+def test_every_hook_is_documented_and_in_the_guide() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    for hook, text in {"event": hookspecs.ktdeval_event.__doc__, **hookspecs.HOOKS}.items():
+        assert text
+        assert f"`ktdeval_{hook}`" in guide
+
+
+def test_the_hook_surface_fits_one_screen() -> None:
+    assert len((ROOT / "ktdeval/hookspecs.py").read_text().splitlines()) <= 60
+
+
+def test_every_field_of_a_spec_is_documented() -> None:
+    assert {field.name for field in dataclasses.fields(Spec)} - {"extra"} <= set(
+        re.findall(r"^ +(\w+): ", Spec.__doc__ or "", re.M)
+    )
+
+
+@pytest.mark.parametrize("config", [RunConfig, TradingConfig, HarnessConfig], ids=lambda config: config.__name__)
+def test_every_config_field_has_help(config: type) -> None:
+    for field in dataclasses.fields(config):
+        assert len(field.metadata["help"]) > 5, field.name
+
+
+def test_every_parameter_of_a_plugin_has_help_and_every_spec_a_summary() -> None:
+    plugins = load_plugins()
+    for kind in KINDS:
+        for spec in plugins.specs(kind).values():
+            assert spec.summary, spec.name
+            for field in dataclasses.fields(spec.params) if spec.params else ():
+                assert field.metadata.get("help"), f"{spec.name}: {field.name}"
+
+
+@pytest.mark.parametrize("name", list(cli.lazy))
+def test_every_command_and_option_has_help(name: str) -> None:
+    def check(command: click.Command, path: str) -> None:
+        assert command.help, path
+        for parameter in command.params:
+            assert not isinstance(parameter, click.Option) or parameter.help, f"{path} {parameter.opts}"
+        if isinstance(command, click.Group) and type(command) is click.Group:
+            for child, inner in command.commands.items():
+                check(inner, f"{path} {child}")
+
+    check(cli.load(name), name)
+
+
+def test_modules_and_public_names_have_docstrings() -> None:
+    for path in SOURCES:
+        tree = tree_of(path)
+        assert not tree.body or ast.get_docstring(tree), f"{name_of(path)}: the module says nothing of itself"
+        for node in tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{name_of(path)}: {node.name}"
+
+
+def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
+    """A package that pyproject.toml forgets would be in the wheel and never be found."""
+    text = (ROOT / "pyproject.toml").read_text()
+    folders = [path.parent.name for root in ("tasks", "plugins") for path in sorted((ROOT / root).glob("*/__init__.py"))]
+    for name in folders:
+        assert f'= "{name}"' in text, f"{name} has no entry point"
+        assert name in text.partition("root_packages")[2], f"{name} is not linted for imports"
+
+
+# ---- the public API
+
+
+def test_the_api_is_frozen() -> None:
+    """Adding a name is a decision, removing one breaks somebody's plugin: change this list knowingly."""
+    assert api.__all__ == API.split()
+
+
+def test_every_public_name_resolves() -> None:
+    assert len(api.__all__) <= MOST_API_NAMES
+    for module in (api, *(importlib.import_module(f"ktdeval.{name}") for name in PUBLIC_PACKAGES)):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+            # Importing the module would put it in the place of the name.
+            assert not Path(module.__file__ or "").with_name(f"{name}.py").exists(), f"{module.__name__}.{name} is a module, too"
+
+
+def test_an_unknown_name_of_the_api_suggests_near_ones() -> None:
+    with pytest.raises(AttributeError, match="has no name 'MarketSnapsht'; did you mean 'MarketSnapshot'"):
+        api.MarketSnapsht  # noqa: B018

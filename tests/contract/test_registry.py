@@ -1,0 +1,612 @@
+"""Plugins are found, named, refused and made as the registry says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval import discovery
+from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
+from ktdeval.fields import option
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.params import build_params, parse_assignments, parse_scalar
+from ktdeval.registry import KINDS, PluginInfo, Plugins, load_plugins
+from ktdeval.task_files import merge_layers, task_specs
+from ktdeval.yamlio import parse_yaml
+
+HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
+
+
+@pytest.fixture
+def write_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """Writes a plugin file and returns its path; the modules it becomes are forgotten after the test."""
+    before = set(sys.modules)
+
+    def write(name: str, code: str) -> str:
+        path = tmp_path / f"{name}.py"
+        path.write_text(HEADER + textwrap.dedent(code))
+        return str(path)
+
+    yield write
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Puts a distribution with an entry point of group `ktdeval` on sys.path."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(distribution: str, entry: str) -> None:
+        folder = tmp_path / f"{distribution}-1.2.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+        (folder / "entry_points.txt").write_text(f"[console_scripts]\nx = y:z\n\n[ktdeval]\n{entry}\n[other]\na = b\n")
+
+    return write
+
+
+MODEL = """
+    class Echo:
+        def __init__(self, name, params): self.name, self.params = name, params
+        def reply(self, request): ...
+    @hookimpl
+    def ktdeval_models(): return [Spec("{name}", lambda name, params=None: Echo(name, params), "says what it was asked")]
+"""
+
+
+# ---- finding
+
+
+def test_built_ins_are_found_through_entry_points() -> None:
+    plugins = load_plugins()
+    assert plugins.broken == {}
+    assert {"ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"} <= set(plugins.info)
+
+
+def test_each_load_is_a_fresh_object() -> None:
+    first, second = load_plugins(), load_plugins()
+    first.broken["x"] = "y"
+    assert second.broken == {}
+
+
+def test_the_fast_scan_finds_what_the_standard_library_finds() -> None:
+    assert sorted(discovery._scan()) == sorted(discovery._standard_library())
+
+
+def test_entry_points_of_a_stranger_are_found(install: Callable[[str, str], None]) -> None:
+    install("Foreign.Plugin", "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x")
+    found = [entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"]
+    assert [(entry.value, entry.version) for entry in found] == [("foreign_one", "1.2"), ("foreign_two:manifest", "1.2")]
+    assert sorted(discovery._scan()) == sorted(discovery._standard_library())
+
+
+def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("later", "first"):
+        folder = tmp_path / place / "shadow-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: shadow\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(f"[ktdeval]\nx = {place}\n")
+        monkeypatch.syspath_prepend(str(tmp_path / place))
+    assert [entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"] == ["first"]
+
+
+def test_an_archive_on_the_path_is_left_to_the_standard_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "archive.zip").write_bytes(b"PK\x05\x06" + bytes(18))
+    monkeypatch.syspath_prepend(str(tmp_path / "archive.zip"))
+    assert discovery._needs_standard_library()
+
+
+def test_a_finder_of_distributions_is_left_to_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder(importlib.metadata.DistributionFinder):
+        def find_distributions(self, context: object = None) -> list[importlib.metadata.Distribution]:
+            return []
+
+    assert not discovery._needs_standard_library()
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    assert discovery._needs_standard_library()
+
+
+def test_a_plugin_that_fails_to_import_is_reported_and_skipped(install: Callable[[str, str], None], tmp_path: Path) -> None:
+    install("broken", "broken = broken_manifest\ngone = no_such_module")
+    (tmp_path / "broken_manifest.py").write_text("1 / 0\n")
+    heard: list[str] = []
+    plugins = load_plugins(warn=heard.append)
+    assert plugins.broken["broken_manifest"] == "can't be imported: ZeroDivisionError: division by zero"
+    assert "No module named 'no_such_module'" in plugins.broken["no_such_module"]
+    assert "ktdeval_models" in plugins.info
+    assert sorted(heard)[0] == "plugin broken_manifest is skipped: can't be imported: ZeroDivisionError: division by zero"
+
+
+def test_a_plugin_whose_hook_raises_is_reported_and_skipped(install: Callable[[str, str], None], tmp_path: Path) -> None:
+    install("late", "late = late_manifest")
+    (tmp_path / "late_manifest.py").write_text(HEADER + "@hookimpl\ndef ktdeval_models(): return {}['no']\n")
+    heard: list[str] = []
+    plugins = load_plugins(warn=heard.append)
+    assert heard == []
+    assert "builtin/momentum" in plugins.specs("models")
+    assert plugins.broken["late_manifest"] == "ktdeval_models: KeyError: 'no'"
+    assert len(heard) == 1
+    with pytest.raises(UsageError, match=r"skipped plugins: late_manifest"):
+        plugins.spec("models", "late/model")
+
+
+def test_an_error_of_a_plugin_asked_for_by_name_is_an_error(write_plugin: Callable[[str, str], str]) -> None:
+    with pytest.raises(PluginError, match=r"--plugin .*bad_import.py: can't be imported: NameError: name 'x'"):
+        load_plugins([write_plugin("bad_import", "x")])
+    plugins = load_plugins([write_plugin("bad_hook", "@hookimpl\ndef ktdeval_models(): raise RuntimeError('boom')\n")])
+    with pytest.raises(PluginError, match="plugin bad_hook: ktdeval_models: RuntimeError: boom"):
+        plugins.specs("models")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("./nowhere.py", "no such file"),
+        ("no_such_module_anywhere", "No module named"),
+        ("pathlib_.py/", "no such file"),
+    ],
+)
+def test_a_plugin_that_is_not_there_is_named(reference: str, message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        load_plugins([reference])
+
+
+def test_a_file_whose_name_belongs_to_a_loaded_module_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("")
+    with pytest.raises(PluginError, match="'json' is already loaded from elsewhere; rename the file"):
+        load_plugins([str(tmp_path / "json.py")])
+
+
+def test_a_file_is_a_plugin(write_plugin: Callable[[str, str], str]) -> None:
+    path = write_plugin("file_plugin", MODEL.format(name="mine/echo"))
+    assert load_plugins([path, path]).make_model("mine/echo").name == "echo"
+    assert load_plugins([path]).owner("models", "mine/echo") == "file_plugin"
+
+
+def test_a_package_folder_is_a_plugin(tmp_path: Path) -> None:
+    folder = tmp_path / "folder_plugin"
+    folder.mkdir()
+    (folder / "words.py").write_text("SUMMARY = 'from a submodule'\n")
+    manifest = "from folder_plugin.words import SUMMARY\n@hookimpl\ndef ktdeval_agents(): return [Spec('folder', list, SUMMARY)]\n"
+    (folder / "__init__.py").write_text(HEADER + manifest)
+    assert load_plugins([str(folder)]).spec("agents", "folder").summary == "from a submodule"
+
+
+# ---- refusing
+
+
+def test_a_misspelled_hook_names_the_plugin_and_the_near_one(write_plugin: Callable[[str, str], str]) -> None:
+    path = write_plugin("misspelled", "@hookimpl\ndef ktdeval_modles(): return []\n")
+    with pytest.raises(PluginError, match="plugin misspelled: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'"):
+        load_plugins([path])
+
+
+def test_a_forgotten_hookimpl_is_an_error(write_plugin: Callable[[str, str], str]) -> None:
+    with pytest.raises(PluginError, match="plugin unmarked: ktdeval_models is not marked as a hook; put @hookimpl"):
+        load_plugins([write_plugin("unmarked", "def ktdeval_models(): return []\n")])
+
+
+def test_hook_arguments_that_do_not_exist_are_an_error(write_plugin: Callable[[str, str], str]) -> None:
+    with pytest.raises(PluginError, match=r"plugin argued: .*ktdeval_models"):
+        load_plugins([write_plugin("argued", "@hookimpl\ndef ktdeval_models(registry): return []\n")])
+
+
+def test_a_hook_wrapper_is_an_error(write_plugin: Callable[[str, str], str]) -> None:
+    with pytest.raises(PluginError, match="plugin wrapping: ktdeval_models is a hook wrapper"):
+        load_plugins([write_plugin("wrapping", "@hookimpl(wrapper=True)\ndef ktdeval_models(): return (yield)\n")])
+
+
+def test_a_name_clash_names_both_plugins(write_plugin: Callable[[str, str], str]) -> None:
+    plugins = load_plugins([write_plugin("clashing", MODEL.format(name="builtin/momentum"))])
+    with pytest.raises(PluginError, match=r"model 'builtin/momentum' is offered by plugin \w+ and by plugin \w+; rename") as caught:
+        plugins.specs("models")
+    assert "ktdeval_models" in str(caught.value)
+    assert "clashing" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return 'text'", "returned str, expected a list of Spec"),
+        ("return ['text']", "returned a list with str in it"),
+        ("return [Spec('a/b', list, ''), Spec('a/b', list, '')]", "offers 'a/b' twice"),
+    ],
+)
+def test_a_hook_that_returns_no_specs_is_an_error(write_plugin: Callable[[str, str], str], body: str, message: str) -> None:
+    path = write_plugin("wrong_return", f"@hookimpl\ndef ktdeval_models(): {body}\n")
+    with pytest.raises(PluginError, match=f"plugin wrong_return: ktdeval_models {message}"):
+        load_plugins([path]).specs("models")
+
+
+# ---- naming and making
+
+
+@pytest.fixture
+def echo(write_plugin: Callable[[str, str], str]) -> Plugins:
+    code = """
+        from dataclasses import dataclass
+        @dataclass(frozen=True)
+        class Params:
+            depth: int = option(3, help="how deep", minimum=1)
+            label: str = option("", help="any text")
+            dims: tuple[str, ...] = option((), help="some names")
+        class Echo:
+            def __init__(self, name, params): self.name, self.params = name, params
+            def reply(self, request): ...
+        def missing():
+            import a_module_that_is_not_installed
+        @hookimpl
+        def ktdeval_models():
+            return [Spec("echo", Echo, "a provider", Params), Spec("echo/plain", lambda name: Echo(name, None), "one model")]
+        @hookimpl
+        def ktdeval_metrics(): return [Spec("needs_more", missing, "needs what is not there")]
+    """
+    return load_plugins([write_plugin("echo_plugin", code)])
+
+
+def test_a_provider_answers_for_any_model_of_its_name(echo: Plugins) -> None:
+    model = echo.make_model("echo/some/model-4.1", {"depth": "5", "label": 7, "dims": "a,b"})
+    assert (model.name, model.params.depth, model.params.label, model.params.dims) == ("some/model-4.1", 5, "7", ("a", "b"))
+
+
+def test_a_listed_model_goes_before_its_provider(echo: Plugins) -> None:
+    assert echo.make_model("echo/plain").params is None
+
+
+def test_a_provider_alone_is_no_model(echo: Plugins) -> None:
+    with pytest.raises(UsageError, match="'echo' is a provider of models; name one of its models, as in echo/NAME"):
+        echo.make_model("echo")
+
+
+def test_unknown_models_suggest_near_ones(echo: Plugins) -> None:
+    with pytest.raises(UsageError, match="unknown model 'builtin/momentun'; did you mean 'builtin/momentum'"):
+        echo.make_model("builtin/momentun")
+
+
+def test_bad_parameters_are_named(echo: Plugins) -> None:
+    with pytest.raises(ConfigError, match="model echo: unknown field 'deph'; did you mean 'depth'"):
+        echo.make_model("echo/x", {"deph": 1})
+    with pytest.raises(ConfigError, match="model echo: depth: expected a value in 1"):
+        echo.make_model("echo/x", {"depth": 0})
+    with pytest.raises(UsageError, match="model echo/plain takes no arguments, was given depth"):
+        echo.make_model("echo/plain", {"depth": 1})
+
+
+def test_a_missing_requirement_names_the_plugin(echo: Plugins) -> None:
+    with pytest.raises(PluginError, match="metric needs_more of plugin echo_plugin needs what is not installed: No module named"):
+        echo.make_metric("needs_more")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_names_of_every_kind_are_usage_errors(kind: str) -> None:
+    with pytest.raises(UsageError, match=r"unknown .* 'zzzzzz'; see `ktdeval "):
+        load_plugins().spec(kind, "zzzzzz")
+
+
+def test_tasks_resolve_by_name_group_and_glob() -> None:
+    plugins = load_plugins()
+    assert plugins.resolve_tasks(["blinded_open_research"]) == ["blinded_open_research"]
+    assert len(plugins.resolve_tasks(["ktdfin"])) == 12
+    blinded = plugins.resolve_tasks(["blinded_*"])
+    assert blinded == ["blinded_fixed_candidate", "blinded_memory_only", "blinded_open_research"]
+    assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"
+    assert len(plugins.resolve_tasks(["ktdfin", "blinded_*"])) == 12
+
+
+def test_an_unknown_task_suggests_near_ones() -> None:
+    with pytest.raises(UsageError, match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'"):
+        load_plugins().resolve_tasks(["blindd_open_research"])
+
+
+# ---- observing
+
+
+def test_observers_see_events_and_one_that_raises_is_dropped() -> None:
+    class Watcher:
+        def __init__(self, fails: bool) -> None:
+            self.seen: list[object] = []
+            self.fails = fails
+
+        @hookimpl
+        def ktdeval_event(self, event: object) -> None:
+            self.seen.append(event)
+            if self.fails:
+                raise ModelError("server", "boom")
+
+    heard: list[str] = []
+    plugins = Plugins(heard.append)
+    good, bad = Watcher(False), Watcher(True)
+    plugins.register_observer(good)
+    plugins.register_observer(bad)
+    plugins.emit("one")  # type: ignore[arg-type]
+    plugins.emit("two")  # type: ignore[arg-type]
+    assert good.seen == ["one", "two"]
+    assert bad.seen == ["one"]
+    assert len(heard) == 1
+    assert "sees no further events" in heard[0]
+
+
+def test_an_observer_without_hookimpl_is_refused() -> None:
+    class Unmarked:
+        def ktdeval_event(self, event: object) -> None: ...
+
+    with pytest.raises(PluginError, match="not marked as a hook"):
+        Plugins().register_observer(Unmarked())
+
+
+# ---- task files
+
+FILE = """
+family: toy
+version: "1"
+summary: a toy
+groups: [small]
+windows: {w: {first: 2024-01-02, last: 2024-01-05}}
+default_windows: [w]
+defaults: {mask: blinded, harness: {a: 1, b: 2}}
+variants:
+  toy_one: {harness: {b: 3}, groups: [first]}
+  toy_two:
+    extends: toy_one
+    summary: another
+    mask: bright
+"""
+
+
+def _plugins_with(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch | None = None) -> Plugins:
+    path = tmp_path / "tasks.yaml"
+    path.write_text(text)
+
+    class Manifest:
+        @hookimpl
+        def ktdeval_tasks(self) -> list[Spec]:
+            return task_specs(path, lambda name, config, where: (name, config, where))
+
+    plugins = Plugins()
+    plugins.add(Manifest(), PluginInfo("toy", "toy-dist", "1", ("ktdeval_tasks",)))
+    return plugins
+
+
+def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) -> None:
+    plugins = _plugins_with(tmp_path, FILE)
+    name, config, where = plugins.spec("tasks", "toy_two").make()
+    assert (name, where) == ("toy_two", f"{tmp_path}/tasks.yaml: variants: toy_two")
+    assert config == {
+        "family": "toy",
+        "version": "1",
+        "windows": {"w": {"first": "2024-01-02", "last": "2024-01-05"}},
+        "default_windows": ["w"],
+        "mask": "bright",
+        "harness": {"a": 1, "b": 2},
+    }
+    assert plugins.spec("tasks", "toy_one").make()[1]["harness"] == {"a": 1, "b": 3}
+    assert plugins.resolve_tasks(["toy"]) == plugins.resolve_tasks(["small"]) == ["toy_one", "toy_two"]
+    assert plugins.resolve_tasks(["first"]) == ["toy_one"]
+    assert plugins.spec("tasks", "toy_two").summary == "another"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("family: toy", "famly: toy"), "unknown key 'famly'; did you mean 'family'"),
+        (("family: toy\n", ""), "key 'family' is missing"),
+        (("family: toy", "family: toy\nfamily: toy"), "line 3: key 'family' was already given on line 2"),
+        (('version: "1"', "version: 1"), "version: expected str, was int 1"),
+        (("groups: [small]", "groups: small"), "groups: expected a list, was str"),
+        (
+            ("toy_one: {harness: {b: 3}, groups: [first]}", "toy_one: 3"),
+            "variants: toy_one: expected a mapping of overrides, was int",
+        ),
+        (("variants:", "variants: ["), "tasks.yaml: line 11, column 3: not YAML"),
+        (("extends: toy_one", "extends: toy_on"), "variants: toy_two: extends: no task 'toy_on'; did you mean 'toy_one'"),
+        (("extends: toy_one", "extends: toy_two"), "extends: a circle, toy_two -> toy_two"),
+    ],
+)
+def test_mistakes_in_task_files_name_file_and_key(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    plugins = _plugins_with(tmp_path, FILE.replace(*change))
+    plugins.specs("tasks")
+    assert message in plugins.broken["toy"]
+    assert f"{tmp_path}/tasks.yaml" in plugins.broken["toy"]
+
+
+def test_a_variant_without_a_maker_must_extend(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.yaml"
+    path.write_text(FILE)
+    with pytest.raises(ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "):
+        task_specs(path)
+
+
+def test_a_task_not_made_from_a_file_can_not_be_extended(tmp_path: Path) -> None:
+    plugins = _plugins_with(tmp_path, FILE.replace("extends: toy_one", "extends: handmade"))
+
+    class Other:
+        @hookimpl
+        def ktdeval_tasks(self) -> list[Spec]:
+            return [Spec("handmade", list, "built in code")]
+
+    plugins.add(Other(), PluginInfo("other", "other-dist", "1", ("ktdeval_tasks",)))
+    assert set(plugins.specs("tasks")) == {"toy_one", "handmade"}
+    assert "task 'handmade' is not made from a task file" in plugins.broken["toy"]
+
+
+plain = st.recursive(
+    st.integers() | st.text(max_size=3), lambda inner: st.dictionaries(st.text(max_size=2), inner, max_size=3), max_leaves=8
+)
+mappings = st.dictionaries(st.text(max_size=2), plain, max_size=4)
+
+
+@given(mappings, mappings, mappings)
+def test_merging_layers_is_associative_and_leaves_its_inputs_alone(one: dict, two: dict, three: dict) -> None:
+    before = repr((one, two, three))
+    merged = merge_layers((one, two, three))
+    assert merged == merge_layers((merge_layers((one, two)), three))
+    assert repr((one, two, three)) == before
+    assert set(merged) == set(one) | set(two) | set(three)
+
+
+# ---- YAML and parameters
+
+
+def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
+    text = "a: 2024-01-02\nb: no\nc: 1e-3\nd: 010\ne: [1, 2.5, ~, null, true, -.inf]\nf:\ng: {<<: {x: 1}, y: -3}\nh: 1:30"
+    assert parse_yaml(text, "f") == {
+        "a": "2024-01-02",
+        "b": "no",
+        "c": 0.001,
+        "d": 10,
+        "e": [1, 2.5, None, None, True, float("-inf")],
+        "f": None,
+        "g": {"x": 1, "y": -3},
+        "h": "1:30",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {b: 1, b: 2}", "line 1: key 'b' was already given on line 1"),
+        ("- 1", "expected a mapping of fields, was list"),
+        ("", "expected a mapping of fields, was nothing"),
+        ("1: 2", "line 1: expected text as a key, was 1; quote it"),
+        ("a: !!python/object/apply:os.getcwd []", "not YAML: could not determine a constructor"),
+        ("a: [", "not YAML"),
+        ("a: \x01", "not YAML"),
+        ("a: !!int x", "not YAML"),
+    ],
+)
+def test_yaml_mistakes_are_one_line_with_the_file(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text, "file.yaml")
+    assert str(caught.value).startswith("file.yaml: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_assignments_are_read_as_typed() -> None:
+    assert parse_assignments(["a=1,b=x,y,c=true", "d=1e-3", "e=007,f=", '{"g": [1, 2]}'], "--model-args") == {
+        "a": 1,
+        "b": "x,y",
+        "c": True,
+        "d": 0.001,
+        "e": "007",
+        "f": "",
+        "g": [1, 2],
+    }
+
+
+@pytest.mark.parametrize("text", ["a", "=1", "a=1,a=2", '{"a": NaN}', "{", "{]"])
+def test_what_is_no_assignment_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--model-args: ") as caught:
+        parse_assignments([text], "--model-args")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_given_twice_over_two_options_is_refused() -> None:
+    with pytest.raises(UsageError, match="'a' is given twice"):
+        parse_assignments(["a=1", "a=2"], "--model-args")
+
+
+@given(st.integers(-(10**12), 10**12) | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_scalars_come_back_from_their_text(value: object) -> None:
+    text = (
+        {True: "true", False: "false", None: "null"}.get(value, repr(value))
+        if isinstance(value, (bool, type(None)))
+        else repr(value)
+    )
+    assert parse_scalar(text) == value
+
+
+@given(st.text())
+def test_any_text_is_read_without_a_surprise(text: str) -> None:
+    assert isinstance(parse_scalar(text), (str, int, float, bool, type(None)))
+
+
+@dataclass(frozen=True)
+class Everything:
+    number: int = option(1, help="a number")
+    share: float = option(0.5, help="a share", minimum=0, maximum=1)
+    name: str | None = option(None, help="a name")
+    names: tuple[int, ...] = option((), help="numbers")
+    on: bool = option(False, help="a switch")
+
+
+def test_parameters_take_text_where_it_plainly_fits() -> None:
+    built = build_params(Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here")
+    assert built == Everything(3, 1.0, "7", (1, 2), True)
+    assert build_params(Everything, {"names": 4, "name": None}, "here") == Everything(names=(4,))
+
+
+@pytest.mark.parametrize("args", [{"number": "x"}, {"number": 1.5}, {"on": "maybe"}, {"share": "2"}, {"names": "a"}])
+def test_parameters_that_do_not_fit_are_refused_by_name(args: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=f"^here: {next(iter(args))}"):
+        build_params(Everything, args, "here")
+
+
+MADE = """
+    from types import SimpleNamespace as Object
+
+    def nothing(*given): ...
+
+    TASK = dict(name="t", version="1", mask="bright", mode="m", tools=(), harness=None, windows={}, default_windows=(),
+                describe=nothing, trading=None, metrics=(), scene=nothing)
+    SCORING = {**TASK, "target_task": None, "scores": {}, "samples": nothing, "summarise": nothing}
+    METRIC = dict(name="x", formula="f", unit="u", range=(0, 1), better="higher", source="s", headline=False, compute=nothing)
+    TOOL = dict(name="x", description="", parameters={}, function=nothing)
+    REMOTE = dict(connect=nothing, reply=nothing, provider="p", name="n", endpoint="e", protocols=("native",), price_table=None,
+                  settings=nothing, secrets=nothing)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "message"),
+    [
+        ("metrics", 'Object(name="x")', "metric x of plugin made: SimpleNamespace has no formula, no unit, no range"),
+        ("metrics", "METRIC | range=[0, 1]", r"range of SimpleNamespace must be a tuple, was list \(see ktdeval.api.Metric\)"),
+        ("metrics", "METRIC | name='y'", "SimpleNamespace is called 'y'; give it the name of its Spec"),
+        ("models", "Object(answer=nothing)", r"model x of plugin made: SimpleNamespace has no reply \(see ktdeval.api.Model\)"),
+        ("models", "Object(reply='yes')", "reply of SimpleNamespace must be a method, was str"),
+        ("models", "REMOTE - secrets", r"SimpleNamespace has no secrets \(see ktdeval.api.RemoteModel\)"),
+        ("agents", "object()", "agent x of plugin made: object has no decide"),
+        ("tools", "TOOL | parameters=None", "parameters of SimpleNamespace must be a mapping, was NoneType"),
+        ("tasks", "TASK - scene", r"task x of plugin made: SimpleNamespace has no scene \(see ktdeval.api.Task\)"),
+        ("tasks", "SCORING - summarise", r"SimpleNamespace has no summarise \(see ktdeval.api.ScoringTask\)"),
+        ("tasks", "TASK | windows=[]", "windows of SimpleNamespace must be a mapping, was list"),
+        ("data", "{}", "data provider x of plugin made: dict has no meta, no days, no codes"),
+        ("runners", "None", "runner x of plugin made: NoneType has no run"),
+        (
+            "commands",
+            "print",
+            r"builtin_function_or_method has no params, .*\(expected a click.Command\)",
+        ),
+    ],
+)
+def test_what_a_plugin_makes_is_checked_when_it_is_made(
+    write_plugin: Callable[[str, str], str], kind: str, made: str, message: str
+) -> None:
+    """`PARTS | name=value` is an object with the parts of that kind, one of them changed; `PARTS - name` lacks one."""
+    if match := re.fullmatch(r"([A-Z]+) \| (\w+)=(.*)", made):
+        made = f"Object(**{{**{match[1]}, {match[2]!r}: {match[3]}}})"
+    elif match := re.fullmatch(r"([A-Z]+) - (\w+)", made):
+        made = f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
+    code = f"""
+    {MADE}
+    @hookimpl
+    def ktdeval_{kind}():
+        return [Spec("x", lambda *given: {made}, "made to be checked")]
+    """
+    plugins = load_plugins([write_plugin("made", code)])
+    make = {"tasks": plugins.make_task, "models": plugins.make_model, "agents": plugins.make_agent, "metrics": plugins.make_metric,
+            "tools": lambda name: plugins.tools([name]), "data": plugins.make_snapshot, "runners": plugins.make_runner,
+            "commands": plugins.make_command}  # fmt: skip
+    with pytest.raises(PluginError, match=message):
+        make[kind]("x/y" if kind == "models" else "x")

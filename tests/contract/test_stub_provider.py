@@ -1,0 +1,448 @@
+"""The stub provider itself: it takes what the official SDKs send, refuses what a real provider refuses, and fails as it is told."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from paths import SUPPORT
+from stub_provider import KEY, FaultPlan, Stub, running_stub
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("google.genai")
+
+WIRES = ("chat", "responses", "anthropic", "google")
+STATE = '```json\n{"account": {"cash_cny": 1000000}, "positions": [], "constraints": {}}\n```'
+SCHEMA = {"type": "object", "properties": {"orders": {"type": "array", "items": {"type": "object"}}}}
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "google": "/v1beta/models/stub-model:generateContent",
+}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Stub]:
+    """A stub without faults."""
+    with running_stub() as stub:
+        yield stub
+
+
+# -- bodies as the wires want them -----------------------------------------------------------------------------------
+
+
+def _chat() -> dict[str, Any]:
+    function = {"name": "submit_action", "description": "Submit.", "parameters": SCHEMA}
+    call = {"id": "call_a", "type": "function", "function": {"name": "portfolio_state", "arguments": "{}"}}
+    return {
+        "model": "stub-model",
+        "messages": [
+            {"role": "system", "content": "You manage a portfolio."},
+            {"role": "user", "content": STATE},
+            {"role": "assistant", "content": None, "tool_calls": [call, {**call, "id": "call_b"}]},
+            {"role": "tool", "tool_call_id": "call_a", "content": "{}"},
+            {"role": "tool", "tool_call_id": "call_b", "content": "{}"},
+        ],
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": {"type": "function", "function": {"name": "submit_action"}},
+        "temperature": 0.7,
+        "max_completion_tokens": 4096,
+        "seed": 7,
+    }
+
+
+def _responses() -> dict[str, Any]:
+    call = {"type": "function_call", "call_id": "call_a", "name": "portfolio_state", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_a", "output": "{}"}
+    return {
+        "model": "stub-model",
+        "instructions": "You manage a portfolio.",
+        "input": [{"role": "user", "content": STATE}, call, {**call, "call_id": "b"}, output, {**output, "call_id": "b"}],
+        "tools": [{"type": "function", "name": "submit_action", "description": "Submit.", "parameters": SCHEMA, "strict": False}],
+        "tool_choice": {"type": "function", "name": "submit_action"},
+        "temperature": 0.7,
+        "max_output_tokens": 4096,
+    }
+
+
+def _anthropic() -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "toolu_a", "name": "portfolio_state", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_a", "content": "{}"}
+    return {
+        "model": "stub-model",
+        "max_tokens": 4096,
+        "system": "You manage a portfolio.",
+        "messages": [
+            {"role": "user", "content": STATE},
+            {"role": "assistant", "content": [call, {**call, "id": "toolu_b"}]},
+            {"role": "user", "content": [result, {**result, "tool_use_id": "toolu_b"}]},
+        ],
+        "tools": [{"name": "submit_action", "description": "Submit.", "input_schema": SCHEMA}],
+        "tool_choice": {"type": "tool", "name": "submit_action"},
+    }
+
+
+def _google() -> dict[str, Any]:
+    call = {"functionCall": {"id": "a", "name": "portfolio_state", "args": {}}}
+    response = {"functionResponse": {"id": "a", "name": "portfolio_state", "response": {"output": "{}"}}}
+    second = {"functionResponse": {"id": "b", "name": "portfolio_state", "response": {"output": "{}"}}}
+    return {
+        "systemInstruction": {"parts": [{"text": "You manage a portfolio."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": STATE}]},
+            {"role": "model", "parts": [call, {"functionCall": {"id": "b", "name": "portfolio_state", "args": {}}}]},
+            {"role": "user", "parts": [response, second]},
+        ],
+        "tools": [
+            {"functionDeclarations": [{"name": "submit_action", "description": "Submit.", "parametersJsonSchema": SCHEMA}]},
+        ],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["submit_action"]}},
+        "generationConfig": {"temperature": 0.7, "maxOutputTokens": 4096, "seed": 7},
+    }
+
+
+BODIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "chat": _chat, "responses": _responses, "anthropic": _anthropic, "google": _google,
+}  # fmt: skip
+
+
+def post(stub: Stub, wire: str, body: Any, key: str = KEY, timeout_s: float = 5.0) -> tuple[int, dict[str, str], Any]:
+    """One request by hand: status, headers, parsed body (None where it is no JSON)."""
+    connection = http.client.HTTPConnection("127.0.0.1", stub.port, timeout=timeout_s)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}", "x-goog-api-key": key}
+    if wire == "anthropic":
+        headers["anthropic-version"] = "2023-06-01"
+    try:
+        connection.request("POST", PATHS[wire], json.dumps(body), headers)
+        response = connection.getresponse()
+        payload = response.read()
+    finally:
+        connection.close()
+    try:
+        return response.status, dict(response.getheaders()), json.loads(payload)
+    except ValueError:
+        return response.status, dict(response.getheaders()), None
+
+
+def _sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
+    """The same request through the official SDK; name and arguments of the one call that comes back."""
+    body = BODIES[wire]()
+    base_url = stub.base_url_of(wire)
+    if wire == "anthropic":
+        import anthropic
+
+        reply = anthropic.Anthropic(base_url=base_url, api_key=KEY, max_retries=0).messages.create(**body)
+        return reply.content[0].name, json.dumps(reply.content[0].input)
+    if wire == "google":
+        from google import genai
+
+        client = genai.Client(api_key=KEY, http_options={"base_url": base_url})
+        calling = {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["submit_action"]}}
+        declaration = {"name": "submit_action", "description": "Submit.", "parameters_json_schema": SCHEMA}
+        config = {
+            "system_instruction": "You manage a portfolio.",
+            "tools": [{"function_declarations": [declaration]}],
+            "tool_config": calling,
+        }
+        answer = client.models.generate_content(model="stub-model", contents=body["contents"], config=config)
+        return answer.function_calls[0].name, json.dumps(answer.function_calls[0].args)
+    import openai
+
+    client = openai.OpenAI(base_url=base_url, api_key=KEY, max_retries=0)
+    if wire == "responses":
+        item = client.responses.create(**body).output[0]
+        return item.name, item.arguments
+    call = client.chat.completions.create(**body).choices[0].message.tool_calls[0]
+    return call.function.name, call.function.arguments
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_official_sdks_get_the_same_decision_and_the_stub_sees_the_same_content() -> None:
+    with running_stub() as stub:
+        answers = {_sdk_call(wire, stub) for wire in WIRES}
+        assert answers == {("submit_action", '{"orders": [], "overall_reason": "Nothing to change by rule."}')}
+        assert [seen.wire for seen in stub.requests] == list(WIRES)
+        assert len({seen.digest for seen in stub.requests}) == 1
+        assert stub.counts == {"answered": 4}
+        assert list(stub.answered_twice.values()) == [4]
+        assert KEY not in repr(stub.requests)
+
+
+def test_tokens_are_the_same_on_every_wire_in_its_own_words() -> None:
+    with running_stub(reasoning=True) as stub:
+        usage = {wire: post(stub, wire, BODIES[wire]())[2] for wire in WIRES}
+    chat, responses = usage["chat"]["usage"], usage["responses"]["usage"]
+    anthropic, google = usage["anthropic"]["usage"], usage["google"]["usageMetadata"]
+    inputs = {chat["prompt_tokens"], responses["input_tokens"], google["promptTokenCount"]}
+    inputs.add(anthropic["input_tokens"] + anthropic["cache_read_input_tokens"] + anthropic["cache_creation_input_tokens"])
+    outputs = {chat["completion_tokens"], responses["output_tokens"], anthropic["output_tokens"]}
+    outputs.add(google["candidatesTokenCount"] + google["thoughtsTokenCount"])
+    cached = {chat["prompt_tokens_details"]["cached_tokens"], responses["input_tokens_details"]["cached_tokens"]}
+    cached |= {anthropic["cache_read_input_tokens"], google["cachedContentTokenCount"]}
+    thought = {chat["completion_tokens_details"]["reasoning_tokens"], responses["output_tokens_details"]["reasoning_tokens"]}
+    thought |= {anthropic["output_tokens_details"]["thinking_tokens"], google["thoughtsTokenCount"]}
+    for counts in (inputs, outputs, cached, thought):
+        assert len(counts) == 1
+        assert counts.pop() > 0
+
+
+@pytest.mark.parametrize("protocol", ["text", "json_schema"])
+def test_tools_that_come_in_writing_are_read_and_called_in_writing(shared: Stub, protocol: str) -> None:
+    from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec
+    from ktdeval.harness.protocols import decode, encode
+
+    tool = ToolSpec("submit_action", "Submit.", SCHEMA)
+    messages = (
+        Message("system", "You manage a portfolio."),
+        Message("user", STATE),
+        Message("assistant", "", (ToolCall("call_a", "portfolio_state", "{}"), ToolCall("call_b", "portfolio_state", "{}"))),
+        Message("tool", "{}", tool_call_id="call_a"),
+        Message("tool", "{}", tool_call_id="call_b"),
+    )
+    request = ModelRequest(messages, (tool,), "submit_action", CallParams(tool_protocol=protocol))  # type: ignore[arg-type]
+    sent = encode(request)
+    body: dict[str, Any] = {"model": "stub-model", "messages": [message.to_json() for message in sent.messages]}
+    if sent.response_schema is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": sent.response_schema}}
+    status, _, answer = post(shared, "chat", body)
+    assert status == 200
+    message = answer["choices"][0]["message"]
+    assert "tool_calls" not in message
+    reply = decode(Reply(message["content"]), request)
+    assert [(call.name, json.loads(call.arguments)["orders"]) for call in reply.tool_calls] == [("submit_action", [])]
+    native = post(shared, "chat", _chat())
+    assert native[0] == 200
+    assert len({seen.digest for seen in shared.requests[-2:]}) == 1  # the same content, whatever the protocol
+
+
+def test_it_thinks_for_as_long_as_it_is_told_and_answers_side_by_side() -> None:
+    with running_stub(latency_s=0.2) as stub:
+        threads = [threading.Thread(target=post, args=(stub, "chat", _chat())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert stub.counts == {"answered": 8}
+        assert stub.most_at_once > 1  # how many of them meet depends on the machine
+
+
+def test_it_holds_after_so_many_answers_until_it_may_go_on() -> None:
+    with running_stub(hold_after=1) as stub:
+        assert post(stub, "chat", _chat())[0] == 200
+        with pytest.raises(TimeoutError):
+            post(stub, "chat", _chat(), timeout_s=0.2)
+        waiting = threading.Thread(target=post, args=(stub, "chat", _chat()))
+        waiting.start()
+        while stub.held != 1 or stub.counts["lost"] != 1:
+            time.sleep(0.005)
+        stub.go_on()
+        waiting.join()
+        assert stub.counts == {"answered": 2, "lost": 1}  # who went away was never answered
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+def _without(*path: Any) -> Callable[[dict[str, Any]], None]:
+    """Remove what lies at the end of a path."""
+
+    def change(body: dict[str, Any]) -> None:
+        place: Any = body
+        for step in path[:-1]:
+            place = place[step]
+        del place[path[-1]]
+
+    return change
+
+
+def _with(value: Any, *path: Any) -> Callable[[dict[str, Any]], None]:
+    """Put a value at the end of a path."""
+
+    def change(body: dict[str, Any]) -> None:
+        place: Any = body
+        for step in path[:-1]:
+            place = place[step]
+        if path[-1] == "+":
+            place.append(value)
+        else:
+            place[path[-1]] = value
+
+    return change
+
+
+def _swapped(*path: Any) -> Callable[[dict[str, Any]], None]:
+    """Swap the last two of a list."""
+
+    def change(body: dict[str, Any]) -> None:
+        place: Any = body
+        for step in path:
+            place = place[step]
+        place[-1], place[-2] = place[-2], place[-1]
+
+    return change
+
+
+REFUSED = [
+    ("chat", _with(1, "colour"), "Unknown parameter: 'colour'"),
+    ("chat", _without("messages", 3), "messages with role 'tool' must answer"),
+    ("chat", _without("messages", 4), "No tool messages respond to: call_b"),
+    ("chat", _with({"role": "user", "content": "and?"}, "messages", 3), "must be followed by tool messages"),
+    ("chat", _with("x", "messages", 3, "tool_call_id"), "messages with role 'tool' must answer"),
+    ("chat", _swapped("messages"), "in their order"),
+    ("chat", _with({"role": "assistant", "content": None}, "messages", "+"), "expected a string, got null"),
+    ("chat", _with({"type": "function", "function": {"name": "other"}}, "tool_choice"), "not found in 'tools'"),
+    ("chat", _with("get news", "messages", 2, "tool_calls", 0, "function", "name"), "does not match pattern"),
+    ("chat", _without("tools"), "only allowed when 'tools' are specified"),
+    ("chat", _with(4096, "max_tokens"), "at the same time is not supported"),
+    ("chat", _with(2**63, "seed"), "not in the range"),
+    ("chat", _with(2.1, "temperature"), "not in the range"),
+    ("chat", _with("high", "temperature"), "expected int or float"),
+    ("chat", _with(True, "tools", 0, "function", "strict"), "'additionalProperties' is required"),
+    ("chat", _with({"type": "yaml"}, "response_format"), "response_format.type"),
+    ("responses", _with(7, "seed"), "Unknown parameter: 'seed'"),
+    ("responses", _with(4096, "max_tokens"), "Unknown parameter: 'max_tokens'"),
+    ("responses", _with(8, "max_output_tokens"), "not in the range from 16"),
+    ("responses", _without("tools", 0, "strict"), "'additionalProperties' is required"),
+    ("responses", _without("input", 4), "No tool output found for function call b"),
+    ("responses", _without("input", 1), "No tool call found for function call output"),
+    ("responses", _swapped("input"), "No tool call found for function call output"),
+    ("responses", _with([{"type": "input_text", "text": "x"}], "input", "+"), "input[5].type"),
+    ("responses", _with({"type": "function", "function": {"name": "submit_action"}}, "tool_choice"), "tool_choice.function"),
+    ("responses", _with("max", "reasoning"), "Invalid type for 'reasoning'"),
+    ("anthropic", _without("max_tokens"), "Missing required parameter: 'max_tokens'"),
+    ("anthropic", _with(1.5, "temperature"), "not in the range from 0 to 1"),
+    ("anthropic", _with(7, "seed"), "Unknown parameter: 'seed'"),
+    ("anthropic", _with("system", "messages", 0, "role"), "messages.0.role"),
+    ("anthropic", _without("messages", 0), "first message must use the 'user' role"),
+    ("anthropic", _without("messages", 2, "content", 1), "without `tool_result` blocks immediately after: toolu_b"),
+    ("anthropic", _without("messages", 2), "without `tool_result` blocks immediately after"),
+    ("anthropic", _with("toolu_x", "messages", 2, "content", 0, "tool_use_id"), "unexpected `tool_use_id`"),
+    ("anthropic", _with({"type": "text", "text": "so?"}, "messages", 2, "content", 0), "must come first"),
+    ("anthropic", _with("", "messages", 0, "content"), "non-empty content"),
+    ("anthropic", _with([{"type": "text", "text": " "}], "messages", 0, "content"), "non-whitespace text"),
+    ("anthropic", _with("a.b", "messages", 1, "content", 0, "id"), "should match pattern"),
+    ("anthropic", _with("{}", "messages", 1, "content", 0, "input"), "expected dict"),
+    ("anthropic", _with({"type": "tool", "name": "other"}, "tool_choice"), "not found in provided tools"),
+    ("anthropic", _with({"type": "adaptive"}, "thinking"), "may not be enabled when tool_choice forces"),
+    ("google", _with(2**31, "generationConfig", "seed"), "TYPE_INT32"),
+    ("google", _with(4096, "generationConfig", "maxTokens"), "Unknown parameter"),
+    ("google", _without("contents", 2), "last turn is not a function call"),
+    ("google", _without("contents", 2, "parts", 1), "number of function response parts is equal"),
+    ("google", _without("contents", 0), "comes immediately after a user turn"),
+    ("google", _with("other", "contents", 2, "parts", 0, "functionResponse", "name"), "does not answer the call"),
+    ("google", _with([], "contents", 0, "parts"), "parts must not be empty"),
+    ("google", _with("assistant", "contents", 1, "role"), "contents[1].role"),
+    ("google", _with("AUTO", "toolConfig", "functionCallingConfig", "mode"), "only be set when mode is ANY"),
+    ("google", _with("application/json", "generationConfig", "responseMimeType"), "mime type: 'application/json' is unsupported"),
+    ("google", _with({"type": "object", "$defs": {}}, "generationConfig", "responseSchema"), 'Unknown name "$defs"'),
+]
+
+
+@pytest.mark.parametrize(("wire", "change", "message"), REFUSED, ids=[f"{wire}: {text[:40]}" for wire, _, text in REFUSED])
+def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
+    shared: Stub, wire: str, change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    body = BODIES[wire]()
+    change(body)
+    status, _, answer = post(shared, wire, body)
+    assert status == 400, answer
+    assert message in answer["error"]["message"]
+    assert shared.requests[-1].outcome == "400 bad_request"
+
+
+def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) -> None:
+    body: dict[str, Any] = {"model": "stub-model", "messages": [{"role": "user", "content": "A number."}]}
+    body["response_format"] = {"type": "json_object"}
+    assert "must contain the word 'json'" in post(shared, "chat", body)[2]["error"]["message"]
+    body["messages"][0]["content"] = "A number as JSON."
+    assert post(shared, "chat", body)[0] == 200
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_wrong_key_an_unknown_model_and_another_address_are_errors_of_the_wire(shared: Stub, wire: str) -> None:
+    status, _, answer = post(shared, wire, BODIES[wire](), key="another-key")
+    assert (status, "another-key" in answer["error"]["message"]) == (401, True)  # as some real ones do
+    with running_stub(names=("something-else",)) as stub:
+        status, _, answer = post(stub, wire, BODIES[wire]())
+        assert status == 404
+        assert "stub-model" in answer["error"]["message"]
+    connection = http.client.HTTPConnection("127.0.0.1", shared.port)
+    connection.request("POST", "/v2/elsewhere", "{}")
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(shared: Stub) -> None:
+    body = _anthropic() | {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    body["tool_choice"] = {"type": "auto"}
+    assert "found `tool_use`" in post(shared, "anthropic", body)[2]["error"]["message"]
+    with running_stub(reasoning=True) as stub:
+        thought = post(stub, "anthropic", _anthropic())[2]["content"][0]
+    body["messages"][1]["content"].insert(0, thought)
+    assert post(shared, "anthropic", body)[0] == 200
+    body["messages"][1]["content"][0] = {**thought, "signature": "forged"}
+    assert "Invalid `signature`" in post(shared, "anthropic", body)[2]["error"]["message"]
+
+
+def test_what_a_model_does_not_support_is_refused_or_left_aside() -> None:
+    with running_stub(refuses=("temperature",)) as stub:
+        error = post(stub, "chat", _chat())[2]["error"]
+        assert (error["code"], error["param"]) == ("unsupported_parameter", "temperature")
+    with running_stub(tools="refused") as stub:
+        assert all(post(stub, wire, BODIES[wire]())[0] == 400 for wire in WIRES)
+    with running_stub(tools="ignored") as stub:
+        message = post(stub, "chat", _chat())[2]["choices"][0]["message"]
+        assert "tool_calls" not in message
+        assert message["content"]
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
+    def body(place: int) -> dict[str, Any]:
+        changed = _chat()
+        changed["messages"][1]["content"] = f"{STATE} {place}"
+        return changed
+
+    with running_stub(FaultPlan(by_number={2: "server"})) as stub:
+        assert [post(stub, "chat", body(0))[0] for _ in range(3)] == [200, 500, 200]
+    with running_stub(FaultPlan(faults=("server", "overloaded"), every=3, attempts=2)) as stub:
+        hit = [place for place in range(30) if post(stub, "chat", body(place))[0] != 200]
+        assert 4 <= len(hit) <= 16
+        assert [post(stub, "chat", body(place))[0] for place in hit] == [500 if n % 2 == 0 else 529 for n in range(len(hit))]
+        assert all(post(stub, "chat", body(place))[0] == 200 for place in range(30))
+        assert abs(stub.counts["server"] - stub.counts["overloaded"]) <= 2
+        assert {seen.attempt for seen in stub.requests if seen.outcome != "answered"} == {1, 2}
+    with running_stub(FaultPlan(faults=("server",), phase="research")) as stub:
+        assert post(stub, "chat", _chat())[0] == 200
+
+
+def test_as_a_process_it_tells_its_address_and_its_counts() -> None:
+    command = [sys.executable, str(SUPPORT / "stub_provider.py"), "0", "{}", '{"by_number": {"1": "server"}}']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            stub = Stub.__new__(Stub)
+            stub.port = int(address.rpartition(":")[2])
+            assert [post(stub, "chat", _chat())[0] for _ in range(2)] == [500, 200]
+            with urlopen(f"{address}/stub") as response:
+                told = json.load(response)
+            assert told["counts"] == {"server": 1, "answered": 1}
+            assert (told["answers"], told["answered_twice"], told["held"]) == (1, 0, 0)
+        finally:
+            process.kill()

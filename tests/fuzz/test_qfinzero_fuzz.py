@@ -1,0 +1,102 @@
+"""Every operation under arguments of every kind: an answer that follows its schema, or a refusal that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import moment_text, parse_moment
+from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.pmb.broker import rerun
+from ktdeval_qfinzero.pmb.log import state_of_log
+from qfinzero_fuzz import BOTH, SCENES, SESSION, Maker, ask, attempt, scene
+from qfinzero_invariants import check_invariants
+from qfinzero_world import at
+
+OPERATIONS = catalogue().operations
+TRADING = [operation.name for operation in OPERATIONS if operation.changes and operation.name != "PMB.session.stop"]
+SEEDS = st.integers(0, 2**32)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=[operation.name for operation in OPERATIONS])
+def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_nothing(operation: Operation) -> None:
+    @given(SEEDS, st.integers(0, SCENES - 1))
+    @settings(max_examples=4, derandomize=True, database=None)
+    def check(seed: int, place: int) -> None:
+        maker, workspace = Maker(Random(seed)), scene(place)
+        for _ in range(8):
+            attempt(workspace, operation, maker.arguments(operation))
+
+    check()
+
+
+@given(SEEDS, st.integers(0, SCENES - 1))
+@settings(max_examples=15, derandomize=True, database=None)
+def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(seed: int, place: int) -> None:
+    random, workspace = Random(seed), scene(place)
+    maker = Maker(random)
+    names = TRADING + ["PMB.order.place"] * 5 + ["PMB.session.step"]
+    for _ in range(25):
+        operation = catalogue().find(random.choice(names))
+        attempt(workspace, operation, maker.arguments(operation))
+    check_invariants(workspace.broker.state)
+    lines = workspace.broker.log.to_lines()
+    assert state_of_log(lines) == workspace.broker.state
+    assert rerun(lines, workspace.dataset) == lines
+
+
+def test_the_made_up_arguments_get_answers_too() -> None:
+    """The test has teeth: each operation takes some of them."""
+    for operation in OPERATIONS:
+        maker = Maker(Random(operation.name))
+        number = 3 if operation.name == "PMB.session.create" else 0
+        tries = (attempt(scene(number), operation, maker.arguments(operation)) for _ in range(500))
+        assert any(not isinstance(answer, ServiceError) for answer in tries), operation.name
+
+
+# ---- what it found
+
+
+@pytest.mark.parametrize("text", ["2025-01-06T14:30:00+99:99", "2025-01-06T14:30:00+24:00", "2025-01-06T14:30:00-00:60"])
+def test_an_offset_is_less_than_a_day(text: str) -> None:
+    with pytest.raises(ServiceError, match="start: expected a moment"):
+        parse_moment(text, "start")
+    assert moment_text(parse_moment("2025-01-06T14:30:00+23:59", "start")) == "2025-01-05T14:31:00Z"
+
+
+@pytest.mark.parametrize("text", ["2025-01-06T14:30:00.١Z", "2025-01-06T14:30:00+0١:00", "２０２５-01-06"])
+def test_digits_of_a_moment_are_those_of_ascii(text: str) -> None:
+    with pytest.raises(ServiceError, match="expected a moment"):
+        parse_moment(text, "start")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda workspace, text: ask(workspace, "PMB.order.place", **BOTH, client_order_id=text, order=ORDER),
+        lambda workspace, text: ask(workspace, "ESP.events.query", tickers=[text.upper()]),
+    ],
+    ids=["client_order_id", "tickers"],
+)
+def test_a_pattern_ends_at_the_end_and_not_before_a_line_break(call: Callable[[Any, str], Any]) -> None:
+    call(scene(0), "a")
+    with pytest.raises(ServiceError, match="does not follow the schema"):
+        call(scene(0), "a\n")
+
+
+ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 1}
+
+
+def test_a_session_of_years_beyond_the_data_is_stepped_through_in_time() -> None:
+    workspace = scene(3)
+    span = {"start_ts": "2025-01-06", "end_ts": "2035-10-01", "frequency": "1m"}
+    ask(workspace, "PMB.session.create", account_id=BOTH["account_id"], **span, universe={"stocks": ["AVLN"]})
+    answer = attempt(workspace, catalogue().find("PMB.session.step"), {"session_id": SESSION, "step": 100_000})
+    assert not isinstance(answer, ServiceError)
+    assert at(answer["as_of_ts"]) > at("2026-01-01")

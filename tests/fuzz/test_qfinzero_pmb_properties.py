@@ -1,0 +1,255 @@
+"""Laws of the broker over random histories: the state stays whole, replays bit for bit, and shortcuts change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from ktdeval.errors import InvariantError
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.pmb.broker import rerun
+from ktdeval_qfinzero.pmb.frames import Frame
+from ktdeval_qfinzero.pmb.log import state_of_log
+from ktdeval_qfinzero.pmb.margin import margin_state
+from ktdeval_qfinzero.pmb.margin_calls import next_look
+from ktdeval_qfinzero.pmb.rules import Rules
+from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Position
+from qfinzero_broker_play import FREE, OPEN, Play, Row, market, minutes, thing
+from qfinzero_invariants import InvariantWatch, check_invariants
+from qfinzero_world import small_dataset
+
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SYMBOLS = ("AVLN", "BRKT", "CSTL", "O:AVLN250117C00100000", "O:AVLN250117P00100000", "O:AVLN250110C00090000")
+PRICES = st.sampled_from((0.5, 2.0, 45.0, 50.0, 95.0, 100.0, 105.0, 240.0))
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    order_type = draw(st.sampled_from(("MARKET", "LIMIT", "STOP", "STOP_LIMIT")))
+    order: dict[str, Any] = {
+        "instrument": thing(draw(st.sampled_from(SYMBOLS))),
+        "side": draw(st.sampled_from(("BUY", "SELL"))),
+        "order_type": order_type,
+        "qty": draw(st.sampled_from((1, 7, 100, 500, 3_000))),
+        "time_in_force": draw(st.sampled_from(("DAY", "GTC"))),
+    }
+    order |= {"limit_price": draw(PRICES)} if "LIMIT" in order_type else {}
+    order |= {"stop_price": draw(PRICES)} if "STOP" in order_type else {}
+    return "order.place", {"order": order}
+
+
+@st.composite
+def spreads(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    chosen = draw(st.lists(st.sampled_from(SYMBOLS[3:]), min_size=2, max_size=3, unique=True))
+    sides, ratios = st.sampled_from(("BUY", "SELL")), st.integers(1, 2)
+    legs = [{"side": draw(sides), "instrument": thing(symbol), "ratio": draw(ratios)} for symbol in chosen]
+    return "spread.place", {"legs": legs, "qty": draw(st.integers(1, 20))}
+
+
+ORDER_IDS = st.integers(1, 8).map(lambda number: f"ord-{number:06d}")
+UPDATES = st.sampled_from(({"qty": 50}, {"limit_price": 100.0}, {"stop_price": 1.0}))
+STEPS = st.tuples(st.just("session.step"), st.fixed_dictionaries({"step": st.sampled_from((1, 1, 2, 5))}))
+COMMANDS = st.one_of(
+    orders(),
+    orders(),
+    spreads(),
+    st.tuples(st.just("order.cancel"), st.fixed_dictionaries({"order_id": ORDER_IDS})),
+    st.tuples(st.just("order.modify"), st.fixed_dictionaries({"order_id": ORDER_IDS, "updates": UPDATES})),
+    st.tuples(
+        st.just("option.exercise"), st.fixed_dictionaries({"contract": st.sampled_from(SYMBOLS[3:]), "qty": st.integers(1, 3)})
+    ),
+    STEPS,
+    STEPS,
+)
+
+
+@cache
+def sparse() -> Dataset:
+    """Minutes with gaps, from the first of which on nothing was ever traded before; thin volumes."""
+    chance, bars = np.random.default_rng(3), {}
+    for symbol, first in zip(SYMBOLS, (100.0, 50.0, 240.0, 3.0, 3.0, 10.0), strict=True):
+        close = np.round(first * np.exp(np.cumsum(chance.normal(0, 0.05, 40))), 2) + 0.05
+        rows = [(price, price + 0.05, price - 0.05, price, float(chance.integers(0, 3_000))) for price in close.tolist()]
+        bars[symbol] = minutes([row if chance.random() < 0.4 else None for row in rows])
+    return market(bars)
+
+
+STAGES: dict[str, tuple[Callable[[], Dataset], str, str]] = {
+    "days": (small_dataset, "1d", "2025-01-06T21:00:00Z"),
+    "minutes": (small_dataset, "1m", "2025-01-08T20:50:00Z"),
+    "sparse minutes": (sparse, "1m", "2025-01-06T14:30:00Z"),
+}
+
+
+@FEW
+@given(st.sampled_from(("MARGIN", "CASH")), st.sampled_from(tuple(STAGES)), st.lists(COMMANDS, min_size=5, max_size=25))
+def test_any_commands_keep_the_book_whole(account_type: str, stage: str, commands: list[tuple[str, dict[str, Any]]]) -> None:
+    make, frequency, start = STAGES[stage]
+    dataset, watch = make(), InvariantWatch()
+    universe = {"stocks": list(SYMBOLS[:3]), "options": list(SYMBOLS[3:])}
+    play = Play(dataset, 50_000, account_type, {}, watch, start, frequency=frequency, end_ts="2025-01-27", universe=universe)
+    for command, given_ in commands:
+        with suppress(ServiceError):
+            play.call(command, **given_)
+    check_invariants(play.state)
+    written = play.broker.log.to_lines()
+    assert '"code":"unavailable"' not in "".join(written)  # the broker always has a price of what it holds
+    assert state_of_log(written) == play.state
+    assert rerun(written, dataset) == written
+
+
+@FEW
+@given(st.integers(0, 2**32 - 1))
+def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    for first, play in walks(chance):
+        calls = [event.ts_ns for event in play.broker.log.events() if event.type == "MARGIN_CALL"]
+        assert calls[:1] == ([] if first is None else [first])
+
+
+def walks(chance: np.random.Generator) -> Any:
+    """(first tick with a deficit by looking at each tick, the play) of leveraged positions, long and short, on a random walk."""
+    steps = chance.normal(0, 0.02, 200)
+    close = np.round(100 * np.exp(np.cumsum(steps)), 2)
+    rows: list[Row] = [(price, price, price, price, 1e9) for price in [100.0, 100.0, *close.tolist()]]
+    seen: list[int] = []
+
+    def look(state: BrokerState, marks: Mapping[str, int]) -> None:
+        ticks.append(OPEN + (len(ticks) + 1) * MINUTE)
+        account = state.accounts["acct-000001"]
+        if not seen and margin_state(account, marks, Rules()).deficit_e4:
+            seen.append(ticks[-1])
+
+    for side, qty in (("BUY", 1_950), ("SELL", 1_950)):
+        ticks: list[int] = []
+        seen.clear()
+        play = Play(rows, cash=100_000, config={**FREE, "margin": {"call_days": 5}}, on_tick=look)
+        play.step()
+        play.order(side, "MARKET", qty)
+        play.step(201)
+        yield (seen[0] if seen else None), play
+
+
+HOLDINGS = st.lists(st.tuples(st.integers(-500, 500), st.integers(10_000, 2_000_000)), min_size=1, max_size=4)
+
+
+@given(HOLDINGS, st.integers(-(10**9), 10**9), st.lists(st.integers(1, 300), min_size=1, max_size=5))
+def test_the_quick_look_at_margin_never_misses_a_call(holdings: list[tuple[int, int]], cash_e4: int, moves: list[int]) -> None:
+    stocks = [Instrument("STOCK", f"S{number}") for number in range(len(holdings))]
+    account = Account("a", "MARGIN", 0, 0, cash_e4)
+    account.positions = {stock.id: Position(stock, qty) for stock, (qty, _) in zip(stocks, holdings, strict=True)}
+    marks = np.array(
+        [[price for _, price in holdings]] + [[price * move // 100 + 1 for _, price in holdings] for move in moves], np.int64
+    )
+    count = len(moves)
+    frame = frame_of(stocks, marks)
+    quick = next_look(account, Rules(), frame, 0)
+    missed = [tick for tick in range(count) if margin_state(account, frame.marks_at(tick + 1), Rules()).deficit_e4]
+    assert not missed or quick <= missed[0]
+
+
+def frame_of(stocks: list[Instrument], marks: np.ndarray) -> Frame:
+    ticks = OPEN + np.arange(1, len(marks), dtype=np.int64) * MINUTE
+    none = np.zeros((len(ticks), len(stocks)), np.int64)
+    columns = {stock.id: place for place, stock in enumerate(stocks)}
+    return Frame(date(2025, 1, 6), ticks - MINUTE, ticks, tuple(stocks), columns, none, none, none, none, none, marks)
+
+
+@FEW
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 60), min_size=2, max_size=6))
+def test_it_does_not_matter_in_how_many_steps_time_passes(seed: int, steps: list[int]) -> None:
+    books = []
+    for parts in (steps, [sum(steps)]):
+        play = noisy(seed)
+        for ticks in parts:
+            play.step(ticks)
+        books.append(play.state)
+    assert without_numbers(books[0]) == without_numbers(books[1])
+
+
+def noisy(seed: int) -> Play:
+    """A session on a random walk with orders of all types waiting."""
+    chance = np.random.default_rng(seed)
+    close = np.round(100 * np.exp(np.cumsum(chance.normal(0, 0.003, 300))), 2)
+    rows: list[Row | None] = [
+        (float(before), float(max(before, after)) + 0.05, float(min(before, after)) - 0.05, float(after), 400)
+        if chance.random() < 0.9
+        else None
+        for before, after in pairwise(close)
+    ]
+    play = Play(market({"AVLN": minutes(rows)}), config={}, on_tick=InvariantWatch())
+    play.step()
+    for number in range(6):
+        side = ("BUY", "SELL")[int(chance.integers(2))]
+        near = round(float(close[1] * chance.uniform(0.98, 1.02)), 2)
+        kind = ("LIMIT", "STOP", "STOP_LIMIT")[number % 3]
+        more = {name: near for name, word in (("limit_price", "LIMIT"), ("stop_price", "STOP")) if word in kind}
+        play.order(side, kind, 60, **more)
+    return play
+
+
+def without_numbers(state: BrokerState) -> list[Any]:
+    """A state without the numbers of events, which count the commands too."""
+    return [state.accounts, state.orders, state.trades, state.working, state.days, state.now_ns]
+
+
+def broken(**changes: Any) -> BrokerState:
+    """The state of a small session, with its account changed behind its back."""
+    play = Play([(100, 100, 100, 100, 1_000)] * 3)
+    play.order("BUY", "LIMIT", 10, limit_price=100.0)
+    play.step()
+    for name, value in changes.items():
+        setattr(play.account, name, value)
+    return play.state
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cash_e4": 1}, "cash is not its movements"),
+        ({"fees_e4": 7}, "FEE is not the sum"),
+        ({"dividends_e4": 7}, "dividends are not"),
+        ({"positions": {}}, "not the sum of its changes"),
+    ],
+)
+def test_an_account_that_was_tampered_with_is_found(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvariantError, match=words):
+        check_invariants(broken(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"price_e4": 1_020_000}, "outside of its bar"),
+        ({"qty": 0}, "not above 0"),
+        ({"fee_e4": 1}, "fee is not"),
+    ],
+)
+def test_a_trade_that_could_not_have_been_is_found(changes: dict[str, Any], words: str) -> None:
+    state = broken()
+    state.trades[0] = replace(state.trades[0], **changes)
+    with pytest.raises(InvariantError, match=f"{words}|units are not those"):
+        check_invariants(state)
+
+
+def test_fills_beyond_the_volume_or_the_order_are_found() -> None:
+    state = broken()
+    state.orders["ord-000001"].filled_qty = 11
+    with pytest.raises(InvariantError, match="beyond its quantity"):
+        check_invariants(state)
+    state = broken()
+    state.trades[0] = replace(state.trades[0], bar=replace(state.trades[0].bar, volume=9))
+    with pytest.raises(InvariantError, match="no such volume"):
+        check_invariants(state)

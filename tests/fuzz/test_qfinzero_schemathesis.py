@@ -1,0 +1,134 @@
+"""Every operation under requests that a machine makes up from the OpenAPI document: no failure, and no undeclared answer.
+
+All of schemathesis' checks run but one: that every request which follows the schema is accepted. A schema can't say all that a
+service knows (a day that is none, a cursor of another query), so these are refused with 400, as the document declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from ktdeval_qfinzero.access.guard import Security
+from ktdeval_qfinzero.access.http import server_app
+from ktdeval_qfinzero.access.openapi import openapi_document
+from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
+from ktdeval_qfinzero.catalogue import catalogue
+from qfinzero_scenario import CONTRACT, FARTHER, trading
+from qfinzero_server import Clock
+from qfinzero_world import small_dataset
+
+pytestmark = pytest.mark.slow  # some seconds
+
+ADDRESS = "http://127.0.0.1:8765"
+TOKEN = "a-token-of-some-length"
+EXAMPLES = 3
+
+DAYS = st.sampled_from(["2025-01-02", "2025-01-06", "2025-01-08", "2025-01-08T15:00:00Z", "2025-01-10T20:00:00-05:00"])
+TICKERS = ["AVLN", "BRKT", "CSTL", "BTCX", "NONE"]
+CONTRACTS = st.sampled_from([CONTRACT, FARTHER, "O:AVLN250221P00090000", "O:NONE250221P00090000"])
+UNKNOWABLE = ("cursor", "fields")
+SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("start", "end", "date", "start_utc", "end_utc", "start_date", "end_date", "as_of_ts"), DAYS),
+    **dict.fromkeys(("start_ts", "end_ts", "until_ts", "expire_ts", "expiry_min", "expiry_max"), DAYS),
+    "account_id": st.just("acct-000001"),
+    "session_id": st.just("sess-000001"),
+    "order_id": st.sampled_from(["ord-000001", "ord-000002", "ord-000003", "ord-000099"]),
+    "event_id": st.sampled_from(["news_0", "news_3", "econ_cpi_2025_01", "earn_AVLN_2024Q4"]),
+    "news_id": st.sampled_from(["news_0", "news_3"]),
+    "underlying": st.sampled_from(TICKERS),
+    "symbol": st.sampled_from(TICKERS),
+    "contract": CONTRACTS,
+    "indicators": st.sampled_from(["ma_2", "ema_3,macd", "rsi"]),
+    "tenors": st.sampled_from(["3M", "1M,30Y", "4M"]),
+}
+
+
+@pytest.fixture(scope="module")
+def workspaces() -> Workspaces:
+    return Workspaces(small_dataset(), Limits(most=1000), Clock())
+
+
+@asynccontextmanager
+async def no_lifespan(_: Any) -> AsyncIterator[None]:
+    """Each request starts and ends the application, and sessions of MCP, which these are not, can be started once only."""
+    yield
+
+
+@pytest.fixture(scope="module")
+def schema(workspaces: Workspaces) -> Any:
+    found = schemathesis.openapi.from_dict(openapi_document(catalogue(), is_guarded=True))
+    found.app = server_app(catalogue(), workspaces, Security(None, TOKEN))
+    found.app.router.lifespan_context = no_lifespan
+    return found
+
+
+def busy_workspace(workspaces: Workspaces) -> str:
+    """A workspace in the midst of trading: fills, positions, a cancelled order, a session that runs."""
+    name = workspaces.open()
+    workspace = workspaces.find(name).workspace
+    story = trading()
+    call = next(story)
+    while call[0] != "PMB.session.market":
+        call = story.send(catalogue().find(call[0]).call(workspace, call[1]))
+    return name
+
+
+def sensible(value: Any, draw: Any, name: str = "") -> Any:
+    """A made-up value with its names, days and ids replaced by such as there are."""
+    if isinstance(value, dict):
+        return {each: sensible(item, draw, each) for each, item in value.items() if each not in UNKNOWABLE}
+    if name in ("tickers", "stocks"):
+        chosen = draw(st.lists(st.sampled_from(TICKERS), min_size=1, max_size=3, unique=True))
+        return chosen if isinstance(value, list) else ",".join(chosen)
+    if name == "options":
+        return draw(st.lists(CONTRACTS, max_size=2, unique=True))
+    if isinstance(value, list):
+        return [sensible(item, draw) for item in value]
+    return draw(SENSIBLE[name]) if name in SENSIBLE else value
+
+
+def operation_paths() -> Iterator[tuple[str, str]]:
+    for path, methods in openapi_document(catalogue(), is_guarded=True)["paths"].items():
+        for method in methods:
+            yield path, method.upper()
+
+
+@pytest.mark.parametrize(("path", "method"), list(operation_paths()))
+def test_an_operation_answers_as_the_document_says(schema: Any, workspaces: Workspaces, path: str, method: str) -> None:
+    operation = schema[path][method]
+    workspace = busy_workspace(workspaces)
+    modes = [operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
+
+    @given(case=st.one_of(modes), data=st.data())
+    @settings(
+        max_examples=2 * EXAMPLES,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def check(case: Any, data: Any) -> None:
+        components = case.meta.components
+        is_valid = all(component.mode is GenerationMode.POSITIVE for component in components.values())
+        if is_valid and data.draw(st.integers(0, 3)):
+            for part in ("query", "path_parameters", "body"):
+                if isinstance(getattr(case, part), dict):
+                    setattr(case, part, sensible(getattr(case, part), data.draw))
+        header = components.get(ParameterLocation.HEADER)
+        if header is not None and header.mode is GenerationMode.POSITIVE:
+            case.headers[HEADER] = workspace
+        case.headers["Authorization"] = f"Bearer {TOKEN}"
+        response = case.call(base_url=ADDRESS)
+        case.validate_response(response, excluded_checks=[positive_data_acceptance])
+
+    check()

@@ -1,0 +1,187 @@
+"""The whole benchmark without keys: every generated item under every variant, and whole runs from command line to card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.runner.journal import pack_lines
+from ktdeval.runner.store import ANSWERS, RunFolder
+from ktdeval_qfinzero.benchmark.items import Item
+from ktdeval_qfinzero.benchmark.scenario import open_workspace, resolved
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.scoring.types import Suite
+from ktdeval_qfinzero.suite.records import RecordedCall
+from paths import SUPPORT
+from qfinzero_suite_play import (
+    VARIANTS,
+    Perfect,
+    Silent,
+    exam_of,
+    generated_items,
+    generated_task,
+    market,
+    perfect_calls,
+    sit,
+)
+
+PLUGIN = str(SUPPORT / "qfinzero_suite_plugin.py")
+SUITES: tuple[Suite, ...] = ("calling", "planning")
+SAMPLED = 10
+NOTHING: dict[str, Any] = {"status": "done", "summary": "", "calls": []}
+
+
+def items_of(variant: str) -> tuple[Item, ...]:
+    return generated_items("planning" if "planning" in variant else "calling")
+
+
+# ---- all items
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_expected_calls_of_every_item_earn_everything_and_none_earn_nothing(suite: Suite) -> None:
+    exam = exam_of(generated_task(f"qfinzero_{suite}"))
+    items = generated_items(suite)
+    assert len(exam) == len(items) >= {"calling": 300, "planning": 100}[suite]
+    for number, item in enumerate(items):
+        perfect = exam.score(number, {**NOTHING, "calls": perfect_calls(item)})
+        assert [perfect[f"paper_{name}"] for name in ("overall", "tm", "pa", "ta")] == [100.0, 1.0, 1.0, 1.0], item.task.id
+        assert perfect["exact"], item.task.id
+        assert exam.score(number, NOTHING)["paper_overall"] == (100.0 if item.task.refuse else 0.0), item.task.id
+
+
+def bare(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Arguments without those that are at their default."""
+    if isinstance(value, list):
+        return [bare(item, schema.get("items", {})) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    parts = schema.get("properties", {})
+    kept = {name: item for name, item in value.items() if "default" not in parts.get(name, {}) or parts[name]["default"] != item}
+    return {name: bare(item, parts.get(name, {})) for name, item in kept.items()}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_expected_calls_earn_everything_without_what_is_at_its_default(suite: Suite) -> None:
+    exam = exam_of(generated_task(f"qfinzero_{suite}"))
+    shortened = 0
+    for number, item in enumerate(generated_items(suite)):
+        calls = [
+            {**call, "arguments": bare(call["arguments"], catalogue().find(call["tool"]).parameters)}
+            for call in perfect_calls(item)
+        ]
+        shortened += calls != perfect_calls(item)
+        assert exam.score(number, {**NOTHING, "calls": calls})["exact"], item.task.id
+    assert shortened > 20
+
+
+def made(item: Item) -> tuple[list[RecordedCall], Any]:
+    """The expected calls with what they refer to filled in, made one after the other; and the workspace that they leave."""
+    workspace, answers, calls = open_workspace(item, market()), [], []
+    for call in item.gold:
+        arguments = resolved(call.args, answers)
+        calls.append(RecordedCall(tool=call.tool, arguments=arguments))
+        answers.append(catalogue().find(call.tool).call(workspace, arguments))
+    return calls, workspace
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(suite: Suite) -> None:
+    exam = exam_of(generated_task(f"qfinzero_{suite}_live"))
+    for number, item in enumerate(generated_items(suite)):
+        environment = exam.sample(number).environment
+        calls, environment.workspace = made(item)
+        environment.calls.extend(calls)
+        scores = exam.score(number, environment.completed({"status": "done", "summary": ""}))
+        assert (scores["paper_overall"], scores["end_state_match"]) == (100.0, True), item.task.id
+
+
+# ---- through the sitting and the reference agent
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_sample_of_each_variant_goes_through_the_real_desk(variant: str) -> None:
+    task, items = generated_task(variant), items_of(variant)
+    numbers = range(0, len(items), len(items) // SAMPLED)
+    records = sit(task, Perfect(items, live="live" in variant), numbers)
+    scores = task.summarise(records)
+    assert [scores[name].value for name in ("overall", "tm", "pa", "ta")] == [100.0, 1.0, 1.0, 1.0]
+    assert "live" not in variant or scores["end_state_match"].value == 1.0
+    assert all(record.failures == {} for record in records)
+    silent = sit(task, Silent(), numbers)
+    assert [record.scores["paper_overall"] for record in silent] == [100.0 * record.facts["refusal"] for record in silent]
+
+
+def test_no_question_tells_its_answer() -> None:
+    """Neither prompt nor form holds the gold, a category, a difficulty or a template."""
+    exam = exam_of(generated_task("qfinzero_calling"))
+    for number in range(0, len(exam), 37):
+        sample = exam.sample(number)
+        shown = json.dumps([sample.system, sample.user, sample.form.parameters])
+        for hidden in ("expected_tool_calls", "required_params", sample.facts["category"], "difficulty", "REFUSE"):
+            assert hidden not in shown
+
+
+# ---- whole runs
+
+
+def run(out: Path, task: str, model: str, *more: str) -> Mapping[str, Any]:
+    arguments = ["--plugin", PLUGIN, "--model", model, "--tasks", task, "--out", str(out), "--quiet", *more]
+    assert main(arguments) == 0
+    card: Mapping[str, Any] = json.loads((out / "cards" / f"{task}.json").read_text())
+    return card
+
+
+def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, out = "small_qfinzero_planning_live", tmp_path / "run"
+    card = run(out, task, "agent/perfect_live", "--limit", "12")
+    assert card["kind"] == "scoring"
+    assert card["decisions"] == {"model": 12, "model_after_retry": 0, "fallback": 0, "error": 0}
+    assert card["scores"]["overall"]["value"] == 100.0
+    assert card["scores"]["end_state_match"]["value"] == 1.0
+    assert card["task"]["config"]["material"]["dataset"]["content_id"] == market().info.content_id
+    assert main(["card", "validate", str(out)]) == 0
+    assert main(["card", "verify", str(out), "--plugin", PLUGIN]) == 0
+    assert main(["card", "show", str(out)]) == 0
+    assert "end_state_match" in capsys.readouterr().out
+    assert main(["view", str(out), "--plugin", PLUGIN]) == 2
+    assert f"{task}: no days to walk through, these tasks score answers" in capsys.readouterr().err
+    assert not (out / "view").exists()
+    _tamper(out)
+    assert main(["card", "verify", str(out), "--plugin", PLUGIN]) == 1
+    assert "answers.jsonl.zst" in capsys.readouterr().err
+
+
+def _tamper(out: Path) -> None:
+    """Claim a better score than was earned."""
+    folder = RunFolder.load(out)
+    spec = folder.manifest.specs[0]
+    answers = folder.load_answers(spec)
+    answers[1].scores["paper_overall"] = 12.5
+    (folder.episode_path(spec) / ANSWERS).write_bytes(pack_lines(answers))
+
+
+def test_the_cards_of_a_silent_and_of_a_chaotic_model_say_what_they_are(tmp_path: Path) -> None:
+    silent = run(tmp_path / "silent", "small_qfinzero_calling", "agent/silent", "--limit", "30")["scores"]
+    assert silent["overall"]["value"] == pytest.approx(silent["overall"]["baseline"])
+    assert silent["refusal_accuracy"]["detail"]["false_refusals"]["value"] == 1.0
+    chaos = run(tmp_path / "chaos", "small_qfinzero_calling_live", "builtin/chaos", "--limit", "30")
+    asked = 30 - chaos["decisions"]["error"]
+    assert chaos["decisions"]["fallback"] == asked
+    assert chaos["scores"]["overall"]["value"] == 0.0
+    assert chaos["scores"]["overall"]["detail"]["failure_modes"] == {"no_submission": asked}
+    assert chaos["scores"]["unanswered"]["detail"]["count"] == chaos["decisions"]["error"]
+
+
+@pytest.mark.slow
+def test_the_embedded_market_is_made_for_the_first_run_and_its_items_are_asked(tmp_path: Path) -> None:
+    card = run(tmp_path / "run", "qfinzero_calling", "builtin/chaos", "--limit", "5")
+    material = card["task"]["config"]["material"]
+    assert material["dataset"]["name"] == "synthetic"
+    assert material["questions"]["count"] >= 300

@@ -1,0 +1,333 @@
+"""A second opinion on every figure: cards and books from Parquet files with plain pandas. Nothing of ktdeval is used here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import zstandard
+
+Steps = list[dict[str, Any]]
+
+TOLERANCE = 1e-12
+BUY_FEE, SELL_FEE, LEAST_FEE_FEN = Decimal("0.0005"), Decimal("0.0015"), 500
+DECIDED = ("model", "model_after_retry")
+FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
+
+
+class Prices:
+    """A stored snapshot as pandas tables [days, codes]; index and columns are texts."""
+
+    def __init__(self, folder: Path) -> None:
+        bars = pd.read_parquet(folder / "bars.parquet").astype({"date": str, "code": str})
+        self.tables = {name: bars.pivot(index="date", columns="code", values=name) for name in FIELDS}
+        self.days = list(self.tables["open"].index)
+        levels = pd.read_parquet(folder / "indices.parquet").astype({"date": str, "code": str})
+        self.indices = levels.pivot(index="date", columns="code", values="close")
+        self.benchmark = self.indices[json.loads((folder / "manifest.json").read_text())["meta"]["benchmark"]]
+        self.sectors = pd.read_parquet(folder / "assets.parquet").set_index("code")["industry"]
+        self.adjusted_open = self.tables["open"] * self.tables["factor"]
+        self.adjusted_close = self.tables["close"] * self.tables["factor"]
+        self.marks = self.adjusted_close.ffill()
+
+    def at(self, name: str, day: str, code: str) -> float:
+        """One value."""
+        return float(self.tables[name].at[day, code])
+
+    def before(self, day: str) -> str:
+        """The trading day before."""
+        return self.days[self.days.index(day) - 1]
+
+    def after(self, day: str) -> str | None:
+        """The trading day after, if the data have one."""
+        return next(iter(self.days[self.days.index(day) + 1 :]), None)
+
+    def mark(self, day: str, code: str, terms_of: str | None = None) -> float:
+        """Last close up to `day`, in unadjusted CNY of `terms_of` (default: that day)."""
+        return float(self.marks.at[day, code] / self.at("factor", terms_of or day, code))
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A finished episode: its entry on the card, and its ledger."""
+
+    entry: Mapping[str, Any]
+    steps: Steps
+    initial_cash_fen: int
+
+
+def episodes(run: Path, card: Mapping[str, Any]) -> Iterator[Episode]:
+    """The episodes of a card with the ledgers of its run folder."""
+    for entry in card["episodes"]:
+        table = pq.read_table(run / "episodes" / entry["id"] / "ledger.parquet")
+        steps = [{**row, "failures": dict(row["failures"])} for row in table.to_pylist()]
+        yield Episode(entry, steps, int(table.schema.metadata[b"ktdeval.initial_cash_fen"]))
+
+
+def transcript_of(run: Path, episode: Episode) -> Steps:
+    """The recorded conversation of an episode, one entry a step."""
+    with (run / "episodes" / episode.entry["id"] / "transcript.jsonl.zst").open("rb") as stream:
+        text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def whole(value: Decimal) -> int:
+    """To the nearest integer, halves up."""
+    return int(value.quantize(Decimal(1), ROUND_HALF_UP))
+
+
+# ---- metrics
+
+
+def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[float | None, int]]:
+    """Every metric of the panel and its diagnostics as (value, n)."""
+    steps, count = episode.steps, len(episode.steps)
+    nav = pd.Series([episode.initial_cash_fen, *(step["nav_fen"] for step in steps)]) / 100
+    returns, benchmark = nav.pct_change().dropna(), benchmark_of(episode, prices).pct_change().dropna()
+    answered = [step["provenance"] == "fallback" for step in steps if step["provenance"] != "error"]
+    calls = sum(step["tool_calls"] for step in steps)
+    judged = forecasts(episode, prices)[0]
+    gaps = judged["confidence"] - judged["success"]
+    return {
+        "total_return": (nav.iloc[-1] / nav.iloc[0] - 1, count),
+        "sharpe": (annual_ratio(returns), count),
+        "max_drawdown": (drawdown(nav), count),
+        "information_ratio": (annual_ratio(returns - benchmark), count),
+        **behaviour(steps, rules),
+        "cash_ratio": (mean([step["cash_fen"] / step["nav_fen"] for step in steps]), count),
+        "parse_failure_rate": (mean(answered), len(answered)),
+        "decision_coverage": (mean([step["provenance"] in DECIDED for step in steps]), count),
+        "tool_validity_rate": (sum(step["tool_calls_valid"] for step in steps) / calls if calls else None, calls),
+        "unmask_attempts": (sum(step["unmask_attempts"] for step in steps), count),
+        "brier": ((gaps**2).mean() if len(judged) else None, len(judged)),
+        "ece": (calibration_error(judged), len(judged)),
+    }
+
+
+def behaviour(steps: Steps, rules: str) -> dict[str, tuple[float | None, int]]:
+    """The three metrics whose rule sets differ."""
+    count = len(steps)
+    if rules == "paper":
+        weights = pd.DataFrame([{row["code"]: row["value_fen"] / step["nav_fen"] for row in step["positions"]} for step in steps])
+        weights = weights.reindex(range(count)).fillna(0.0)
+        moved = weights.diff().fillna(weights).abs().to_numpy().sum()
+        idle = [not step["orders"] for step in steps]
+        return {
+            "turnover": (moved * 252 / count, count),
+            "hhi": (float((weights**2).sum(axis=1).mean()), count),
+            "abstention_rate": (mean(idle), count),
+        }
+    traded = sum(sum(order["notional_fen"] for order in step["orders"]) / step["open_nav_fen"] for step in steps)
+    shares = [[row["value_fen"] / step["holdings_fen"] for row in step["positions"]] for step in steps if step["positions"]]
+    idle = [not step["orders"] for step in steps if step["provenance"] in DECIDED]
+    return {
+        "turnover": (traded * 252 / count, count),
+        "hhi": (mean([sum(weight**2 for weight in step) for step in shares]), len(shares)),
+        "abstention_rate": (mean(idle), len(idle)),
+    }
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, None of nothing."""
+    return float(np.mean(values)) if values else None
+
+
+def annual_ratio(returns: pd.Series) -> float | None:
+    """Mean over standard deviation of daily returns, a year having 252 days."""
+    spread = returns.std(ddof=1)
+    return math.sqrt(252) * returns.mean() / spread if spread > 1e-12 else None
+
+
+def drawdown(levels: pd.Series) -> float:
+    """Largest fall from a peak, positive."""
+    return float(-(levels / levels.cummax() - 1).min())
+
+
+def benchmark_of(episode: Episode, prices: Prices) -> pd.Series:
+    """Benchmark levels from the first decision on."""
+    days = [episode.steps[0]["decided_on"], *(step["filled_on"] for step in episode.steps)]
+    return prices.benchmark[days].reset_index(drop=True)
+
+
+def forecasts(episode: Episode, prices: Prices) -> tuple[pd.DataFrame, int, int]:
+    """Confidence and success (1.0 or 0.0) of each order with an outcome; how many had no fill, and how many no next open."""
+    rows, no_fill, no_next_open = [], 0, 0
+    for step in episode.steps:
+        today, tomorrow = step["filled_on"], prices.after(step["filled_on"])
+        for order in step["orders"]:
+            if not order["filled_shares"]:
+                no_fill += 1
+                continue
+            opens = prices.adjusted_open[order["code"]]
+            gain = opens[tomorrow] - opens[today] if tomorrow else math.nan
+            if math.isnan(gain):
+                no_next_open += 1
+            else:
+                rows.append((order["confidence"], float(gain > 0 if order["side"] == "BUY" else gain < 0)))
+    return pd.DataFrame(rows, columns=["confidence", "success"], dtype=float), no_fill, no_next_open
+
+
+def bins(judged: pd.DataFrame) -> pd.DataFrame:
+    """The reliability table by bin number, 0 to 9."""
+    number = judged["confidence"].map(lambda value: min(int(Decimal(repr(value)) * 10), 9))
+    groups = judged.groupby(number)
+    return pd.DataFrame({"n": groups.size(), "mean_confidence": groups["confidence"].mean(), "accuracy": groups["success"].mean()})
+
+
+def calibration_error(judged: pd.DataFrame) -> float | None:
+    """Weighted mean gap between confidence and accuracy of the bins."""
+    if judged.empty:
+        return None
+    table = bins(judged)
+    return float((table["n"] / len(judged) * (table["mean_confidence"] - table["accuracy"]).abs()).sum())
+
+
+def counts(steps: Steps) -> dict[str, Counter[str]]:
+    """What a card counts: decisions, failures, outcomes of orders, rules, usage."""
+    orders = [order for step in steps for order in step["orders"]]
+    failures: Counter[str] = Counter()
+    for step in steps:
+        failures.update(step["failures"])
+    tokens = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
+    usage = (*tokens, "tool_calls", "tool_calls_valid", "submissions")
+    return {
+        "decisions": Counter(step["provenance"] for step in steps),
+        "failures": failures,
+        "orders": Counter({"submitted": len(orders)}) + Counter(order["status"] for order in orders),
+        "rules": Counter(order["rule"] for order in orders if order["rule"]),
+        "usage": Counter({name: sum(step[name] for step in steps) for name in usage}),
+    }
+
+
+def bill(usage: Mapping[str, int], price: Mapping[str, Any]) -> float:
+    """US dollars of tokens by their price a million; those of a provider's cache cost what others do where it says nothing."""
+    read, written = usage["cache_read_tokens"], usage["cache_write_tokens"]
+    fresh = usage["input_tokens"] - read - written
+    rates = [price["input"] if price[name] is None else price[name] for name in ("cache_read", "cache_write")]
+    return (fresh * price["input"] + read * rates[0] + written * rates[1] + usage["output_tokens"] * price["output"]) / 1e6
+
+
+# ---- books
+
+
+class Books:
+    """The account of an episode kept by hand: each step's orders are believed, every price, cost and sum is worked out again."""
+
+    def __init__(self, episode: Episode, prices: Prices) -> None:
+        self.cash = episode.initial_cash_fen
+        self.held: dict[str, int] = {}
+        self.prices = prices
+
+    def check(self, step: Mapping[str, Any]) -> None:
+        """BrokerState one step and compare."""
+        day = step["filled_on"]
+        assert step["decided_on"] == self.prices.before(day)
+        self._overnight(step, day)
+        opens = {code: self._open(day, code) for code in self.held}
+        worth = self.cash + sum(whole(self.held[code] * price * 100) for code, price in opens.items())
+        assert abs(step["open_nav_fen"] - worth) <= len(opens)  # a mark in whole ticks may be a fen off
+        bought: Counter[str] = Counter()
+        for side in ("SELL", "BUY"):
+            for order in step["orders"]:
+                if order["side"] == side:
+                    self._fill(order, day, bought)
+        assert (self.cash, len(self.held) <= 20) == (step["cash_fen"], True)
+        assert {row["code"]: (row["shares"], row["locked"]) for row in step["positions"]} == {
+            code: (shares, bought[code]) for code, shares in self.held.items()
+        }
+        for row in step["positions"]:
+            close = Decimal(repr(self.prices.at("close", day, row["code"])))
+            if not close.is_nan():
+                assert row["value_fen"] == whole(close * row["shares"] * 100)
+            assert abs(row["price_ticks"] - 1e4 * self.prices.mark(day, row["code"])) <= 1
+        assert step["holdings_fen"] == sum(row["value_fen"] for row in step["positions"])
+        assert step["nav_fen"] == step["cash_fen"] + step["holdings_fen"]
+
+    def _open(self, day: str, code: str) -> Decimal:
+        price = self.prices.at("open", day, code)
+        return Decimal(repr(self.prices.mark(self.prices.before(day), code, day) if math.isnan(price) else price))
+
+    def _overnight(self, step: Mapping[str, Any], day: str) -> None:
+        changes = {row["code"]: row for row in step["corporate_actions"]}
+        for code, shares in list(self.held.items()):
+            ratio = self.prices.at("factor", day, code) / self.prices.at("factor", self.prices.before(day), code)
+            assert (code in changes) == (abs(ratio - 1) > 1e-5)
+            if code not in changes:
+                continue
+            after = int(Decimal(shares) * round(Decimal(ratio), 9))
+            left = shares * self.prices.mark(self.prices.before(day), code) * (1 - after / (shares * ratio)) * 100
+            assert (changes[code]["shares_before"], changes[code]["shares_after"]) == (shares, after)
+            assert abs(changes[code]["cash_fen"] - left) <= 1 + after / 100  # suspended: marked down to a tick
+            self.cash += changes[code]["cash_fen"]
+            self.held[code] = after
+
+    def _fill(self, order: Mapping[str, Any], day: str, bought: Counter[str]) -> None:
+        code, shares = order["code"], order["filled_shares"]
+        assert (order["status"] == "filled") == (order["rule"] is None)
+        assert (order["status"] == "rejected") == (shares == 0)
+        if not shares:
+            assert order["notional_fen"] == order["fee_fen"] == 0
+            return
+        price = self._open(day, code)
+        notional = whole(price * shares * 100)
+        fee = max(LEAST_FEE_FEN, whole(notional * (BUY_FEE if order["side"] == "BUY" else SELL_FEE)))
+        assert (order["price_ticks"], order["notional_fen"], order["fee_fen"]) == (price * 10_000, notional, fee)
+        if order["side"] == "BUY":
+            assert self.prices.at("member", day, code)
+            assert shares % 100 == 0
+            bought[code] += shares
+            self.held[code] = self.held.get(code, 0) + shares
+            self.cash -= notional + fee
+        else:
+            self.held[code] -= shares
+            self.cash += notional - fee
+            if not self.held[code]:
+                del self.held[code]
+        assert self.cash >= 0
+
+
+# ---- what models are shown
+
+
+def figures(prices: Prices, day: str, code: str) -> dict[str, float]:
+    """The nine factors and the measures of one stock at a close, in the units that models are shown."""
+    last = prices.days.index(day)
+    close, mark = prices.adjusted_close[code].iloc[: last + 1], prices.marks[code].iloc[: last + 1]
+    table = {name: prices.tables[name][code].iloc[: last + 1] for name in FIELDS}
+    returns = close / mark.shift(1) - 1
+    volume = (table["volume"] / table["factor"]).where(lambda shares: shares > 0)
+    amount = table["amount"].where(table["amount"] > 0)
+    quarter = returns.iloc[1:].iloc[-60:].dropna()
+    centred = quarter - quarter.mean()
+    both = pd.DataFrame({"r": returns, "v": np.log(volume).diff()}).iloc[-20:].dropna()
+    high, month_amount = (table["high"] * table["factor"]).iloc[-252:], amount.where(close.notna()).iloc[-20:].dropna()
+
+    def enough(values: pd.Series, least: int, value: float) -> float:
+        return value if values.count() >= least else math.nan
+
+    def month_mean(values: pd.Series) -> float:
+        return enough(values.iloc[-20:], 14, values.iloc[-20:].mean())
+
+    return {
+        "MOM_12_1": 100 * enough(close.iloc[-252:], 168, mark.iloc[-21] / mark.iloc[-252] - 1) if last >= 251 else math.nan,
+        "RV_60": enough(quarter, 40, 100 * math.sqrt(252) * np.log1p(quarter).std()),
+        "ILLIQ": math.log(month_mean(returns.abs() / amount)),
+        "REV_ON": 100 * month_mean(prices.adjusted_open[code].iloc[: last + 1] / mark.shift(1) - 1),
+        "MOM_ID": 100 * month_mean(table["close"] / table["open"] - 1),
+        "SKEW": enough(quarter, 40, -(centred**3).mean() / ((centred**2).mean()) ** 1.5),
+        "CORR_PV": enough(both["r"], 14, both["r"].corr(both["v"])),
+        "HIGH_52W": enough(high, 168, 100 * mark.iloc[-1] / high.max()),
+        "CV_VOL": enough(month_amount, 14, month_amount.std() / month_amount.mean()),
+        **{f"return_{days}d_pct": 100 * (mark.iloc[-1] / mark.iloc[-1 - days] - 1) for days in (1, 5, 20)},
+        "drawdown_60d_pct": 100 * (mark.iloc[-1] / mark.iloc[-60:].max() - 1),
+        "amount_20d_cny": amount.iloc[-20:].mean(),
+    }

@@ -1,0 +1,294 @@
+"""Submissions as strangers send them: one good one from a real run, and the means to make any bad one of it.
+
+What is here writes files by hand: it must be able to write what `ktdeval leaderboard submit` would never.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from board_cards import files_of
+from ktdeval.cards import derived_fields, load_card
+from ktdeval.config import RunConfig
+from ktdeval.contracts import EpisodeSpec, Window
+from ktdeval.contracts.spec import NO_WINDOW
+from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
+from ktdeval.registry import load_plugins
+from ktdeval.runner import evaluate
+from ktdeval_board.checking.content import ContentOptions, check_content, check_files
+from ktdeval_board.checking.findings import Finding
+from ktdeval_board.entries import Candidate
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.rules import load_errata, load_rules
+
+TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
+WINDOWS, SEEDS = ("W1", "W2"), 2
+Value = dict[str, Any]
+Change = Callable[[Value], object]
+
+
+@dataclass(frozen=True)
+class Good:
+    """A real run and what a board says of it.
+
+    Attributes:
+        run: its folder.
+        card: its card.
+        rules: the content of a board.yaml whose one division it is of.
+    """
+
+    run: Path
+    card: Value
+    rules: Value
+
+    @property
+    def division(self) -> Value:
+        """The division that the card belongs to."""
+        division: Value = self.rules["divisions"][0]
+        return division
+
+
+def make_good(folder: Path, model: str = MODEL, **config: Any) -> Good:
+    """Run a keyless model for real on the embedded market: two windows, two seeds, a second of work."""
+    plugins = load_plugins(())
+    done = evaluate(
+        RunConfig(model=model, tasks=(TASK,), windows=WINDOWS, seeds=SEEDS, out=str(folder), quiet=True, **config), plugins
+    )
+    card = load_card(done.cards[0]).plain
+    division = {
+        "id": "blinded",
+        "task": TASK,
+        "version": card["task"]["version"],
+        "hash": card["task"]["hash"],
+        "snapshot": "market",
+        "windows": [{name: window[name] for name in ("name", "first", "last")} for window in card["windows"]],
+        "seeds": list(card["seeds"]),
+    }
+    rules = {
+        "name": "practice",
+        "title": "Practice",
+        "market": "synthetic",
+        "opened_on": "2026-01-01",
+        "snapshots": [{"name": "market", "id": card["snapshot"]["id"], "data": "synthetic"}],
+        "divisions": [division],
+        "baselines": [{"model": "builtin/equal_weight"}],
+    }
+    return Good(folder, card, rules)
+
+
+def submission_of(card: Value, card_id: str) -> Value:
+    """A submission that has every field."""
+    return {
+        "schema_version": 1,
+        "card": card_id,
+        "submitter": {
+            "name": "A. Stranger",
+            "organisation": "Strangers",
+            "contact": "a@example.org",
+            "url": "https://example.org/strangers",
+        },
+        "model": {
+            "name": card["model"]["name"],
+            "cutoff_date": "2024-01-31",
+            "cutoff_source": "the vendor's model card",
+            "released_on": "2024-03-01",
+            "open_weights": True,
+            "url": "https://example.org/model",
+        },
+        "agent": {"name": card["agent"]["name"], "strategy": "baseline", "url": "https://example.org/agent"},
+        "attempts": {"runs": 1, "note": "the only one"},
+        "submitted_on": "2026-11-30",
+        "statement": True,
+        "note": "as it was run",
+    }
+
+
+def record_files(run: Path) -> list[str]:
+    """The files of a run that are records, by their paths in it."""
+    found = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
+    return sorted(path for path in found if path == "manifest.json" or path.startswith("episodes/"))
+
+
+class BadBoard:
+    """A board in a folder, with submissions in any state of wrongness."""
+
+    def __init__(self, folder: Path, good: Good) -> None:
+        self.folder, self.good = folder, good
+        self.card_id, self.card_folder = "", folder
+        folder.mkdir(parents=True)
+        self.set_rules(good.rules)
+        (folder / "errata.yaml").write_text("errata: []\n")
+        (folder / "README.md").write_text("# Practice\n")
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def set_rules(self, rules: Value) -> None:
+        """Write board.yaml."""
+        (self.folder / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False))
+
+    def change_rules(self, change: Change) -> None:
+        """Write a changed board.yaml."""
+        rules = copy.deepcopy(self.good.rules)
+        change(rules)
+        self.set_rules(rules)
+
+    def add(self, card: Value | None = None, run: Path | None = None, stored: str = "repository") -> str:
+        """Add a submission of a card with the records of a run, all hashes as they should be; returns the card's id.
+
+        Args:
+            card: the good card by default.
+            run: the folder whose records it has; that of the good run by default. Folders of episodes are named as the card's.
+            stored: `repository`, or `elsewhere` for a list alone, with the hashes that the card says.
+        """
+        card, run = copy.deepcopy(card or self.good.card), run or self.good.run
+        text = dumps_pretty(card)
+        self.card_id = sha256_hex(text)
+        files = files_of(BoardFolder(self.folder), card, self.card_id)
+        self.card_folder = files.card.parent
+        self.card_folder.mkdir(parents=True, exist_ok=True)
+        files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
+        names = dict(zip(self._episodes(run), (episode["id"] for episode in card["episodes"])))
+        entries = []
+        for path in record_files(run):
+            _, _, rest = path.partition("episodes/")
+            if rest and rest[:20] not in names:
+                continue
+            target = path.replace(rest[:20], names[rest[:20]]) if rest else path
+            source = run / path
+            digest = file_sha256(source) if stored == "repository" else card["artefacts"].get(target, file_sha256(source))
+            entries.append({"path": target, "sha256": digest, "bytes": source.stat().st_size})
+            if stored == "repository":
+                copied = self.records_folder / target
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copied)
+        self.write(files.submission, submission_of(card, self.card_id))
+        self.write(files.records, {"schema_version": 1, "card": self.card_id, "stored": stored, "files": entries})
+        return self.card_id
+
+    def _episodes(self, run: Path) -> list[str]:
+        return [episode["id"] for episode in load_card(next((run / "cards").glob("*.json"))).plain["episodes"]]
+
+    def forge(self, change: Change, renew: bool = True, **where: Any) -> str:
+        """Add the good card with a change, all that follows from it renewed, so that it is valid in itself."""
+        card = copy.deepcopy(self.good.card)
+        change(card)
+        return self.add(renewed(card) if renew else card, **where)
+
+    def write(self, path: Path, value: Any) -> None:
+        """Write JSON, even such as none should write."""
+        path.write_text(json.dumps(value, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+
+    def edit(self, path: Path, change: Change) -> None:
+        """Change a document in place; no hash is renewed."""
+        value = json.loads(path.read_text(encoding="utf-8"))
+        change(value)
+        self.write(path, value)
+
+    # -- places --------------------------------------------------------------------------------------------------------
+
+    @property
+    def card_path(self) -> Path:
+        """The card that was added last."""
+        return self.card_folder / f"{self.card_id}.json"
+
+    @property
+    def submission_path(self) -> Path:
+        """Its submission."""
+        return self.card_path.with_name(f"{self.card_id}.submission.json")
+
+    @property
+    def list_path(self) -> Path:
+        """The list of its records."""
+        return self.card_path.with_name(f"{self.card_id}.records.json")
+
+    @property
+    def records_folder(self) -> Path:
+        """Its records."""
+        return self.folder / "records" / self.card_id
+
+    def where(self, path: Path) -> str:
+        """A path as findings say it."""
+        return path.relative_to(self.folder).as_posix()
+
+    # -- checking ------------------------------------------------------------------------------------------------------
+
+    def look(self, today: str = TODAY, every: bool = False) -> tuple[list[Finding], list[Candidate]]:
+        """What the check finds of files and documents, and which cards nothing was found of."""
+        rules = load_rules(self.folder)
+        found, sound = check_content(self.folder, rules, load_errata(self.folder), ContentOptions(today, every))
+        refused = {finding.path for finding in found if not finding.path.startswith("verdicts/")}
+        assert not [one for one in sound if any(one.card_id in path for path in refused)]
+        findings = sorted([*check_files(self.folder, rules), *found])
+        return findings, [one for one in sound if not any(one.card_id in finding.path for finding in findings)]
+
+    def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
+        """Write the board's verdict on the card that was added last."""
+        verdict = {
+            "schema_version": 1,
+            "card": self.card_id,
+            "division": "blinded",
+            "tier": tier,
+            "checked_on": TODAY,
+            "suite_version": "0.1.0",
+            "episodes": 4,
+            "steps": 172,
+            "notes": [],
+            "rerun": None,
+        }
+        path = self.folder / "verdicts" / f"{self.card_id}.json"
+        path.parent.mkdir(exist_ok=True)
+        self.write(path, {**verdict, **fields})
+        return path
+
+    def withdraw(self, card_id: str) -> None:
+        """Withdraw a card by an erratum."""
+        entry = {"card": card_id, "date": "2026-11-01", "effect": "withdrawn", "what": "its submitter asked for it"}
+        (self.folder / "errata.yaml").write_text(yaml.safe_dump({"errata": [entry]}))
+
+
+def renewed(card: Value) -> Value:
+    """A card with everything that follows from its other fields worked out again: hash, ids, names of records, totals."""
+    task, model, agent = card["task"], card["model"], card["agent"]
+    task["hash"] = content_hash(task["config"])
+    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card["windows"]}
+    names = {}
+    for episode in [*card["episodes"], *card["missing_episodes"]]:
+        spec = EpisodeSpec(
+            task=task["name"], task_version=task["version"], task_hash=task["hash"],
+            snapshot=card["snapshot"]["id"] if card["snapshot"] else "", mask=task["mask"] or "", mode=task["mode"] or "",
+            window=windows.get(episode["window"], NO_WINDOW), model=model["name"], model_args=model["args"],
+            agent=agent["name"], agent_args=agent["args"], call=card["call"], seed=episode["seed"], limit=card["limit"],
+            mask_draw=card["mask_draw"],
+        )  # fmt: skip
+        names[episode["id"]] = spec.id
+        episode["id"] = spec.id
+    artefacts = ((path, path.split("/")[1], digest) for path, digest in card["artefacts"].items())
+    card["artefacts"] = {path.replace(old, names[old]): digest for path, old, digest in artefacts if old in names}
+    return {**card, **derived_fields(card)}
+
+
+def strings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The place of every text in a JSON value."""
+    if isinstance(value, Mapping):
+        for name, child in value.items():
+            yield from strings(child, (*path, name))
+    elif isinstance(value, list):
+        for place, child in enumerate(value):
+            yield from strings(child, (*path, place))
+    elif isinstance(value, str):
+        yield path
+
+
+def put(value: Any, path: tuple[str | int, ...], new: Any) -> None:
+    """Replace one value of a document in place."""
+    inside = functools.reduce(lambda node, part: node[part], path[:-1], value)
+    inside[path[-1]] = new

@@ -1,0 +1,92 @@
+"""Boards and runs on the small market, small enough to make many of them, and submissions of these runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+import board_teller
+from ktdeval.config import RunConfig
+from ktdeval.jsonio import dumps_pretty, loads_strict, write_atomic
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner import evaluate
+from ktdeval_board.claims import Claims
+from ktdeval_board.init import Begun, NewBoard, init_board
+from ktdeval_board.secrets import Redactor
+from ktdeval_board.submit import Outcome, Request, submit_run
+
+TASK, DIVISION = "blinded_open_research", "blinded-open-research"
+WINDOW = "2024-03-01:2024-03-14"
+DAYS = 10
+TODAY = "2026-03-02"
+TELLER = "test/teller"
+CLAIMS = Claims(
+    submitter="A team", contact="team@example.org", cutoff="2023-12-31", cutoff_source="its model card", strategy="free", attempts=1
+)
+
+
+def plugins() -> Plugins:
+    """What is installed, and the model that tells."""
+    return load_plugins((board_teller.__file__,))
+
+
+def begin(folder: Path, market: Path, /, **changes: Any) -> Begun:
+    """A board of the small market, with one division and two baselines."""
+    given: dict[str, Any] = {
+        "name": "small",
+        "title": "A small board",
+        "tasks": (TASK,),
+        "opened_on": "2026-03-01",
+        "data": str(market),
+        "windows": (WINDOW,),
+        "baselines": ("builtin/equal_weight",),
+        "contact": "board@example.org",
+    }
+    return init_board(folder, NewBoard(**(given | changes)), plugins())
+
+
+def make_run(out: Path, market: Path, /, **changes: Any) -> Path:
+    """A run that the board takes, unless `changes` say otherwise; its folder."""
+    given: dict[str, Any] = {
+        "model": "builtin/momentum",
+        "tasks": (TASK,),
+        "data": str(market),
+        "windows": (WINDOW,),
+        "out": str(out),
+        "quiet": True,
+    }
+    return evaluate(RunConfig(**(given | changes)), plugins()).folder
+
+
+def submit(board: Path, run: Path, claims: Claims = CLAIMS, redactor: Redactor | None = None, **changes: Any) -> Outcome:
+    """Submit a run to a board; without `is_checked=True` neither verified nor checked, which takes seconds."""
+    request = replace(Request(run, TODAY, is_checked=False), **changes)
+    return submit_run(board, request, claims, plugins(), redactor or Redactor({}))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder with its bytes, and every folder without any, by path; hidden ones too."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+
+
+def unpacked(folder: Path) -> bytes:
+    """All that can be read in the files of a folder, packed ones unpacked."""
+    texts = []
+    for path in sorted(folder.rglob("*")):
+        if path.name.endswith(".zst"):
+            texts.append(zstandard.ZstdDecompressor().decompress(path.read_bytes()))
+        elif path.name == "ledger.parquet":
+            import pyarrow.parquet as pq
+
+            texts.append(repr(pq.read_table(path).to_pylist()).encode() + path.read_bytes())
+        elif path.is_file():
+            texts.append(path.read_bytes())
+    return b"\n".join(texts)
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change fields of a JSON file."""
+    write_atomic(path, dumps_pretty({**loads_strict(path.read_bytes()), **changes}))

@@ -1,0 +1,57 @@
+"""A plugin for the tests of submissions: momentum that says aloud whatever a variable of the environment holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ktdeval.fields import option
+from ktdeval.harness import Model, ModelRequest, Reply
+from ktdeval.hookspecs import Spec, hookimpl
+
+SAYS = "BOARD_TELLER_SAYS"
+"""Name of the variable that holds what it says in its reply, its reasoning and its reasons."""
+
+
+@dataclass(frozen=True)
+class TellerParams:
+    """What `--model-args` takes."""
+
+    note: str = option("", help="changes nothing but the plan")
+
+
+class Teller:
+    """Trades as momentum does."""
+
+    def __init__(self) -> None:
+        from ktdeval_models.catalogue import make_builtin
+
+        self._momentum = make_builtin("momentum")
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer as momentum does, and tell."""
+        told, reply = os.environ.get(SAYS, ""), self._momentum.reply(request)
+        if request.tool_choice is None:
+            return replace(reply, content=f"I look first. {told}", reasoning=told)
+        calls = [replace(call, arguments=_tell(json.loads(call.arguments), told)) for call in reply.tool_calls]
+        return replace(reply, tool_calls=tuple(calls))
+
+
+def _tell(action: dict[str, Any], told: str) -> str:
+    for order in action["orders"]:
+        order["reason"] += f" {told}"
+    action["overall_reason"] += f" {told}"
+    return json.dumps(action)
+
+
+def _make(name: str, _params: TellerParams | None = None) -> Model:
+    model: Model = Teller()
+    return model
+
+
+@hookimpl
+def ktdeval_models() -> Sequence[Spec]:
+    return [Spec("test/teller", _make, "momentum that tells", TellerParams)]

@@ -1,0 +1,129 @@
+"""Cards built from small hand-written ledgers, for the tests of cards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from ktdeval.calls.prices import Price
+from ktdeval.calls.record import ANSWERED, CACHED, CallRecord
+from ktdeval.calls.summary import summarise_calls
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.trading import CardInputs, build_card
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.harness.messages import Usage
+from ktdeval.stats.panel import panel_metrics
+from ktdeval.trading.ledger import Ledger
+from ktdeval.typed import from_plain
+from metric_cases import CODES, TASK, ledger, market, order, spec, step
+
+PROVENANCE = {
+    "created_at": "2026-01-02T03:04:05+00:00",
+    "suite_version": "0.1.0",
+    "source_revision": None,
+    "wall_time_s": 1.5,
+    "environment": {"python": "3.11"},
+}
+
+
+def episode(of: EpisodeSpec) -> Ledger:
+    """A ledger of up to five days, with retries, rejections and tool failures; the gain depends on the seed."""
+    steps = []
+    for number in range(of.limit or 5):
+        orders = [order(confidence=0.55 + 0.05 * number), order(CODES[1], "SELL", 0.7, filled=0, rule="price_limit")]
+        retried: dict[str, Any] = {"failures": {"schema": 1}, "provenance": "model_after_retry"} if number == 2 else {}
+        holdings = {CODES[0]: 300 + 7 * number + 20 * number * of.seed, CODES[1]: 200}
+        steps.append(step(number, 500, holdings, orders=orders, tool_calls=4, tool_calls_valid=3, submissions=2, **retried))
+    return ledger(steps, 1000, of)
+
+
+def inputs(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int | None = None, **changes: Any) -> CardInputs:
+    """Inputs of a card over one window; episodes of `failed` seeds have no ledger."""
+    specs = [spec(seed, limit) for seed in seeds]
+    fields: dict[str, Any] = {
+        "task": TASK,
+        "task_hash": specs[0].task_hash,
+        "model": {"name": "builtin/momentum", "args": {}},
+        "agent": {"name": "react", "args": {}},
+        "call": {"temperature": 0.7},
+        "rules": "strict",
+        "snapshot": market(),
+        "specs": specs,
+        "ledgers": [episode(each) for each in specs if each.seed not in failed],
+        "metrics": panel_metrics(),
+        "artefacts": {"episodes/x/ledger.parquet": "a" * 64},
+        "missing_episodes": [{"id": each.id, "error": "the model\ncall failed"} for each in specs if each.seed in failed],
+        "provenance": PROVENANCE,
+    }
+    return CardInputs(**(fields | changes))
+
+
+def card(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int | None = None, **changes: Any) -> dict[str, Any]:
+    """A card over one window."""
+    return build_card(inputs(seeds, failed, limit, **changes)).plain
+
+
+CALLS = summarise_calls(
+    [
+        CallRecord("2026-01-02T03:04:05Z", spec().id, "a", "rate_limited", 1, 0.5),
+        CallRecord("2026-01-02T03:04:15Z", spec().id, "a", ANSWERED, 2, 2.0, Usage(10, 2), 1.5, served_by="gpt-4.1-2025-04-14"),
+        CallRecord("2026-01-02T03:04:25Z", spec().id, "b", "timeout", 1, 120.0, held_usd=0.25),
+        CallRecord("2026-01-02T03:04:35Z", spec().id, "c", CACHED, 1, 0.0, Usage(10, 2), served_by="gpt-4.1-2025-04-14"),
+        CallRecord("2026-01-02T03:00:00Z", "check", "d", ANSWERED, 1, 1.0, Usage(10, 2), 0.125),
+    ],
+    {spec().id},
+)
+
+
+def remote_card(**changes: Any) -> dict[str, Any]:
+    """A card of a model behind a provider, at 2 and 8 USD a million tokens."""
+    call = {"temperature": 0.7, "tool_protocol": "json_schema"}
+    made = spec(call=call)
+    price = Price(2.0, 8.0, cache_read=0.5, as_of="2026-01-02", source="a price list").to_json()
+    return card(**{"call": call, "specs": [made], "ledgers": [episode(made)], "price": price, "calls": CALLS} | changes)
+
+
+def typed(made: dict[str, Any]) -> Any:
+    """The typed card of a JSON object, which need not be valid."""
+    return from_plain(made, {"trading": TradingCard, "scoring": ScoringCard}[made["kind"]], "card")
+
+
+def changed(made: dict[str, Any], path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
+    """A card with one value replaced; the value `...` removes it."""
+    made = copy.deepcopy(made)
+    parent: Any = made
+    for part in path[:-1]:
+        parent = parent[part]
+    if value is ...:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return made
+
+
+def numbers(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Paths of all numbers in a JSON value."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from numbers(item, (*path, key))
+    elif type(value) in (int, float):
+        yield path
+
+
+def section(text: str, title: str) -> list[str]:
+    """Lines of a printed card below a title, up to the next empty one."""
+    lines = text.splitlines()
+    start = lines.index(title) + 1
+    return lines[start : lines.index("", start)] if "" in lines[start:] else lines[start:]
+
+
+def open_objects(schema: Any, name: str = "card") -> set[str]:
+    """Names of the objects of a schema whose fields are open."""
+    found: set[str] = set()
+    for key, entry in schema.items() if isinstance(schema, dict) else ():
+        found |= open_objects(entry, name if key in ("anyOf", "items") else key)
+    for entry in schema if isinstance(schema, list) else ():
+        found |= open_objects(entry, name)
+    is_object = isinstance(schema, dict) and "object" in schema.get("type", ())
+    return found | {name} if is_object and schema.get("additionalProperties", True) is True else found

@@ -1,0 +1,97 @@
+"""Result cards with given figures, and run folders with given daily returns, for the tests of commands on several cards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import card_cases
+from ktdeval.cards import derived_fields, validate_card
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
+from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.typed import from_plain
+from metric_cases import TASK
+
+Figures = Mapping[tuple[str, int], float | None]
+
+APART = {f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 13)}
+"""Twelve windows a year apart."""
+
+
+def make_card(
+    figures: Figures, model: str = "house/one", windows: Mapping[str, tuple[str, str]] = APART, **changes: Any
+) -> dict[str, Any]:
+    """A valid card with these total returns by window and seed; None is undefined. Every episode has five steps."""
+    card = copy.deepcopy(card_cases.card())
+    mask, mode = changes.pop("mask", "blinded"), changes.pop("mode", "open_research")
+    config = {**TASK, "name": f"{mask}_{mode}", "mask": mask, "mode": mode, **changes.pop("config", {})}
+    card["model"] = {"name": model, "args": changes.pop("args", {})}
+    card["task"] = {"name": config["name"], "version": config["version"], "mask": mask, "mode": mode,
+                    "hash": content_hash(config), "config": config}  # fmt: skip
+    card |= {name: value for name, value in changes.items() if name != "snapshot"}
+    card["snapshot"] |= changes.get("snapshot", {})
+    names = dict.fromkeys(window for window, _ in figures)
+    card["windows"] = [{"name": name, "first": windows[name][0], "last": windows[name][1], "days": 5} for name in names]
+    card["seeds"] = sorted({seed for _, seed in figures})
+    template, reference = card["episodes"][0], next(iter(card["reference"]["benchmark_buy_and_hold"].values()))
+    card["reference"]["benchmark_buy_and_hold"] = dict.fromkeys(names, reference)
+    card["episodes"] = [_episode(template, card, windows, cell, value) for cell, value in figures.items()]
+    card["artefacts"] = {}
+    card |= derived_fields(card)
+    validate_card(card)
+    return card
+
+
+def _episode(template: Any, card: Any, windows: Any, cell: tuple[str, int], value: float | None) -> dict[str, Any]:
+    episode = copy.deepcopy(template)
+    window, seed = cell
+    first, last = windows[window]
+    entry = {"value": None, "n": 5, "reason": "no steps"} if value is None else {"value": value, "n": 5}
+    episode |= {"window": window, "seed": seed, "first_day": first, "last_day": last, "id": _spec(card, windows, cell).id}
+    episode["metrics"]["total_return"] = entry
+    return episode
+
+
+def _spec(card: Any, windows: Any, cell: tuple[str, int]) -> EpisodeSpec:
+    task = card["task"]
+    return EpisodeSpec(
+        task=task["name"], task_version=task["version"], task_hash=task["hash"], snapshot=card["snapshot"]["id"],
+        mask=task["mask"], mode=task["mode"], window=Window(cell[0], *windows[cell[0]]), model=card["model"]["name"],
+        model_args=card["model"]["args"], agent=card["agent"]["name"], agent_args=card["agent"]["args"], call=card["call"],
+        seed=cell[1], limit=card["limit"],
+    )  # fmt: skip
+
+
+def save_card(folder: Path, card: Mapping[str, Any]) -> Path:
+    """Write a card as `folder/cards/<task>.json`."""
+    (folder / "cards").mkdir(parents=True, exist_ok=True)
+    path = folder / "cards" / f"{card['task']['name']}.json"
+    path.write_text(dumps_pretty(card))
+    return path
+
+
+def save_run(folder: Path, card: dict[str, Any], returns: Mapping[tuple[str, int], Sequence[float]]) -> Path:
+    """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days of each window."""
+    for episode in card["episodes"]:
+        daily = returns[episode["window"], episode["seed"]]
+        navs = np.rint(1e8 * np.cumprod(1.0 + np.asarray(daily))).astype(int)
+        first = np.datetime64(episode["first_day"], "D")
+        steps = [_step(number, str(first + number - 1), str(first + number), int(nav)) for number, nav in enumerate(navs)]
+        name = f"episodes/{episode['id']}/ledger.parquet"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(encode_ledger(Ledger({}, 100_000_000, from_plain(steps, list[StepRecord], "steps"))))
+        card["artefacts"][name] = file_sha256(folder / name)
+    return save_card(folder, card)
+
+
+def _step(number: int, decided: str, filled: str, nav: int) -> dict[str, Any]:
+    from metric_cases import step
+
+    record = step(0, nav)
+    return record | {"step": number, "decided_on": decided, "filled_on": filled}

@@ -1,0 +1,156 @@
+"""Puts the probes of a de-anonymization task to scripted attackers, as the runner would: guarded, one answer a probe."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from jsonschema import Draft202012Validator
+from msgspec.structs import asdict
+
+from ktdeval.contracts.scoring import AnswerRecord, Sample, TargetTask
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.harness.agent import StepCounts
+from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.jsonio import dumps_canonical, loads_strict
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.registry import load_plugins
+from ktdfin_market import FIRST, LAST
+
+PROBES = {
+    "blinded": "deanon_probe",
+    "bright": "deanon_probe_bright",
+    "stock_blind": "deanon_probe_stock_blind",
+    "date_blind": "deanon_probe_date_blind",
+}
+MARCH = Window("March", FIRST, LAST)
+NOTHING = {"tickers": [], "date": None, "sector": None, "board": None, "confidence": 0.0, "reasoning": "nothing to read"}
+
+_CODE = re.compile(r"\b[0-9]{6}\.(?:SH|SZ|BJ)\b")
+_DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
+
+
+@cache
+def task_of(mask: str, **changes: Any) -> Any:
+    """The probe task of a mask, with some of its config changed."""
+    from ktdeval_deanon.config import DeanonConfig
+    from ktdeval_deanon.task import DeanonTask
+
+    spec = load_plugins(["ktdeval_deanon"]).specs("tasks")[PROBES[mask]]
+    return DeanonTask(PROBES[mask], DeanonConfig.load({**spec.extra["config"], **changes}, "test"))
+
+
+@cache
+def target_task_of(mask: str) -> TargetTask:
+    """The trading task behind a mask, with its tools."""
+    plugins = load_plugins()
+    task = plugins.make_task(f"{mask}_open_research")
+    return TargetTask(task, plugins.tools(task.tools))
+
+
+def spec_of(mask: str, window: Window = MARCH, seed: int = 0) -> EpisodeSpec:
+    """An episode of probes."""
+    return EpisodeSpec(
+        task=PROBES[mask], task_version="1", task_hash="0", snapshot="0", mask=mask, mode="deanon_probe", window=window,
+        model="test/attacker", model_args={}, agent="react", agent_args={}, seed=seed,
+    )  # fmt: skip
+
+
+def samples_of(market: MarketSnapshot, mask: str = "blinded", window: Window = MARCH, seed: int = 0, **changes: Any) -> Any:
+    """The probes of one window."""
+    return task_of(mask, **changes).samples(spec_of(mask, window, seed), market, target_task_of(mask))
+
+
+def payload_in(sample: Sample) -> dict[str, Any]:
+    """The tools' answers that a probe shows."""
+    payload: dict[str, Any] = json.loads(sample.user.partition("```json\n")[2].partition("\n```")[0])
+    return payload
+
+
+class Attacker(Protocol):
+    """A model that answers a probe."""
+
+    def reply(self, request: ModelRequest) -> Reply: ...
+
+
+def submit(answer: Mapping[str, Any]) -> Reply:
+    """The reply that submits an answer."""
+    return Reply(tool_calls=(ToolCall("call_1", "submit_answer", dumps_canonical(answer)),), finish_reason="tool_calls")
+
+
+class Reader:
+    """Recovers what stands in the text and nothing else: codes, dates, and the industry and board of the stock in question."""
+
+    def reply(self, request: ModelRequest) -> Reply:
+        text = "\n".join(message.content for message in request.messages)
+        shown = json.loads(text.partition("```json\n")[2].partition("\n```")[0])["snapshot"]
+        codes = _CODE.findall(json.dumps(shown)) or _CODE.findall(text)
+        dates = _DATE.findall(str(shown["day"])) or _DATE.findall(text)
+        sector = None if shown["sector"].startswith("sector_") else shown["sector"]
+        answer = {**NOTHING, "tickers": codes[:5], "date": dates[0] if dates else None, "sector": sector, "board": shown["board"]}
+        return submit(answer)
+
+
+def random_answer(facts: Mapping[str, Any], exam: Any, market: MarketSnapshot, chance: random.Random) -> dict[str, Any]:
+    """A guess of somebody who knows the index members of the day and reads the board, and nothing else."""
+    candidates = members_of(market, exam, facts["day"], facts["board"])
+    tickers = chance.sample(candidates, min(5, len(candidates)))
+    start, stop = exam.period
+    sector = market.industries[market.asset_index[chance.choice(candidates)]]
+    return {
+        **NOTHING,
+        "tickers": tickers,
+        "date": str(market.days[chance.randrange(start, stop)]),
+        "sector": sector,
+        "board": facts["board"],
+    }
+
+
+_MEMBERS: dict[tuple[str, str, str], list[str]] = {}
+
+
+def members_of(market: MarketSnapshot, exam: Any, day: str, board: str) -> list[str]:
+    """Codes of the index members of a day on one board."""
+    key = (market.meta.name, day, board)
+    if key not in _MEMBERS:
+        row = market.day_index(day)
+        _MEMBERS[key] = [
+            code
+            for code, member, own in zip(market.codes, market.member[row], market.boards, strict=True)
+            if member and str(own) == board
+        ]
+    return _MEMBERS[key]
+
+
+def record_of(exam: Any, number: int, answer: Mapping[str, Any] | None, provenance: str = "model") -> AnswerRecord:
+    """An answered probe as the runner records it."""
+    return AnswerRecord(
+        **asdict(StepCounts().record()),
+        step=number,
+        sample=f"probe_{number:04d}",
+        provenance=provenance,  # type: ignore[arg-type]
+        answer=None if answer is None else dict(answer),
+        facts=dict(exam.facts(number)),
+        scores={} if answer is None else dict(exam.score(number, answer)),
+    )
+
+
+def attack(exam: Any, market: MarketSnapshot, attacker: Attacker, numbers: Sequence[int] | None = None) -> list[AnswerRecord]:
+    """Put probes to an attacker. What is sent passes the leak guard, what comes back is validated."""
+    records = []
+    for number in range(len(exam)) if numbers is None else numbers:
+        sample = exam.sample(number)
+        guard = LeakGuard(sample.lens, market)
+        form = sample.form
+        for text in (sample.system, sample.user, dumps_canonical([form.name, form.description, form.parameters])):
+            guard.check(text)
+        request = ModelRequest((Message("system", sample.system), Message("user", sample.user)), (form,), form.name)
+        answer = loads_strict(attacker.reply(request).tool_calls[0].arguments)
+        Draft202012Validator(dict(form.parameters)).validate(answer)
+        records.append(record_of(exam, number, answer))
+    return records

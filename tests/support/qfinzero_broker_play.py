@@ -1,0 +1,150 @@
+"""A broker on bars written by hand: minutes from the open of Monday 2025-01-06, as (open, high, low, close, volume) in dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from ktdeval_qfinzero.clock import Clock
+from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.instruments import read_contract
+from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.pmb.broker import Broker
+from ktdeval_qfinzero.pmb.engine import Observer
+from ktdeval_qfinzero.pmb.events import Event
+from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.pmb.values import Account, Order
+from qfinzero_margin import ids_for
+from qfinzero_memory import MemoryPrices
+from qfinzero_world import at, small_dataset
+
+OPEN = at("2025-01-06T14:30:00Z")
+EARLY = at("2024-12-01T00:00:00Z")
+Row = tuple[float, float, float, float, float]
+FLAT: Row = (100.0, 100.0, 100.0, 100.0, 1_000_000)
+FREE: dict[str, Any] = {
+    "fees": {"stock_per_share_e4": 0, "option_per_contract_e4": 0},
+    "fills": {"slippage_bps": 0, "option_spread_bps": 0, "max_volume_pct": 100},
+}
+"""No costs and all of the volume, so that amounts can be worked out in the head."""
+
+
+def table(start_ns: Sequence[int], rows: Sequence[Row]) -> Bars:
+    """Bars of rows in dollars."""
+    columns = np.array(rows, np.float64).reshape(-1, 5)
+    prices = np.round(columns[:, :4] * 10_000).astype(np.int64)
+    starts = np.array(start_ns, np.int64)
+    return Bars(starts, *prices.T, columns[:, 4], np.ones(len(starts), np.int64))
+
+
+def minutes(rows: Sequence[Row | None], start_ns: int = OPEN) -> Bars:
+    """Bars of successive minutes; None for a minute without a bar."""
+    known = [(start_ns + place * MINUTE, row) for place, row in enumerate(rows) if row is not None]
+    return table([start for start, _ in known], [row for _, row in known])
+
+
+def market(bars: Mapping[str, Bars], resolution: str = "minute", **more: Any) -> Dataset:
+    """A market of bars by ticker or OPRA symbol; all stocks can be borrowed."""
+    keys = {symbol: "option" if symbol.startswith("O:") else "stock" for symbol in bars}
+    bar_table: dict[BarKey, Bars] = {(keys[symbol], symbol, resolution): found for symbol, found in bars.items()}  # type: ignore[misc]
+    stocks = [symbol for symbol, kind in keys.items() if kind == "stock"]
+    terms = [contract for symbol in bars if (contract := read_contract(symbol)) is not None]
+    small = small_dataset()
+    prices = MemoryPrices(
+        bar_table,
+        [SymbolRow(symbol, "stock", symbol, "technology", EARLY) for symbol in stocks],
+        [ContractRow(each.symbol, each.underlying, each.expiry, each.strike_e4, each.right, EARLY) for each in terms],
+        borrow_rows=[BorrowRow(symbol, EARLY, 1_000_000_000, 0) for symbol in stocks],
+    )
+    info = replace(small.info, minute_last_day=date(2025, 2, 28))
+    return replace(small, info=info, prices=replace(prices, **more))
+
+
+class Play:
+    """One account with one session, on a market.
+
+    Args:
+        dataset: the market; or rows of AVLN's minutes.
+        cash, account_type: of the account.
+        config: execution_config, without costs by default.
+        session: other arguments of the session.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Sequence[Row | None],
+        cash: float = 1_000_000,
+        account_type: str = "MARGIN",
+        config: Mapping[str, Any] = FREE,
+        on_tick: Observer | None = None,
+        start: str = "2025-01-06T14:30:00Z",
+        **session: Any,
+    ) -> None:
+        self.dataset = dataset if isinstance(dataset, Dataset) else market({"AVLN": minutes(dataset)})
+        self.broker = Broker(self.dataset, Clock(at(start)), on_tick)
+        self.account_id = self.broker.execute("account.create", {"account_type": account_type, "initial_cash": cash}).id
+        assert isinstance(self.dataset.prices, MemoryPrices)
+        symbols = [key[1] for key in self.dataset.prices.bar_table if key[0] != "crypto"]
+        universe = {
+            "stocks": sorted({symbol for symbol in symbols if not symbol.startswith("O:")}),
+            "options": sorted({symbol for symbol in symbols if symbol.startswith("O:")}),
+        }
+        asked = {"frequency": "1m", "start_ts": start, "end_ts": "2025-01-10", "universe": universe, **session}
+        self.session_id = self.broker.execute(
+            "session.create", {"account_id": self.account_id, "execution_config": dict(config), **asked}
+        ).id
+
+    @property
+    def state(self) -> BrokerState:
+        return self.broker.state
+
+    @property
+    def account(self) -> Account:
+        return self.state.accounts[self.account_id]
+
+    def call(self, command: str, **given: Any) -> Any:
+        return self.broker.execute(command, {**ids_for(command, self.session_id, self.account_id), **given})
+
+    def order(self, side: str, order_type: str, qty: int = 100, symbol: str = "AVLN", **more: Any) -> Order:
+        """Place an order; prices as limit_price and stop_price."""
+        client = {"client_order_id": more.pop("client_order_id")} if "client_order_id" in more else {}
+        order = {"instrument": thing(symbol), "side": side, "order_type": order_type, "qty": qty, **more}
+        return self.state.orders[self.call("order.place", order=order, **client).id]
+
+    def spread(self, *legs: tuple[str, str, int], qty: int = 1, **more: Any) -> list[Order]:
+        """Place a spread of (side, symbol, ratio)."""
+        asked = [{"side": side, "instrument": thing(symbol), "ratio": ratio} for side, symbol, ratio in legs]
+        first = self.state.orders[self.call("spread.place", legs=asked, qty=qty, **more).id]
+        return list(self.broker.engine.legs_of(first))
+
+    def step(self, ticks: int = 1) -> tuple[Event, ...]:
+        return self.broker.step(self.session_id, ticks)
+
+    def until(self, text: str) -> tuple[Event, ...]:
+        last = len(self.broker.log.entries)
+        self.broker.execute("session.step", {"session_id": self.session_id, "until_ts": text})
+        return tuple(self.broker.log.events(after=last))
+
+    def prices(self) -> list[float]:
+        """Prices of all trades so far, in dollars."""
+        return [trade.price_e4 / 10_000 for trade in self.state.trades]
+
+    def held(self, symbol: str = "AVLN") -> int:
+        kind = "OPTION" if symbol.startswith("O:") else "STOCK"
+        position = self.account.positions.get(f"{kind}:{symbol}")
+        return 0 if position is None else position.qty
+
+
+def thing(symbol: str) -> dict[str, str]:
+    """An instrument as calls name it."""
+    return {"type": "OPTION", "contract": symbol} if symbol.startswith("O:") else {"type": "STOCK", "symbol": symbol}
+
+
+def types(events: Sequence[Event]) -> list[str]:
+    """Types of events, without those of the clock."""
+    return [event.type for event in events if event.type != "CLOCK_MOVED"]

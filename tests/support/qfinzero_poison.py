@@ -1,0 +1,206 @@
+"""A dataset whose future is another one: what a service says as of a moment must not change when all that is not yet known does.
+
+`poison` alters, deletes and adds rows of every store (bars, symbols, contracts, rates, dividends, splits, borrow, calendar events,
+their releases, news) wherever they are not known at the moment, and leaves every known row as it was. What is known is judged here
+from the rows themselves, not by `View`, which is under test. `info` stays: it describes the files, not the market.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import (
+    BarKey,
+    Bars,
+    BorrowRow,
+    ContractRow,
+    DividendRow,
+    EventRow,
+    NewsRow,
+    RateRow,
+    Release,
+    SplitRow,
+    SymbolRow,
+)
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.instruments import OptionContract
+from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start
+from ktdeval_qfinzero.trading_hours import trading_hours
+from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+
+Row = TypeVar("Row")
+NEW_STOCK, NEW_COIN = "ZNEW", "ZCOIN"
+"""A stock and a coin that are listed only after the moment, with bars from before it all the same."""
+
+
+def poison(dataset: Dataset, as_of_ns: int) -> Dataset:
+    """The dataset with everything that is not known at a moment altered, deleted or added to; stores in memory only."""
+    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
+    assert isinstance(prices, MemoryPrices)
+    assert isinstance(calendars, MemoryCalendars)
+    assert isinstance(news, MemoryNews)
+    return replace(
+        dataset,
+        prices=_prices(prices, as_of_ns),
+        calendars=MemoryCalendars(_events(calendars.rows, as_of_ns)),
+        news=MemoryNews(_news(news.rows, as_of_ns)),
+    )
+
+
+def known_bars(key: BarKey, bars: Bars, as_of_ns: int) -> np.ndarray:
+    """[n] whether each bar is complete at a moment, from the rule itself: end of minute, session close, midnight after."""
+    asset_class, _, resolution = key
+    if resolution == "minute":
+        return np.asarray(bars.start_ns + MINUTE <= as_of_ns)
+    if asset_class == "crypto":
+        return np.asarray(bars.start_ns + DAY <= as_of_ns)
+    hours = trading_hours()
+    return np.array([hours.close_of(day_of(int(start))) <= as_of_ns for start in bars.start_ns], dtype=bool)
+
+
+def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
+    stocks = [row.symbol for row in prices.symbol_rows if row.asset_class == "stock"]
+    later, day = as_of_ns + 1, day_of(as_of_ns)
+
+    def around(days: int) -> date:
+        return day + timedelta(days=days)
+
+    return MemoryPrices(
+        _bar_table(prices, as_of_ns),
+        _rows(prices.symbol_rows, "listed_ns", as_of_ns, lambda row: replace(row, name="Poisoned")) + _new_symbols(later),
+        _rows(prices.contract_rows, "listed_ns", as_of_ns, lambda row: replace(row, listed_ns=row.listed_ns + DAY))
+        + [
+            ContractRow(contract.symbol, contract.underlying, contract.expiry, contract.strike_e4, contract.right, later)
+            for name in sorted({row.underlying for row in prices.contract_rows} | {NEW_STOCK})
+            for contract in new_contracts(name, as_of_ns)
+        ],
+        _rows(prices.rate_rows, "available_ns", as_of_ns, _other_curve)
+        + [RateRow(around(days), {"1M": 66.0, "30Y": 6.0}, later) for days in (-1, 0, 1)],
+        _rows(prices.dividend_rows, "declared_ns", as_of_ns, lambda row: replace(row, amount_e4=row.amount_e4 * 3))
+        + [DividendRow(name, around(days), around(days + 9), 6_600, later) for name in stocks for days in (-2, 0, 3)],
+        _rows(prices.split_rows, "announced_ns", as_of_ns, lambda row: replace(row, new=row.new + 5))
+        + [SplitRow(name, around(days), 6, 1, later) for name in stocks for days in (-3, 0, 2)],
+        _rows(prices.borrow_rows, "available_ns", as_of_ns, lambda row: replace(row, shares=row.shares + 66))
+        + [BorrowRow(name, later, 0, 66_600) for name in [*stocks, NEW_STOCK]],
+    )
+
+
+def _new_symbols(listed_ns: int) -> list[SymbolRow]:
+    return [
+        SymbolRow(NEW_STOCK, "stock", "New Stock", "new", listed_ns, True),
+        SymbolRow(NEW_COIN, "crypto", "New Coin", "crypto", listed_ns),
+    ]
+
+
+def _rows(rows: Sequence[Row], known_from: str, as_of_ns: int, alter: Callable[[Row], Row]) -> list[Row]:
+    """Known rows as they are; of the others every second is altered, the rest deleted; in the opposite order."""
+    kept = [row for row in rows if getattr(row, known_from) <= as_of_ns]
+    others = [row for row in rows if getattr(row, known_from) > as_of_ns]
+    return [*reversed(kept), *(alter(row) for row in others[::2])]
+
+
+def _other_curve(row: RateRow) -> RateRow:
+    return replace(row, yields_pct={tenor: 3 * value + 1 for tenor, value in row.yields_pct.items()})
+
+
+def new_contracts(underlying: str, as_of_ns: int) -> list[OptionContract]:
+    """Contracts that nobody can know of yet: an expiry past and two to come, at a strike off the usual grid."""
+    day = day_of(as_of_ns)
+    expiries: list[date] = [day + timedelta(days=days) for days in (-3, 2, 33)]
+    return [OptionContract(underlying, expiry, 1_015_000, right) for expiry in expiries for right in ("C", "P")]  # type: ignore[arg-type]
+
+
+def _bar_table(prices: MemoryPrices, as_of_ns: int) -> dict[BarKey, Bars]:
+    table = {key: _poisoned(key, bars, as_of_ns) for key, bars in prices.bar_table.items()}
+    new: list[BarKey] = [("stock", NEW_STOCK, "day"), ("stock", NEW_STOCK, "minute"), ("crypto", NEW_COIN, "day")]
+    new += [("crypto", NEW_COIN, "minute")]
+    underlyings = {row.underlying for row in prices.contract_rows} | {NEW_STOCK}
+    listed = {row.symbol for row in prices.contract_rows}
+    for name in sorted(underlyings):
+        symbols = [contract.symbol for contract in new_contracts(name, as_of_ns) if contract.symbol not in listed]
+        new += [("option", symbol, resolution) for symbol in symbols for resolution in ("day", "minute")]  # type: ignore[misc]
+    starts = {resolution: _recent(resolution, as_of_ns) for resolution in ("day", "minute")}
+    return table | {key: _made_up(np.union1d(starts[key[2]], _coming(key, as_of_ns))) for key in new}
+
+
+def _poisoned(key: BarKey, bars: Bars, as_of_ns: int) -> Bars:
+    known = known_bars(key, bars, as_of_ns)
+    rest = bars.take(~known)
+    rest = rest.take(np.arange(len(rest)) % 3 != 2)  # every third of them is deleted
+    added = np.setdiff1d(_coming(key, as_of_ns), bars.start_ns)
+    wrong = Bars(rest.start_ns, *(3 * getattr(rest, f"{name}_e4") for name in ("open", "high", "low", "close")), rest.volume * 7,
+                 rest.transactions + 66)  # fmt: skip
+    return _joined(bars.take(known), wrong, _made_up(added))
+
+
+def _coming(key: BarKey, as_of_ns: int) -> np.ndarray:
+    """Starts of the next bars that are not complete at the moment."""
+    if key[2] == "minute":
+        first = (as_of_ns - MINUTE) // MINUTE * MINUTE + MINUTE
+        return np.arange(first, first + 5 * MINUTE, MINUTE, dtype=np.int64)
+    if key[0] == "crypto":
+        return np.arange(as_of_ns // DAY * DAY, as_of_ns + 5 * DAY, DAY, dtype=np.int64)
+    hours = trading_hours()
+    first = int(np.searchsorted(hours.close_ns, as_of_ns, side="right"))
+    return np.array([day_start(hours.day(row)) for row in range(first, first + 5)], dtype=np.int64)
+
+
+def _recent(resolution: str, as_of_ns: int) -> np.ndarray:
+    """Starts of bars that are complete at the moment, for instruments that are not listed yet."""
+    if resolution == "minute":
+        return np.arange(as_of_ns // MINUTE * MINUTE - 5 * MINUTE, as_of_ns - MINUTE + 1, MINUTE, dtype=np.int64)
+    hours = trading_hours()
+    last = int(np.searchsorted(hours.close_ns, as_of_ns, side="right"))
+    return np.array([day_start(hours.day(row)) for row in range(last - 5, last)], dtype=np.int64)
+
+
+def _made_up(start_ns: np.ndarray) -> Bars:
+    count = len(start_ns)
+    price = np.full(count, 6_660_000, np.int64)
+    return Bars(start_ns, price, price + 100, price - 100, price, np.full(count, 666.0), np.full(count, 6, np.int64))
+
+
+def _joined(*parts: Bars) -> Bars:
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__]
+    order = np.argsort(columns[0], kind="stable")
+    return Bars(*(column[order] for column in columns))
+
+
+def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
+    changed = _rows(rows, "announced_ns", as_of_ns, _other_event)
+    later = as_of_ns + 1
+    added = [
+        EventRow(f"earn_{name}_{when}", "earnings", "Poisoned", as_of_ns + shift, later, "high", (name,), expected={"eps": 66.6})
+        for name in ("AVLN", "BRKT")
+        for when, shift in (("past", -3_600 * SECOND), ("now", 0), ("soon", 3_600 * SECOND))
+    ]
+    return [replace(row, releases=_releases(row, as_of_ns)) for row in changed + added]
+
+
+def _other_event(row: EventRow) -> EventRow:
+    return replace(row, title="Poisoned", importance="low", time_ns=row.time_ns + DAY, expected={"eps": 66.6})
+
+
+def _releases(row: EventRow, as_of_ns: int) -> tuple[Release, ...]:
+    """Released values as they are; what is released later is replaced."""
+    known = tuple(release for release in row.releases if release.available_ns <= as_of_ns)
+    wrong: dict[str, Any] = {"actual": 66.6, "eps_actual": 66.6}
+    return (*known, Release(as_of_ns + 1, wrong), Release(as_of_ns + DAY, {**wrong, "previous": 6.6}))
+
+
+def _news(rows: Sequence[NewsRow], as_of_ns: int) -> list[NewsRow]:
+    changed = _rows(rows, "published_ns", as_of_ns, lambda row: replace(row, title="Poisoned", body="Poisoned", importance="high"))
+    template = rows[0] if rows else None
+    if template is None:
+        return changed
+    added = [
+        replace(template, id=f"news_poison_{later}", title="Poisoned", body="Poisoned Avalon", published_ns=as_of_ns + later,
+                importance="high", event_type="breaking_news", tickers=("AVLN", "BRKT", "CSTL"))
+        for later in (1, 60 * SECOND, DAY)
+    ]  # fmt: skip
+    return changed + added

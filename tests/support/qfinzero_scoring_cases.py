@@ -1,0 +1,68 @@
+"""Invented QFinZero tasks for the tests of the scorers, and the shared vectors, read once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ktdeval.jsonio import loads_strict
+from ktdeval_qfinzero.scoring.tasks_file import load_tasks
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
+
+RUN = {"session_id": "sess-dryrun-2025", "account_id": "acct-dryrun-2025"}
+
+RATES = GoldCall("UPQ.rates.query", "/rates/query", "GET", {"tenors": "2Y,10Y"})
+BARS = GoldCall(
+    "UPQ.stock.daily",
+    "/stock/daily",
+    "GET",
+    {"tickers": "KO,PEP", "start": "2024-03-04", "end": "2024-03-08"},
+    times={"start": "2024-03-04", "end": "2024-03-08", "format": "date", "tolerance": "1day"},
+)
+EVENTS = GoldCall(
+    "ESP.events.query",
+    "/esp/events/query",
+    "POST",
+    {"mode": "upcoming", "horizon_minutes": 120, "event_types": ["earnings", "macro_calendar"]},
+    times={"horizon_minutes": 120, "tolerance": "30min"},
+)
+POSITIONS = GoldCall("PMB.account.positions", "/v1/accounts/{account_id}/positions", "GET")
+ORDER = GoldCall(
+    "PMB.order.place",
+    "/v1/orders",
+    "POST",
+    {
+        "session_id": "{session_id}",
+        "account_id": "{account_id}",
+        "order": {"instrument": {"type": "STOCK", "symbol": "KO"}, "side": "BUY", "qty": 40, "limit_price": 60.5},
+    },
+)
+STEP = GoldCall("PMB.session.step", "/v1/sessions/{session_id}/step", "POST", {"step": 3})
+
+
+def task(*calls: GoldCall, suite: Any = "planning", name: str = "invented-1") -> GoldTask:
+    """A task that asks for these calls."""
+    return GoldTask(name, suite, "invented", "easy", "Do it.", calls)
+
+
+def said(tool: Any, args: Any = None, **more: Any) -> dict[str, Any]:
+    """A predicted call of the planning suite."""
+    return {"tool": tool, "args": {} if args is None else args, **more}
+
+
+def called(tool_name: Any, params: Any = None, **more: Any) -> dict[str, Any]:
+    """A predicted call of the calling suite."""
+    return {"tool_name": tool_name, "params": {} if params is None else params, **more}
+
+
+@cache
+def rows_of(path: Path) -> tuple[dict[str, Any], ...]:
+    """The lines of a JSONL file."""
+    return tuple(loads_strict(line) for line in path.read_text().splitlines())
+
+
+@cache
+def tasks_of(path: Path) -> dict[str, GoldTask]:
+    """Tasks of a file by id."""
+    return {one.id: one for one in load_tasks(path)}

@@ -1,0 +1,87 @@
+"""The generated markets of the tests, each made once for a process: a reduced one in memory, the embedded one out of the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from datetime import date
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, PriceRows, SymbolRow
+from ktdeval_qfinzero.data.stores import Dataset, Span
+from ktdeval_qfinzero.data.synthetic.corporate import live
+from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
+from ktdeval_qfinzero.data.synthetic.grid import session_grid, shift_sessions
+from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
+from ktdeval_qfinzero.data.synthetic.names import STOCKS
+from ktdeval_qfinzero.data.synthetic.params import small_params
+from ktdeval_qfinzero.data.synthetic.prices import Course, common_moves, make_stock
+from ktdeval_qfinzero.moments import DAY, day_start
+from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+
+ALL_TIME = Span(0, 2**62)
+
+
+@lru_cache(maxsize=1)
+def small_market() -> SyntheticMarket:
+    """Nine stocks, two of them with options, and two coins; a quarter of a second."""
+    market = generate(small_params())
+    return dataclasses.replace(market, prices=_in_memory(market.prices))
+
+
+@lru_cache(maxsize=1)
+def synthetic_dataset() -> Dataset:
+    """The embedded market, read from files; some seconds where the cache has none yet."""
+    return open_embedded(cache_root())
+
+
+def digest_of_bars(bars: Bars) -> str:
+    """Equal for equal bytes."""
+    columns = (np.ascontiguousarray(getattr(bars, name)) for name in BAR_COLUMNS)
+    return hashlib.sha256(b"".join(column.dtype.str.encode() + column.tobytes() for column in columns)).hexdigest()
+
+
+def digest_of_market(market: SyntheticMarket) -> str:
+    """Equal for equal markets, everything in them considered."""
+    prices = market.prices
+    rows = (
+        prices.symbol_rows, prices.contract_rows, prices.rate_rows, prices.dividend_rows, prices.split_rows, prices.borrow_rows,
+        market.events, market.news, market.info,
+    )  # fmt: skip
+    bars = [(key, digest_of_bars(prices.bar_table[key])) for key in sorted(prices.bar_table)]
+    return hashlib.sha256(repr((rows, bars)).encode()).hexdigest()
+
+
+def dataset_of(market: SyntheticMarket) -> Dataset:
+    """The market as services read it, out of memory."""
+    return Dataset(market.info, _in_memory(market.prices), MemoryCalendars(market.events), MemoryNews(market.news))
+
+
+def _in_memory(rows: PriceRows) -> MemoryPrices:
+    return MemoryPrices(**{field.name: getattr(rows, field.name) for field in dataclasses.fields(PriceRows)})
+
+
+def generate_minutes(symbols: int = 50, days: int = 252, seed: int = 0) -> MemoryPrices:
+    """Stocks with bars of minutes and nothing else, for measurements: 50 of them make 4.6 million bars in a year.
+
+    Args:
+        symbols: number of stocks; beyond the table, its tickers with a number behind.
+        days: sessions from 2024-01-02 on.
+        seed: of the market.
+    """
+    first = date(2024, 1, 2)
+    grid = session_grid(first, shift_sessions(first, days - 1))
+    common = common_moves(seed, grid, [])
+    table: dict[BarKey, Bars] = {}
+    rows = []
+    for count in range(symbols):
+        stock = STOCKS[count % len(STOCKS)]
+        name = stock.ticker + (str(count // len(STOCKS) + 1) if count >= len(STOCKS) else "")
+        plain = msgspec.structs.replace(stock, ticker=name, role="plain", yield_pct=0.0)
+        course = Course(live(seed, plain, grid), (), (), ())
+        table["stock", name, "minute"] = make_stock(seed, grid, common, course).minutes
+        rows.append(SymbolRow(name, "stock", stock.name, stock.sector, day_start(first) - DAY))
+    return MemoryPrices(table, rows)

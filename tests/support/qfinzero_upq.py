@@ -1,0 +1,70 @@
+"""Calls of UPQ for tests: each answer is checked against the result schema that its operation declares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import day_start
+from ktdeval_qfinzero.operations import Catalogue
+from ktdeval_qfinzero.upq.operations import OPERATIONS
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_memory import MemoryPrices
+from qfinzero_world import at, bars_of, minute_starts, small_dataset
+
+UPQ = Catalogue(OPERATIONS)
+LATE = "2025-03-10T00:00:00Z"
+"""After all bars of the small market."""
+MINUTE_OPTION = "O:AVLN250117C00100000"
+"""The one option of `market` with minute bars."""
+
+
+@cache
+def market() -> Dataset:
+    """The small market with minute bars of an option."""
+    dataset = small_dataset()
+    starts = minute_starts()
+    worth = np.round(300 + 50 * np.sin(np.arange(len(starts)) / 50)) * 100
+    return with_prices(dataset, bars={("option", MINUTE_OPTION, "minute"): bars_of(starts, worth, 20.0)})
+
+
+def with_prices(dataset: Dataset, bars: Any = None, **rows: Any) -> Dataset:
+    """A dataset with other rows in its price store."""
+    prices = dataset.prices
+    assert isinstance(prices, MemoryPrices)
+    return replace(dataset, prices=replace(prices, bar_table={**prices.bar_table, **(bars or {})}, **rows))
+
+
+def ask(name: str, as_of: str | int = LATE, dataset: Dataset | None = None, **arguments: Any) -> Any:
+    """The answer of `UPQ.<name>`, valid by its schema."""
+    workspace = Workspace(dataset or market(), at(as_of) if isinstance(as_of, str) else as_of)
+    answer = UPQ.call(workspace, f"UPQ.{name}", arguments)
+    Draft202012Validator(dict(UPQ.find(f"UPQ.{name}").result)).validate(answer)
+    return answer
+
+
+def refused(name: str, **arguments: Any) -> ServiceError:
+    """The refusal of a call."""
+    with pytest.raises(ServiceError) as found:
+        ask(name, **arguments)
+    assert found.value.code == "invalid_argument"
+    return found.value
+
+
+def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    """One column of rows."""
+    return [row[name] for row in rows]
+
+
+def day_bars(closes: list[float], first: date, volume: float = 1_000.0) -> Any:
+    """Bars of calendar days in a row from a first one."""
+    starts = day_start(first) + np.arange(len(closes)) * 86_400_000_000_000
+    return bars_of(starts, np.round(np.array(closes) * 10_000), volume)

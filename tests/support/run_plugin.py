@@ -1,0 +1,142 @@
+"""A plugin for the tests of runs: models that take their time or miscount, an agent that remembers, a metric, and sudden death.
+
+How slow and when to die comes from the environment, not from parameters: a parameter would make it another episode.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ktdeval.contracts import Event, StepFinished
+from ktdeval.fields import option
+from ktdeval.harness import ModelRequest, Reply, Usage
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.market import MarketSnapshot
+from ktdeval.stats import MetricValue, RuleSet
+from ktdeval.trading import Ledger
+
+SLEEP_MS = "RUN_PLUGIN_SLEEP_MS"  # how long each model call takes
+HOLD = "RUN_PLUGIN_HOLD"  # file: model calls wait for as long as it is there
+CALL_LOG = "RUN_PLUGIN_CALL_LOG"  # file that gets a line for each model call
+DIE_AFTER_STEP = "RUN_PLUGIN_DIE_AFTER_STEP"  # kill the process once this step is on disk
+DIE_AT_RENAME = "RUN_PLUGIN_DIE_AT_RENAME"  # `3:before`, `3:after`: kill it around the third rename of a file
+DEFECT_AT_CALL = "RUN_PLUGIN_DEFECT_AT_CALL"  # raise at this model call
+
+
+class Mixed:
+    """Momentum in one half of the steps, chaos in the other, by what is observed; counts some tokens."""
+
+    def __init__(self) -> None:
+        from ktdeval_models.catalogue import make_builtin
+
+        self._models = (make_builtin("momentum"), make_builtin("chaos"))
+        self._calls = 0
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer as the chosen model does."""
+        self._calls += 1
+        time.sleep(float(os.environ.get(SLEEP_MS, "0")) / 1000)
+        while HOLD in os.environ and Path(os.environ[HOLD]).exists():
+            time.sleep(0.005)
+        if log := os.environ.get(CALL_LOG):
+            with Path(log).open("a") as stream:
+                stream.write(f"{request.params.seed}\n")
+        if os.environ.get(DEFECT_AT_CALL) == str(self._calls):
+            raise ZeroDivisionError("a defect\nof the model")
+        observation = request.messages[1].content
+        reply = self._models[zlib.crc32(observation.encode()) % 2].reply(request)
+        usage = Usage(sum(len(message.content) for message in request.messages) // 4, 7 + len(reply.tool_calls))
+        return Reply(reply.content, reply.tool_calls, reply.finish_reason, usage)
+
+
+@dataclass(frozen=True)
+class RememberingParams:
+    """What `--agent-args` takes for `remembering`."""
+
+    every: int = option(3, help="submits on every n-th step only", minimum=1)
+
+
+class Remembering:
+    """Decides as `react` does on every n-th step and repeats itself in between; only its memory says which step that is."""
+
+    def __init__(self, params: RememberingParams) -> None:
+        from ktdeval_builtin.react import ReactAgent
+
+        self._react = ReactAgent()
+        self._every = params.every
+
+    def decide(self, observation: Any, session: Any, memory: Any) -> Any:
+        """Decide one step."""
+        from dataclasses import replace
+
+        from ktdeval.harness import Decision
+
+        count = 0 if memory is None else memory["count"]
+        if count % self._every:
+            return Decision((), "model", f"waiting since {memory['last']}", memory={**memory, "count": count + 1})
+        decision = self._react.decide(observation, session, None)
+        return replace(decision, memory={"count": count + 1, "last": observation.step})
+
+
+class DaysUp:
+    """Share of days on which the NAV rose."""
+
+    name = "days_up"
+    formula = "days_up/1: #{t: r_t > 0} / n"
+    unit = "fraction"
+    better: Literal["higher", "lower", "neither"] = "higher"
+    source = "the tests"
+    headline = False
+    range = (0.0, 1.0)
+
+    def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
+        """The metric of one episode."""
+        return MetricValue(float((ledger.returns > 0).mean()), len(ledger.returns))
+
+
+@hookimpl
+def ktdeval_models() -> list[Spec]:
+    return [Spec("test/mixed", lambda name: Mixed(), "momentum and chaos by turns")]
+
+
+@hookimpl
+def ktdeval_agents() -> list[Spec]:
+    return [Spec("remembering", Remembering, "decides on every n-th step", RememberingParams)]
+
+
+@hookimpl
+def ktdeval_metrics() -> list[Spec]:
+    return [Spec("days_up", DaysUp, "share of days on which the NAV rose")]
+
+
+@hookimpl
+def ktdeval_event(event: Event) -> None:
+    if isinstance(event, StepFinished) and os.environ.get(DIE_AFTER_STEP) == str(event.step):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_at_rename(wanted: str) -> None:
+    number, moment = wanted.split(":")
+    rename, seen = Path.replace, 0
+
+    def replace(path: Path, target: Any) -> Path:
+        nonlocal seen
+        seen += 1
+        if seen == int(number) and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = rename(path, target)
+        if seen == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    Path.replace = replace  # type: ignore[method-assign]
+
+
+if DIE_AT_RENAME in os.environ:
+    _die_at_rename(os.environ[DIE_AT_RENAME])

@@ -1,0 +1,201 @@
+"""Runs of the real command line, each in a process of its own, and what to look at afterwards.
+
+Processes come from a fork server that has imported what a command needs, so that a test can afford dozens of them. Each has its
+own pid, folder, environment, limits and signals, and ends with the exit code of `ktdeval.cli.main.main`, as `python -m ktdeval`.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.market.storage import save_snapshot
+from ktdfin_market import small_market
+
+PLUGIN = Path(__file__).with_name("run_plugin.py")
+TASK = "blinded_open_research"
+WINDOW = "2024-03-01:2024-03-29"
+DAYS_IN_WINDOW = 21
+
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(
+    [
+        "pandas",
+        "pyarrow.dataset",
+        "pytest",
+        "ktdeval.cards.show",
+        "ktdeval.cli.card",
+        "ktdeval.cli.main",
+        "ktdeval.cli.run",
+        "ktdeval.runner.verify",
+        "ktdeval_builtin.react",
+        "ktdeval_ktdfin.task",
+        "ktdeval_ktdfin.tools",
+        "ktdeval_builtin.attribution_metrics",
+        "ktdeval_builtin.threads",
+        "ktdeval_models.catalogue",
+        "ktdeval.stats.panel",
+        "run_support",
+        "yaml",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a process ended: its exit code (negative: the signal that killed it), stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Running:
+    """A `ktdeval` process that runs."""
+
+    def __init__(
+        self, words: tuple[str, ...], cwd: Path, environment: Mapping[str, str] | None = None, most_file_bytes: int | None = None
+    ) -> None:
+        self._out, out = _SERVER.Pipe(duplex=False)
+        self._err, err = _SERVER.Pipe(duplex=False)
+        arguments = (words, str(cwd), dict(environment or {}), most_file_bytes, out, err)
+        self._process = _SERVER.Process(target=_main, args=arguments)
+        self._process.start()
+        out.close()
+        err.close()
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        os.kill(self._process.pid or 0, number)
+
+    def is_alive(self) -> bool:
+        """True while it runs."""
+        return self._process.is_alive()
+
+    def wait(self, timeout_s: float = 120.0) -> Done:
+        """Wait for its end."""
+        with ThreadPoolExecutor(2) as pool:  # both at once: a full pipe stops the process that nobody reads
+            texts = list(pool.map(_read_all, (self._out, self._err)))
+        self._process.join(timeout_s)
+        assert self._process.exitcode is not None, "the process does not end"
+        return Done(self._process.exitcode, *texts)
+
+
+def _read_all(connection: Connection) -> str:
+    pieces = []
+    while piece := os.read(connection.fileno(), 1 << 16):
+        pieces.append(piece)
+    connection.close()
+    return b"".join(pieces).decode()
+
+
+def _main(
+    words: tuple[str, ...], cwd: str, environment: Mapping[str, str], most_file_bytes: int | None, out: Connection, err: Connection
+) -> None:
+    """The life of a process, in that process."""
+    os.chdir(cwd)
+    os.environ.update({"COLUMNS": "120", **environment})
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    out.close()
+    err.close()
+    if most_file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
+    sys.argv = ["ktdeval", *words]
+    from ktdeval.cli.main import main
+
+    sys.exit(main())
+
+
+def start(*words: object, cwd: Path, **settings: Any) -> Running:
+    """Start `ktdeval WORDS` in the folder `cwd`; `environment` and `most_file_bytes` as in `Running`."""
+    return Running(tuple(map(str, words)), cwd, **settings)
+
+
+def ktdeval(*words: object, cwd: Path, **settings: Any) -> Done:
+    """Run `ktdeval WORDS` to its end."""
+    return start(*words, cwd=cwd, **settings).wait()
+
+
+def error_line(done: Done) -> str:
+    """The one line on stderr that says why a command failed; anything else there, or a traceback, fails the test."""
+    assert done.code not in (0, -signal.SIGKILL), done
+    assert "Traceback" not in done.out + done.err, done
+    assert done.err.count("\n") == 1, done
+    assert done.err.startswith("ktdeval: error: "), done
+    return done.err.removeprefix("ktdeval: error: ").rstrip("\n")
+
+
+def store_market(folder: Path) -> Path:
+    """The small market as a stored snapshot: quick to load, and it covers `WINDOW`."""
+    save_snapshot(small_market(), folder)
+    return folder
+
+
+def episodes(run: Path) -> list[Path]:
+    """The folders of a run's episodes."""
+    return sorted((run / "episodes").iterdir())
+
+
+def records(run: Path) -> dict[str, bytes]:
+    """Every byte that must be equal in two runs of one plan: ledgers and transcripts, by path."""
+    found = {
+        f"{folder.name}/{name}": (folder / name).read_bytes()
+        for folder in episodes(run)
+        for name in ("ledger.parquet", "transcript.jsonl.zst")
+    }
+    assert found
+    return found
+
+
+def cards(run: Path) -> dict[str, str]:
+    """The text of a run's cards without their provenance, by name."""
+    texts = {}
+    for path in sorted((run / "cards").glob("*.json")):
+        card = json.loads(path.read_text())
+        assert path.read_text() == dumps_pretty(card)  # so that equal values are equal bytes
+        del card["provenance"]
+        texts[path.name] = dumps_pretty(card)
+    assert texts
+    return texts
+
+
+def card_of(run: Path, task: str = TASK) -> dict[str, Any]:
+    """The card of one task of a run."""
+    card: dict[str, Any] = json.loads((run / "cards" / f"{task}.json").read_text())
+    return card
+
+
+def copy_run(run: Path, target: Path) -> Path:
+    """A copy of a run to tamper with."""
+    shutil.copytree(run, target)
+    return target
+
+
+def finished_steps(run: Path) -> int:
+    """Whole lines in the journals of a run; 0 before there is one."""
+    return sum(path.read_bytes().count(b"\n") for path in run.glob("episodes/*/journal.jsonl"))
+
+
+def wait_until(condition: Callable[[], bool], process: Running, timeout_s: float = 60.0) -> bool:
+    """Look at a running process's files until they are as wanted; False when it ended before."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if not process.is_alive():
+            return False
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.001)
+    return True

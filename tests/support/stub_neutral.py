@@ -1,0 +1,317 @@
+"""What every wire of the stub provider shares: strict fields, refusals, the neutral form of a request, and who decides.
+
+A request is read from its wire into a `ModelRequest`, a keyless model answers that, and the answer is written to the same wire.
+So equal conversations get equal decisions and equal token counts, whichever wire they came over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.jsonio import dumps_canonical, loads_strict, sha256_hex
+from ktdeval_models.catalogue import make_builtin
+from stub_written import Form, unwrite
+
+KEY = "stub-secret-key-0123456789abcdef"
+MODEL = "stub-model"
+SERVED_BY = "stub-model-2026-01-15"
+FINGERPRINT = "fp_stub"
+JSON_OBJECT: Mapping[str, Any] = {}
+"""The schema of "any JSON object"."""
+REASONING = "First I look at the ranking, then at what is held."
+
+Support = Literal["yes", "refused", "ignored"]
+Kind = Literal[
+    "bad_request", "unsupported", "context", "too_large", "unauthorized", "forbidden", "unknown_model", "unknown_path", "filtered",
+    "rate_limited", "no_quota", "no_balance", "server", "bad_gateway", "overloaded", "gateway_timeout",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StubOptions:
+    """How the stub behaves.
+
+    Attributes:
+        model: the keyless model that decides: what follows `builtin/`.
+        names: model names that it serves; any other is unknown.
+        key: the one key that it takes.
+        latency_s: how long it thinks before each answer.
+        reasoning: whether replies have a reasoning channel, and reasoning tokens.
+        tools: whether tools of the wire are taken, refused or silently left aside.
+        json_schema: the same for replies that must follow a JSON Schema.
+        refuses: request fields that this model does not support, such as `temperature`.
+        extra: request fields taken besides the wire's own, as OpenAI-compatible servers have them.
+        hold_after: after this many whole answers, all further requests wait until `Stub.go_on`.
+        keep_bodies: whether `Seen.body` is kept.
+    """
+
+    model: str = "momentum"
+    names: tuple[str, ...] = (MODEL,)
+    key: str = KEY
+    latency_s: float = 0.0
+    reasoning: bool = False
+    tools: Support = "yes"
+    json_schema: Support = "yes"
+    refuses: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    hold_after: int | None = None
+    keep_bodies: bool = True
+
+
+class Refused(Exception):
+    """The provider refuses a request. Each wire has its own words for it."""
+
+    def __init__(self, message: str, kind: Kind = "bad_request", status: int = 400, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.kind, self.status, self.param = message, kind, status, param
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, read: what is wanted of which model, over which wire it came, in which form tools are written, if they are, and
+    what is to be seen of thoughts, if there are any."""
+
+    wire: str
+    model: str
+    request: ModelRequest
+    form: Form = ""
+    thoughts: Literal["shown", "hidden", "none"] = "shown"
+
+    @property
+    def digest(self) -> str:
+        """A hash of what is said and offered, equal on all wires: no ids, no sampling parameters."""
+        content = [_words(self.request.messages), [tool.name for tool in self.request.tools], self.phase]
+        return sha256_hex(dumps_canonical(content))
+
+    @property
+    def step(self) -> str:
+        """A hash of what the conversation began with: the same for all requests of one step of an episode."""
+        return sha256_hex(dumps_canonical(_words(self.request.messages[:2])))
+
+    @property
+    def forced(self) -> str | None:
+        """The tool that must be called; where a wire has no form for that, the only one on offer stands for it."""
+        tools = self.request.tools
+        return self.request.tool_choice or (tools[0].name if len(tools) == 1 else None)
+
+    @property
+    def phase(self) -> str:
+        """`submission` where one tool is forced or the only one on offer, `research` where there are more, else `text`."""
+        if self.forced is not None:
+            return "submission"
+        return "research" if self.request.tools else "text"
+
+
+def asked_of(wire: str, model: str, request: ModelRequest, options: StubOptions) -> Asked:
+    """The request as this server sees it: without what it silently leaves aside, and with written tools read.
+
+    Raises:
+        Refused: it asks for a form of reply that the server does not offer.
+    """
+    if options.tools == "ignored":
+        request = replace(request, tools=(), tool_choice=None)
+    schema = request.response_schema
+    if options.json_schema == "refused" and schema:
+        raise Refused("This model does not support response format `json_schema`.", "unsupported", param="response_format")
+    read, form = unwrite(request)
+    follows = schema is not None and (schema == JSON_OBJECT or options.json_schema == "yes")
+    if form == "json_schema" and not follows:
+        return Asked(wire, model, request)
+    return Asked(wire, model, read, form)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back, in neutral form; ids of calls are new and unique to the request."""
+
+    asked: Asked
+    reply: Reply
+
+    @property
+    def stem(self) -> str:
+        """What the ids of this answer are made of."""
+        return self.asked.digest[:20]
+
+    def call_ids(self, prefix: str) -> list[str]:
+        """An id for each call."""
+        return [f"{prefix}{self.stem}{place}" for place in range(len(self.reply.tool_calls))]
+
+
+# -- strict reading --------------------------------------------------------------------------------------------------
+
+Types = type | tuple[type, ...]
+NUMBER = (int, float)
+
+
+def take(value: Any, where: str, required: Mapping[str, Types], optional: Mapping[str, Types] | None = None) -> dict[str, Any]:
+    """An object with exactly these fields; anything else is refused."""
+    if not isinstance(value, dict):
+        raise Refused(f"{where}: expected an object, but got {_kind(value)} instead.", param=where)
+    known = {**required, **(optional or {})}
+    for name, item in value.items():
+        at = f"{where}.{name}".lstrip(".")
+        if name not in known:
+            raise Refused(f"Unknown parameter: '{at}'.", param=at)
+        check_type(item, known[name], at)
+    for name in required:
+        if name not in value:
+            at = f"{where}.{name}".lstrip(".")
+            raise Refused(f"Missing required parameter: '{at}'.", param=at)
+    return value
+
+
+def check_type(value: Any, types: Types, at: str) -> None:
+    """Refuse a value of another type; True is no number."""
+    allowed = types if isinstance(types, tuple) else (types,)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        names = " or ".join(one.__name__ for one in allowed)
+        raise Refused(f"Invalid type for '{at}': expected {names}, but got {_kind(value)} instead.", param=at)
+
+
+def check_range(value: float | None, at: str, low: float, high: float) -> None:
+    """Refuse a number outside [low, high]."""
+    if value is not None and not low <= value <= high:
+        raise Refused(f"Invalid '{at}': {value} is not in the range from {low} to {high}.", param=at)
+
+
+def check_word(value: Any, at: str, words: Iterable[Any]) -> None:
+    """Refuse what is none of the words."""
+    words = list(words)
+    if value not in words:
+        raise Refused(f"Invalid value for '{at}': {value!r}. Supported values are: {', '.join(map(repr, words))}.", param=at)
+
+
+def check_supported(body: Mapping[str, Any], options: StubOptions) -> None:
+    """Refuse the fields that this model does not support."""
+    for name in options.refuses:
+        if name in body:
+            raise Refused(f"Unsupported parameter: '{name}' is not supported with this model.", "unsupported", param=name)
+
+
+def check_model(name: str, options: StubOptions) -> None:
+    """Refuse a model that is not served."""
+    if name not in options.names:
+        raise Refused(f"The model `{name}` does not exist or you do not have access to it.", "unknown_model", 404, "model")
+
+
+def check_strict_schema(schema: Any, at: str) -> None:
+    """Refuse what OpenAI's strict mode refuses: an object that allows further properties or leaves one optional."""
+    if isinstance(schema, list):
+        for item in schema:
+            check_strict_schema(item, at)
+    if not isinstance(schema, dict):
+        return
+    if "oneOf" in schema:
+        raise Refused(f"Invalid schema for '{at}': 'oneOf' is not permitted.", param=at)
+    if schema.get("type") == "object" or "properties" in schema:
+        if schema.get("additionalProperties") is not False:
+            raise Refused(
+                f"Invalid schema for '{at}': 'additionalProperties' is required to be supplied and to be false.", param=at
+            )
+        if set(schema.get("required", ())) != set(schema.get("properties", {})):
+            raise Refused(f"Invalid schema for '{at}': 'required' is required to include every key in properties.", param=at)
+    for item in schema.values():
+        check_strict_schema(item, at)
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Arguments as an object, for wires that have no text there."""
+    value = loads_strict(text)
+    assert isinstance(value, dict), text
+    return value
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+# -- counting and deciding -------------------------------------------------------------------------------------------
+
+
+def usage_of(request: ModelRequest, reply: Reply, reasoning: bool) -> Usage:
+    """Tokens, four characters each, of what is said; the system message counts as read from the provider's prompt cache."""
+    tools = sum(len(tool.name) + len(tool.description) for tool in request.tools)
+    system = sum(len(message.content) for message in request.messages if message.role == "system")
+    spoken = len(dumps_canonical(_words(request.messages)))
+    thought = len(REASONING) // 4 if reasoning else 0
+    words = len(reply.content) + sum(len(call.name) + len(call.arguments) for call in reply.tool_calls)
+    return Usage((spoken + tools) // 4 + 1, words // 4 + 1 + thought, thought, system // 4)
+
+
+def decide(model: Any, asked: Asked, reasoning: bool, mood: str = "") -> Reply:
+    """The keyless model's answer. Its chance comes from what it was asked, for not every wire carries a seed.
+
+    Questions without tools are answered out of the air, in another way in another mood.
+    """
+    seeded = replace(asked.request, params=CallParams(seed=int(asked.digest[:12], 16)))
+    reply: Reply = model.reply(seeded)
+    reasoning = reasoning and asked.thoughts != "none"
+    forced = asked.forced
+    if forced is not None and forced not in [call.name for call in reply.tool_calls]:
+        schema = next(tool.parameters for tool in asked.request.tools if tool.name == forced)
+        text = json.dumps(sample(schema, asked.request), ensure_ascii=False)
+        reply = Reply(tool_calls=(ToolCall("call_1", forced, text),), finish_reason="tool_calls")
+    elif not asked.request.tools:
+        reply = Reply(_say(asked, mood))
+    return replace(reply, usage=usage_of(asked.request, reply, reasoning), reasoning=REASONING if reasoning else "")
+
+
+_SIX_LETTERS = ("A, B, C, D, E, F", "B, A, C, E, D, F", "F, E, D, C, B, A")
+_OF_FIVE = re.compile(r"((?:\w+, ){3}\w+ (?:and|or) \w+)")
+
+
+def _say(asked: Asked, mood: str) -> str:
+    """Some answer to a question: six letters, one of five words, or a number, as it asks for."""
+    text = asked.request.messages[-1].content
+    chance = int(sha256_hex(asked.digest + mood)[:12], 16)
+    if "six letters" in text:
+        return _SIX_LETTERS[chance % 3]
+    if found := _OF_FIVE.search(text):
+        return re.split(r", | and | or ", found[1])[chance % 5]
+    return str(chance % 97)
+
+
+def make_model(name: str) -> Any:
+    """A keyless model by what follows `builtin/`."""
+    return make_builtin(name)
+
+
+def sample(schema: Mapping[str, Any], request: ModelRequest) -> Any:
+    """A value that follows a simple schema; text and numbers are the last that stand in the conversation, where there are any."""
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", next(iter(schema.get("enum", [None]))))
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: sample(part, request) for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [sample(schema.get("items", {"type": "string"}), request)]
+    if kind == "string":
+        pieces = request.messages[-1].content.split('"')
+        return pieces[-2] if len(pieces) >= 3 else "stub"
+    digits = "".join(char if char.isdigit() else " " for char in request.messages[-1].content).split()
+    return {"boolean": True, "null": None}.get(str(kind), max(schema.get("minimum", 0), int(digits[-1]) if digits else 0))
+
+
+def _words(messages: Sequence[Message]) -> list[Any]:
+    """The conversation without ids, arguments in one spelling."""
+    return [
+        [message.role, message.content, [[call.name, _canonical(call.arguments)] for call in message.tool_calls]]
+        for message in messages
+    ]
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return dumps_canonical(loads_strict(arguments))
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def offered(names_and_parts: Iterable[tuple[str, str | None, Mapping[str, Any] | None]]) -> tuple[ToolSpec, ...]:
+    """Tools in neutral form."""
+    return tuple(ToolSpec(name, text or "", dict(schema or {"type": "object"})) for name, text, schema in names_and_parts)

@@ -1,0 +1,384 @@
+"""A provider of models on loopback: a real HTTP server that speaks four wire formats, decides without a key, and fails on schedule.
+
+    with running_stub(plan=FaultPlan(faults=("server",), every=3)) as stub:
+        ... stub.base_url, stub.requests, stub.answered, stub.counts
+
+As a process of its own: `python tests/stub_provider.py PORT '{"latency_s": 0.05}' '{"faults": ["server"], "every": 3}'`; port 0
+takes a free one, the first line of its output is its address, and `GET /stub` tells its counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.utils import formatdate
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from ktdeval.harness.messages import Reply
+from stub_anthropic import AnthropicWire
+from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
+from stub_google import GoogleWire
+from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_model
+from stub_openai_chat import ChatWire
+from stub_openai_responses import ResponsesWire
+from stub_written import write_out
+
+__all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub"]
+
+_JSON = "application/json"
+_DRIP_S = 0.02
+_LONGEST_S = 60.0
+
+
+@dataclass
+class Seen:
+    """One request that reached the stub.
+
+    Attributes:
+        number: in order of arrival, from 1.
+        wire: `chat`, `responses`, `anthropic` or `google`.
+        path: of its URL.
+        body: what was sent.
+        headers: without the key's value.
+        digest: hash of its content, the same on all wires; empty where it was refused before it was read.
+        phase: `research`, `submission` or `text`.
+        attempt: how many requests of this content there were, this one included.
+        outcome: `answered`, the name of the fault, or `status` and kind of a refusal; `open` while it is worked on, `lost` when
+            the client had gone before the answer was out.
+        is_answered: whether it got a whole answer, which a provider would have billed.
+        at: monotonic seconds of its arrival.
+    """
+
+    number: int
+    wire: str
+    path: str
+    body: Any
+    headers: dict[str, str]
+    digest: str = ""
+    phase: str = ""
+    attempt: int = 0
+    outcome: str = "open"
+    is_answered: bool = False
+    at: float = 0.0
+
+
+class Gone(Exception):
+    """The connection was spoilt on schedule: there is nobody left to answer."""
+
+
+class Stub:
+    """A running stub provider. What it counts may be read from any thread.
+
+    Attributes:
+        port: where it listens.
+        options: how it behaves.
+        plan: what goes wrong when; may be replaced while it runs.
+        mood: in another one, questions without tools are answered in another way; may be replaced while it runs.
+        requests: every request, in order of arrival.
+        answered: how often each content was answered in whole, by digest: what a provider would have billed.
+        counts: requests by outcome.
+        held: how many requests wait for `go_on`.
+        most_at_once: the most requests it ever worked on at the same time.
+    """
+
+    def __init__(self, options: StubOptions, plan: FaultPlan | None) -> None:
+        self.options = options
+        self.plan = plan or FaultPlan()
+        self.mood = ""
+        self.port = 0
+        self.requests: list[Seen] = []
+        self.answered: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.held = 0
+        self.most_at_once = 0
+        self._at_once = 0
+        self._asked: Counter[str] = Counter()
+        self._model = make_model(options.model)
+        self._holding = options.hold_after == 0
+        self._may_hold = options.hold_after is not None
+        self._wires = (ChatWire(), ResponsesWire(), AnthropicWire(), GoogleWire())
+
+    @property
+    def address(self) -> str:
+        """Scheme, host and port: the base URL of the Anthropic and Google wires."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def base_url(self) -> str:
+        """The base URL of the OpenAI wires."""
+        return f"{self.address}/v1"
+
+    def base_url_of(self, wire: str) -> str:
+        """The base URL that the official SDK of a wire wants."""
+        return self.base_url if wire in ("chat", "responses") else self.address
+
+    @property
+    def answers(self) -> int:
+        """Whole answers given."""
+        return sum(self.answered.values())
+
+    @property
+    def answered_twice(self) -> dict[str, int]:
+        """Contents that were answered, and so billed, more than once."""
+        return {digest: times for digest, times in self.answered.items() if times > 1}
+
+    def go_on(self) -> None:
+        """Let what waits, and all that comes, through."""
+        self._may_hold = self._holding = False
+
+    def application(self) -> web.Application:
+        """The routes."""
+        app = web.Application(client_max_size=1 << 26)
+        chat, responses, anthropic, google = self._wires
+        app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
+        app.router.add_post("/v1/responses", partial(self._serve, responses))
+        app.router.add_post("/v1/messages", partial(self._serve, anthropic))
+        app.router.add_post(r"/{version:v1|v1beta}/models/{name}:generateContent", partial(self._serve, google))
+        app.router.add_get("/stub", self._tell)
+        app.router.add_route("*", "/{rest:.*}", self._unknown)
+        return app
+
+    async def _tell(self, _request: web.Request) -> web.Response:
+        told = {"answers": self.answers, "counts": self.counts, "held": self.held, "most_at_once": self.most_at_once}
+        return web.json_response({**told, "answered_twice": len(self.answered_twice)})
+
+    async def _unknown(self, request: web.Request) -> web.Response:
+        problem = Refused(f"Invalid URL ({request.method} {request.path})", "unknown_path", 404)
+        self.counts["404 unknown_path"] += 1
+        return web.json_response(self._wires[0].error(problem), status=404)
+
+    # -- one request -------------------------------------------------------------------------------------------------
+
+    async def _serve(self, wire: Any, request: web.Request) -> web.StreamResponse:
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        seen = Seen(len(self.requests) + 1, wire.name, request.path, None, _shown(request), at=time.monotonic())
+        self.requests.append(seen)
+        try:
+            return await self._answer(wire, request, seen)
+        except Refused as problem:
+            self._note(seen, f"{problem.status} {problem.kind}")
+            return await self._refuse(wire, request, problem)
+        except Gone:
+            return web.Response()  # to nobody
+        except (ConnectionError, asyncio.CancelledError):
+            if seen.outcome == "open":
+                self._note(seen, "lost")
+            elif seen.is_answered:
+                self.answered[seen.digest] -= 1
+                seen.is_answered = False
+                self.counts[seen.outcome] -= 1
+                self._note(seen, "lost")
+            return web.Response()
+        finally:
+            self._at_once -= 1
+
+    def _note(self, seen: Seen, outcome: str, is_answered: bool = False) -> None:
+        """Count an outcome; before its last byte is out, so that whoever has the answer finds it counted."""
+        seen.outcome, seen.is_answered = outcome, is_answered
+        self.counts[outcome] += 1
+        if is_answered:
+            self.answered[seen.digest] += 1
+            if self._may_hold and self.options.hold_after is not None and self.answers >= self.options.hold_after:
+                self._holding = True
+
+    async def _answer(self, wire: Any, request: web.Request, seen: Seen) -> web.StreamResponse:
+        body = await _body(request)
+        seen.body = body if self.options.keep_bodies else None
+        key = wire.key(request.headers)
+        if key != self.options.key:
+            raise Refused(f"Incorrect API key provided: {key}.", "unauthorized", 401)
+        asked = wire.read(body, request.match_info.get("name", ""), self.options, request.headers)
+        self._asked[asked.digest] += 1
+        seen.digest, seen.phase, seen.attempt = asked.digest, asked.phase, self._asked[asked.digest]
+        fault = self.plan.choose(seen.number, asked)
+        await self._wait(request)
+        if fault is not None and fault in REFUSALS:
+            self._note(seen, fault)
+            return await self._refuse(wire, request, problem_of(fault, key), fault)
+        if fault is not None and fault not in BENT:
+            self._note(seen, fault)
+            return await self._break(fault, wire, request, asked)
+        payload = _encode(wire.write(Answer(asked, self._reply(asked, fault))))
+        if request.transport is None or request.transport.is_closing():
+            raise ConnectionResetError("the client has gone")
+        self._note(seen, fault or "answered", is_answered=True)
+        return await _send(request, 200, payload)
+
+    def _reply(self, asked: Asked, fault: str | None) -> Reply:
+        reply = decide(self._model, asked, self.options.reasoning, self.mood)
+        return write_out(reply if fault is None else bend(fault, reply, asked), asked.form)
+
+    async def _wait(self, request: web.Request) -> None:
+        """Think for a while; and as long as the stub is held."""
+        if self.options.latency_s:
+            await asyncio.sleep(self.options.latency_s)
+        if not self._holding:
+            return
+        self.held += 1
+        try:
+            while self._holding:
+                if request.transport is None or request.transport.is_closing():
+                    raise ConnectionResetError("the client has gone")
+                await asyncio.sleep(_DRIP_S)
+        finally:
+            self.held -= 1
+
+    async def _refuse(self, wire: Any, request: web.Request, problem: Refused, fault: str = "") -> web.StreamResponse:
+        headers = {}
+        if (after := self.plan.retry_after_s) is not None and problem.kind in ("rate_limited", "overloaded"):
+            headers["Retry-After"] = formatdate(time.time() + after, usegmt=True) if fault.endswith("_date") else f"{after:g}"
+        return await _send(request, problem.status, _encode(wire.error(problem)), headers)
+
+    async def _break(self, fault: str, wire: Any, request: web.Request, asked: Asked) -> web.StreamResponse:
+        """Spoil the answer on its way."""
+        payload = _encode(wire.write(Answer(asked, self._reply(asked, None))))
+        half, key = payload[: len(payload) // 2], self.options.key  # what can't be read gives the key away
+        if fault == "reset":
+            _reset(request)
+            raise Gone
+        if fault == "silent":
+            await _until_gone(request)
+        if fault == "malformed":
+            return await _send(request, 200, half + key.encode())
+        if fault == "wrong_shape":
+            return await _send(request, 200, _encode(wrong_shape(wire.name, key)))
+        if fault == "error_200":
+            return await _send(request, 200, _encode(wire.error(problem_of("server", key))))
+        if fault == "html":
+            return await _send(request, 200, f"<html><body>Welcome, {key}</body></html>".encode(), {"Content-Type": "text/html"})
+        if fault == "empty_body":
+            return await _send(request, 200, b"")
+        response = web.StreamResponse(headers={"Content-Type": _JSON})
+        if fault == "cut_chunked":
+            response.enable_chunked_encoding()
+        else:
+            response.content_length = len(payload)
+        await response.prepare(request)
+        if fault == "slow":
+            await _drip(request, response, payload)
+        await response.write(half)
+        await asyncio.sleep(_DRIP_S)  # so that the half is on its way before the end
+        if fault == "reset_body":
+            _reset(request)
+        elif request.transport is not None:
+            request.transport.close()
+        raise Gone
+
+
+async def _body(request: web.Request) -> Any:
+    try:
+        return json.loads(await request.read())
+    except ValueError as error:
+        raise Refused(f"We could not parse the JSON body of your request: {error}") from error
+
+
+async def _send(request: web.Request, status: int, payload: bytes, headers: dict[str, str] | None = None) -> web.StreamResponse:
+    response = web.StreamResponse(status=status, headers={"Content-Type": _JSON, "x-request-id": "req_stub", **(headers or {})})
+    response.content_length = len(payload)
+    await response.prepare(request)
+    await response.write(payload)
+    await response.write_eof()
+    return response
+
+
+async def _drip(request: web.Request, response: web.StreamResponse, payload: bytes) -> None:
+    """Byte by byte, so that no single wait is long and the whole takes for ever."""
+    until = time.monotonic() + _LONGEST_S
+    for place in range(len(payload) - 1):
+        await response.write(payload[place : place + 1])
+        await asyncio.sleep(_DRIP_S)
+        if time.monotonic() > until or request.transport is None or request.transport.is_closing():
+            break
+    raise Gone
+
+
+async def _until_gone(request: web.Request) -> None:
+    """Say nothing until the client gives up."""
+    until = time.monotonic() + _LONGEST_S
+    while time.monotonic() < until and request.transport is not None and not request.transport.is_closing():
+        await asyncio.sleep(_DRIP_S)
+    raise Gone
+
+
+def _reset(request: web.Request) -> None:
+    """End the connection with RST instead of FIN."""
+    if request.transport is None:
+        return
+    plug = request.transport.get_extra_info("socket")
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    request.transport.abort()
+
+
+def _encode(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _shown(request: web.Request) -> dict[str, str]:
+    secret = ("authorization", "x-api-key", "x-goog-api-key")
+    return {name.lower(): "(key)" if name.lower() in secret else value for name, value in request.headers.items()}
+
+
+# -- running it ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def running_stub(plan: FaultPlan | None = None, port: int = 0, **options: Any) -> Iterator[Stub]:
+    """A stub provider in a thread of its own; `options` as `StubOptions` has them."""
+    stub = Stub(StubOptions(**options), plan)
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
+    thread = threading.Thread(target=_run, args=(loop, stub, port, started), daemon=True, name="stub-provider")
+    thread.start()
+    assert started.wait(10), "the stub does not start"
+    assert stub.port, "the stub has no port"
+    try:
+        yield stub
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+
+
+def _run(loop: asyncio.AbstractEventLoop, stub: Stub, port: int, started: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    runner = web.AppRunner(stub.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    try:
+        loop.run_until_complete(_start(runner, stub, port))
+    finally:
+        started.set()
+    loop.run_forever()
+    loop.run_until_complete(runner.cleanup())
+    loop.close()
+
+
+async def _start(runner: web.AppRunner, stub: Stub, port: int) -> None:
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port, backlog=1024)
+    await site.start()
+    stub.port = runner.addresses[0][1]
+
+
+def main(words: list[str]) -> None:
+    """A stub provider until it is interrupted: PORT [OPTIONS as JSON [PLAN as JSON]]."""
+    port, options, plan = int(words[0]), *(json.loads(word) for word in [*words[1:], "{}", "{}"][:2])
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    with running_stub(FaultPlan(**plan), port, **{"keep_bodies": False, **options}) as stub:
+        print(stub.address, flush=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

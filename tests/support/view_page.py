@@ -1,0 +1,102 @@
+"""Pages of `ktdeval view` taken apart, and the runs that the tests look at."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ktdeval.jsonio import loads_strict
+from report_page import Page, check_access
+from run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market
+
+VIEW_PLUGIN = Path(__file__).with_name("view_plugin.py")
+KEY = "stub-secret-key-c0ffee0123"
+SECRETS = {"TALKER_API_KEY": KEY}
+TALKER = ("--plugin", VIEW_PLUGIN, "--plugin", PLUGIN, "--model", "test/talker", "--windows", WINDOW, "--data", "market")
+_BLOB = re.compile(r'<script type="text/plain" id="data-([a-z0-9-]+)">([A-Za-z0-9+/=]*)</script>')
+
+
+def make_desk(folder: Path) -> Path:
+    """A folder with a small market and runs on it: finished ones of several kinds, one that was killed, and their pages."""
+    store_market(folder / "market")
+    runs: dict[str, tuple[tuple[object, ...], Mapping[str, str]]] = {
+        "talk": ((*TALKER, "--tasks", TASK, "--agent", "two_minds"), SECRETS),
+        "seeds": (("--model", "builtin/chaos", "--tasks", TASK, "--windows", WINDOW, "--seeds", 3, "--data", "market"), {}),
+        "bright": (("--model", "builtin/momentum", "--tasks", "bright_open_research", "--windows", WINDOW, "--data", "market"), {}),
+        "killed": ((*TALKER, "--tasks", TASK, "--seeds", 2), SECRETS | {"RUN_PLUGIN_DIE_AFTER_STEP": "8"}),
+    }
+    for name, (words, environment) in runs.items():
+        done = ktdeval(*words, "--out", name, "--quiet", cwd=folder, environment=environment)
+        assert done.code == (-9 if name == "killed" else 0), done
+        assert view(folder, name).code == 0
+    return folder
+
+
+def view(desk: Path, run: str, *words: object) -> Any:
+    """`ktdeval view RUN WORDS` in a process of its own."""
+    return ktdeval("view", run, *words, "--plugin", VIEW_PLUGIN, cwd=desk, environment=SECRETS)
+
+
+def pages(folder: Path) -> list[Path]:
+    """Pages of episodes, by name."""
+    return sorted(path for path in folder.glob("*.html") if path.name != "index.html")
+
+
+def data_of(path: Path) -> dict[str, str]:
+    """What is packed in a page: name -> text."""
+    return {name: zlib.decompress(base64.b64decode(packed)).decode() for name, packed in _BLOB.findall(path.read_text())}
+
+
+def head_of(path: Path) -> dict[str, Any]:
+    """The head of a page: its facts and rows, or the lines of an index."""
+    head: dict[str, Any] = loads_strict(data_of(path)["head"])
+    return head
+
+
+def days_of(path: Path) -> list[dict[str, Any]]:
+    """Every day of a page, with its system prompts put back where they were said."""
+    data = data_of(path)
+    texts = loads_strict(data["texts"])
+    days = []
+    for place, expected in enumerate(loads_strict(data["head"])["pieces"]):
+        lines = data[f"days-{place}"].split("\n")
+        assert len(lines) == expected
+        days += [loads_strict(line) for line in lines]
+    for day in days:
+        for exchange in day["talk"]["exchanges"]:
+            for message in exchange["sent"]:
+                if message["role"] == "system":
+                    message["content"] = texts[message.pop("text")]
+    return days
+
+
+def check_page(path: Path) -> Page:
+    """A page, after what must hold of every one: whole, asking for nothing, and running nothing but its own script."""
+    text = path.read_text()
+    page = Page(text)
+    elements = page.elements()
+    ids = [element.attributes["id"] for element in elements if "id" in element.attributes]
+    assert len(set(ids)) == len(ids)
+    for element in elements:
+        target = element.attributes.get("href")
+        if target is not None and target != "data:,":
+            assert target.removeprefix("#") in ids or target == "index.html", target
+        assert not {"src", "action", "data", "style", "xlink:href"} & set(element.attributes)
+        assert not any(name.startswith("on") for name in element.attributes)
+    assert not {"iframe", "img", "object", "embed", "form", "base"} & {element.name for element in elements}
+    scripts = [element for element in page.all("script") if element.attributes.get("type") != "text/plain"]
+    assert len(scripts) == len(page.all("style")) == 1
+    (policy,) = [meta.attributes["content"] or "" for meta in page.all("meta") if "http-equiv" in meta.attributes]
+    assert policy.startswith("default-src 'none'; ")
+    for kind, source in (("script", re.findall(r"<script>(.*?)</script>", text, re.S)[-1]), ("style", page.all("style")[0].text)):
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    for forbidden in ("http:", "https:", "@import", "@font-face", "url(", "unsafe-"):
+        assert forbidden not in text.replace("http://www.w3.org/2000/svg", ""), forbidden  # a name, which nothing fetches
+    check_access(page)
+    return page

@@ -1,0 +1,341 @@
+"""Sums that must be exact, trading effects worked by hand, and ledgers that have no attribution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.attribution.decompose import Attribution, attribute, attribution_problem, decompose
+from ktdeval.attribution.fit import Fit, close_to_close, fit_factors
+from ktdeval.attribution.notes import NOTE_MEANINGS
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
+from ktdeval.trading.ledger import Ledger
+from stats_play import play, rotation
+
+FIRST, LAST = 270, 310
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> MarketSnapshot:
+    return random_snapshot(seed=5, n_assets=60)
+
+
+@pytest.fixture(scope="module")
+def fitted(snapshot: MarketSnapshot) -> Fit:
+    return fit_factors(snapshot, FIRST, LAST)
+
+
+@pytest.fixture(scope="module")
+def ledger(snapshot: MarketSnapshot) -> Ledger:
+    return play(snapshot, rotation(snapshot, 3), range(FIRST - 1, LAST))
+
+
+def parts(attribution: Attribution) -> np.ndarray:
+    return attribution.common + attribution.style_total + attribution.industry.sum(axis=1) + attribution.selection
+
+
+# ---- the fit
+
+
+def test_factor_returns_equal_statsmodels_day_by_day(snapshot: MarketSnapshot, fitted: Fit) -> None:
+    for day, row in enumerate(range(FIRST, LAST + 1)):
+        close = snapshot.adjusted_close
+        used = snapshot.member[row - 1] & np.isfinite(close[row]) & np.isfinite(close[row - 1])
+        returns = close[row, used] / close[row - 1, used] - 1.0
+        design = sm.add_constant(fitted.exposures.z[day, used], has_constant="add")
+        # 20 days of mean amount, over the days with a bar.
+        weights = np.sqrt(np.nanmean(np.where(snapshot.amount > 0, snapshot.amount, np.nan)[row - 20 : row], axis=0))[used]
+        expected = sm.WLS(returns, design, weights=weights).fit(cov_type="HC3")
+        np.testing.assert_allclose([fitted.common[day], *fitted.style[day]], expected.params, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(fitted.standard_errors("HC3")[day], expected.bse, rtol=1e-9)
+
+
+def test_a_fit_of_more_days_holds_the_fit_of_fewer(snapshot: MarketSnapshot, fitted: Fit) -> None:
+    part = fit_factors(snapshot, FIRST + 10, FIRST + 20)
+    np.testing.assert_allclose(part.style, fitted.style[10:21], rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(part.days, fitted.days[10:21])
+
+
+def test_industry_returns_have_weighted_mean_zero_and_leave_the_fitted_values_of_dummies(snapshot: MarketSnapshot) -> None:
+    fitted = fit_factors(snapshot, FIRST, FIRST + 5, industry=True)
+    assert fitted.industry_names == tuple(sorted(set(snapshot.industries)))
+    for day in range(6):
+        used = fitted.weights[day] > 0
+        dummies = (fitted.industry_of[used, None] == np.arange(1, 5)).astype(float)
+        design = np.column_stack([np.ones(used.sum()), fitted.exposures.z[day, used], dummies])
+        expected = sm.WLS(fitted.returns[day, used], design, weights=fitted.weights[day, used]).fit()
+        np.testing.assert_allclose(fitted.explained[day, used], expected.fittedvalues, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(fitted.style[day], expected.params[1:10], rtol=0, atol=1e-12)
+        mean = np.average(fitted.industry[day, fitted.industry_of[used]], weights=fitted.weights[day, used])
+        assert mean == pytest.approx(0.0, abs=1e-15)
+
+
+def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
+    snapshot = tiny_snapshot({"609001.SH": [10.0, None, 12.0], "609002.SH": [10.0, 10.1, 10.2]})
+    returns, has_return, one_day = close_to_close(snapshot, range(1, 3))
+    np.testing.assert_allclose(returns, [[0.0, 0.01], [0.2, 10.2 / 10.1 - 1.0]], rtol=1e-12)
+    assert has_return.tolist() == [[False, True], [True, True]]
+    assert one_day.tolist() == [[False, True], [False, True]]
+
+
+def test_before_styles_have_history_only_the_common_return_is_fitted() -> None:
+    fitted = fit_factors(random_snapshot(seed=2, n_assets=20), 3, 6)
+    assert (fitted.style == 0.0).all()
+    for day in range(4):
+        expected = np.average(fitted.returns[day], weights=fitted.weights[day])
+        assert fitted.common[day] == pytest.approx(expected, rel=1e-12)
+    assert {note.subject for note in fitted.notes if note.kind == "constant_factor"} == set(fitted.factor_names)
+
+
+def test_few_names_leave_the_common_return_and_a_note() -> None:
+    fitted = fit_factors(random_snapshot(seed=2, n_assets=8), FIRST, FIRST + 3)
+    assert (fitted.style == 0.0).all()
+    assert [(note.count, note.days) for note in fitted.notes if note.kind == "too_few_names"] == [(4, 4)]
+
+
+def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None:
+    """Half the names open 1 % above an unchanged close, half below: whatever depends on that alone takes two values."""
+    codes = [f"609{number:03d}.SH" for number in range(30)]
+    opens = {code: [10.1 if place % 2 else 9.9] * 300 for place, code in enumerate(codes)}
+    fitted = fit_factors(tiny_snapshot({code: [10.0] * 300 for code in codes}, Details(opens=opens)), 280, 283)
+    kinds = {note.subject: (note.kind, note.days) for note in fitted.notes if note.kind != "missing_exposure"}
+    assert kinds["MOM_ID"] == kinds["HIGH_52W"] == ("collinear_factor", 4)
+    assert kinds["RV_60"] == kinds["SKEW"] == kinds["CORR_PV"] == ("constant_factor", 4)
+    assert "REV_ON" not in kinds
+    assert (fitted.style == 0.0).all()
+
+
+def test_an_index_without_members_has_no_factor_returns_and_all_is_selection() -> None:
+    snapshot = random_snapshot(seed=2, n_assets=20)
+    nobody = replace(snapshot, member=np.zeros_like(snapshot.member))
+    fitted = fit_factors(nobody, FIRST, FIRST + 3)
+    assert (fitted.common == 0.0).all()
+    assert [note.days for note in fitted.notes if note.kind == "no_names"] == [4]
+    weights = np.full(fitted.returns.shape, 0.05)
+    result = decompose(weights, fitted)
+    np.testing.assert_array_equal(result.selection, result.held_return)
+
+
+# ---- exact sums
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["long-only", "long-short", "levered", "one name", "cash"]), st.booleans())
+def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, industry: bool) -> None:
+    fitted = FITS[industry]
+    rng = np.random.default_rng(seed)
+    shape = fitted.returns.shape
+    weights = {
+        "long-only": lambda: rng.dirichlet(np.full(shape[1], 0.1), shape[0]),
+        "long-short": lambda: rng.normal(0.0, 0.2, shape),
+        "levered": lambda: 5.0 * rng.dirichlet(np.ones(shape[1]), shape[0]),
+        "one name": lambda: np.eye(shape[1])[rng.integers(shape[1], size=shape[0])],
+        "cash": lambda: np.zeros(shape),
+    }[kind]()
+    result = decompose(weights, fitted)
+    added = result.common + result.style.sum(axis=-1) + result.industry.sum(axis=-1) + result.selection
+    np.testing.assert_allclose(added, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.held_return, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.exposures, np.einsum("dn,dnk->dk", weights, fitted.exposures.z), rtol=0, atol=1e-12)
+
+
+_SHARED = random_snapshot(seed=6, n_assets=50)
+FITS = {industry: fit_factors(_SHARED, FIRST, FIRST + 15, industry=industry) for industry in (False, True)}
+
+
+def test_many_portfolios_at_once_are_each_its_own() -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(50), (3, 16))
+    together = decompose(weights, FITS[True])
+    for place in range(3):
+        one = decompose(weights[place], FITS[True])
+        for name in ("common", "style", "industry", "selection", "exposures", "invested", "held_return"):
+            np.testing.assert_allclose(getattr(together, name)[place], getattr(one, name), rtol=0, atol=1e-15)
+
+
+def test_the_regression_weighted_index_has_no_tilt_and_no_selection() -> None:
+    """The residuals of a weighted regression have weighted mean zero: its own portfolio earns what the styles and market do."""
+    fitted = FITS[False]
+    index = fitted.weights / fitted.weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(decompose(index, fitted).selection, 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(16, 49), (15, 50), (16,)])
+def test_weights_of_other_days_or_assets_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match="expected finite numbers of 16 days × 50 assets"):
+        decompose(np.zeros(shape), FITS[False])
+
+
+# ---- ledgers
+
+
+def test_a_ledger_is_split_exactly(snapshot: MarketSnapshot, ledger: Ledger, fitted: Fit) -> None:
+    attribution = attribute(ledger, snapshot, fitted)
+    np.testing.assert_allclose(parts(attribution), attribution.held_return, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(attribution.lines.sum(axis=1), ledger.returns, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(attribution.trading, attribution.timing + attribution.fees + attribution.rounding, atol=1e-15)
+    assert attribution.linked.lines is not None
+    assert sum(attribution.linked.lines.values()) == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12)
+    assert attribution.linked.total_return == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12)
+
+
+def test_the_same_weights_as_a_table_give_the_same_parts(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    fitted = fit_factors(snapshot, FIRST, LAST, industry=True)
+    weights = np.zeros(fitted.returns.shape)
+    for day, step in enumerate(ledger.steps[:-1]):
+        for position in step.positions:
+            weights[day + 1, snapshot.asset_index[position.code]] = position.value_minor / step.nav_minor
+    attribution, expected = attribute(ledger, snapshot, fitted), decompose(weights, fitted)
+    for name in ("common", "style", "industry", "selection", "exposures", "invested", "held_return"):
+        np.testing.assert_allclose(getattr(attribution, name), getattr(expected, name), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(attribution.mean_exposures(), expected.exposures[1:].mean(axis=0), atol=1e-14)
+    assert "industry" in attribution.line_names
+    np.testing.assert_allclose(attribution.lines.sum(axis=1), attribution.returns, rtol=0, atol=1e-12)
+
+
+def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    own = attribute(ledger, snapshot)
+    shared = attribute(ledger, snapshot, fit_factors(snapshot, FIRST - 20, LAST + 5))
+    np.testing.assert_allclose(shared.lines, own.lines, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(shared.days, ledger.days)
+
+
+def test_rounding_is_small_beside_fees(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    attribution = attribute(ledger, snapshot)
+    assert np.abs(attribution.rounding).max() < 1e-8  # no corporate actions in this market
+    assert (attribution.fees <= 0.0).all()
+    assert attribution.fees.sum() < -1e-3
+
+
+def bought(row: int, **changes: Any) -> dict[str, Any]:
+    """1000 shares at 10.00 with a fee of 5.00."""
+    return {
+        "code": "609001.SH", "stock_id": None, "side": "BUY", "confidence": 0.5, "reason": "", "target_weight": None,
+        "shares": 1000, "status": "filled", "rule": None, "message": "", "filled_shares": 1000, "price_ticks": 100_000,
+        "notional_fen": 1_000_000, "fee_fen": 500,
+    } | changes  # fmt: skip
+
+
+def test_a_purchase_and_a_sale_worked_by_hand() -> None:
+    """Buy 1000 at 10.00, close 10.20: timing +200.00, fee 5.00; held to 10.30; sell at 10.50, close 10.00: timing +500.00."""
+    snapshot = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3, 10.0], "609002.SH": [20.0, 20.0, 20.0, 20.0]})
+
+    def position(ticks: int) -> list[dict[str, Any]]:
+        return [{"code": "609001.SH", "shares": 1000, "locked": 0, "price_ticks": ticks, "value_fen": ticks * 10}]
+
+    cash = 100_000_000 - 1_000_000 - 500
+    sale = bought(3, side="SELL", price_ticks=105_000, notional_fen=1_050_000, fee_fen=1575)
+    end = cash + 1_050_000 - 1575
+    ledger = ledger_of(
+        [
+            step_record(snapshot, 0, 1, orders=[bought(1)], positions=position(102_000), cash_fen=cash, nav_fen=cash + 1_020_000),
+            step_record(snapshot, 1, 2, positions=position(103_000), cash_fen=cash, nav_fen=cash + 1_030_000),
+            step_record(snapshot, 2, 3, orders=[sale], positions=[], cash_fen=end, nav_fen=end),
+        ]
+    )
+    attribution = attribute(ledger, snapshot)
+    nav = np.array([100_000_000, cash + 1_020_000, cash + 1_030_000])
+    np.testing.assert_allclose(attribution.timing, np.array([20_000, 0, 50_000]) / nav, rtol=1e-12)
+    np.testing.assert_allclose(attribution.fees, np.array([-500, 0, -1575]) / nav, rtol=1e-12)
+    held = np.array([0.0, 1_020_000 * (10.3 / 10.2 - 1.0), 1_030_000 * (10.0 / 10.3 - 1.0)]) / nav
+    np.testing.assert_allclose(attribution.held_return, held, rtol=1e-12)
+    np.testing.assert_allclose(attribution.invested, [0.0, 1_020_000 / nav[1], 1_030_000 / nav[2]], rtol=1e-12)
+    np.testing.assert_allclose(attribution.rounding, 0.0, atol=1e-15)
+    # Two names, no styles: the market is their weighted mean, the rest of the name's return is selection.
+    np.testing.assert_allclose(attribution.common + attribution.selection, held, atol=1e-16)
+
+
+def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
+    snapshot = tiny_snapshot({"609001.SH": [10.0, 10.0, None, 11.0], "609002.SH": [20.0, 20.0, 20.4, 20.4]})
+    position = [{"code": "609001.SH", "shares": 1000, "locked": 0, "price_ticks": 100_000, "value_fen": 1_000_000}]
+    ledger = ledger_of([step_record(snapshot, step, step + 1, positions=position) for step in range(2)])
+    attribution = attribute(ledger, snapshot)
+    assert attribution.held_return[1] == 0.0
+    assert attribution.common[1] + attribution.selection[1] == 0.0
+    assert attribution.common[1] == pytest.approx(0.01 * 0.02)
+    assert [(note.count, note.days) for note in attribution.notes if note.kind == "held_without_return"] == [(1, 1)]
+
+
+def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    code = ledger.steps[5].positions[0].code
+    member = snapshot.member.copy()
+    member[:, snapshot.asset_index[code]] = False
+    outside = replace(snapshot, member=member)
+    attribution = attribute(ledger, outside)
+    np.testing.assert_allclose(attribution.lines.sum(axis=1), ledger.returns, rtol=0, atol=1e-12)
+    held = sum(code in [position.code for position in step.positions] for step in ledger.steps[:-1])
+    assert [note.count for note in attribution.notes if note.kind == "held_outside_index"] == [held]
+    fitted = fit_factors(outside, FIRST, LAST)
+    assert np.abs(fitted.exposures.z[:, snapshot.asset_index[code]]).max() > 0.0
+
+
+def test_a_dividend_is_no_selection_and_no_trading_effect() -> None:
+    """A 2-for-1 split on day 2: adjusted prices say 0 %, and so does the NAV."""
+    snapshot = tiny_snapshot(
+        {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}, Details(factors={"609001.SH": [1.0, 1.0, 2.0]})
+    )
+
+    def position(shares: int, ticks: int) -> list[dict[str, Any]]:
+        return [{"code": "609001.SH", "shares": shares, "locked": 0, "price_ticks": ticks, "value_fen": 1_000_000}]
+
+    steps = [
+        step_record(snapshot, step, step + 1, positions=position(*held))
+        for step, held in enumerate([(1000, 100_000), (2000, 50_000)])
+    ]
+    attribution = attribute(ledger_of(steps), snapshot)
+    np.testing.assert_allclose(attribution.lines, 0.0, atol=1e-16)
+
+
+def test_an_account_in_cash_has_parts_of_zero_and_no_exposure(snapshot: MarketSnapshot) -> None:
+    attribution = attribute(ledger_of([step_record(snapshot, step, FIRST + step) for step in range(5)]), snapshot)
+    assert (attribution.lines == 0.0).all()
+    assert np.isnan(attribution.mean_exposures()).all()
+    assert attribution.linked.total_return == 0.0
+    assert set(attribution.linked.lines or {}) == set(attribution.line_names)
+
+
+def test_a_nav_that_falls_to_nothing_is_split_but_not_linked(snapshot: MarketSnapshot) -> None:
+    steps = [step_record(snapshot, step, FIRST + step, nav_fen=100_000_000 if step < 2 else 0) for step in range(3)]
+    linked = attribute(ledger_of(steps), snapshot).linked
+    assert linked.lines is None
+    assert linked.total_return == -1.0
+    assert "-100 %" in (linked.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "nav", "reason"),
+    [
+        ([], {}, "no steps"),
+        ([300, 302], {}, "do not follow on each other"),
+        ([300, 301, 302], {1: 0}, "the NAV is not positive before the last step"),
+    ],
+)
+def test_a_ledger_without_attribution_says_why(snapshot: MarketSnapshot, rows: list[int], nav: dict[int, int], reason: str) -> None:
+    steps = [step_record(snapshot, step, row, nav_fen=nav.get(step, 100_000_000)) for step, row in enumerate(rows)]
+    ledger = ledger_of(steps)
+    assert reason in (attribution_problem(ledger, snapshot) or "")
+    with pytest.raises(DataError, match=reason):
+        attribute(ledger, snapshot)
+
+
+def test_days_and_codes_of_another_market_are_refused(snapshot: MarketSnapshot, ledger: Ledger, fitted: Fit) -> None:
+    other = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3]}, first_day="2020-01-01")
+    assert attribution_problem(ledger, other) == "the ledger's days are not days of this snapshot"
+    with pytest.raises(DataError, match="the fit covers rows 270…310"):
+        attribute(play(snapshot, rotation(snapshot, 3), range(FIRST - 5, FIRST)), snapshot, fitted)
+    position = {"code": "600000.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_fen": 1}
+    foreign = step_record(snapshot, 0, FIRST, positions=[position])
+    with pytest.raises(DataError, match=r"600000\.SH is held, but is no asset of this snapshot"):
+        attribute(ledger_of([foreign, step_record(snapshot, 1, FIRST + 1)]), snapshot)
+
+
+def test_every_kind_of_note_is_documented(repository: Any) -> None:
+    text = (repository / "docs" / "attribution.md").read_text()
+    assert all(f"`{kind}`" in text for kind in NOTE_MEANINGS)

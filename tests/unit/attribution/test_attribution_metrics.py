@@ -1,0 +1,90 @@
+"""The attribution as metric plugins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ktdeval.attribution.decompose import attribute
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats.hac import newey_west_mean
+from ktdeval.testing.conformance import check_metric
+from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.markets import random_snapshot
+from ktdeval.trading.ledger import Ledger
+from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_metrics
+from stats_play import play, rotation
+
+NAMES = ("common_return", "style_return", "selection_alpha", "trading_effect")
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> MarketSnapshot:
+    return random_snapshot(seed=5, n_assets=60)
+
+
+@pytest.fixture(scope="module")
+def ledger(snapshot: MarketSnapshot) -> Ledger:
+    return play(snapshot, rotation(snapshot, 3), range(269, 300))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_metric_keeps_the_contract(name: str, snapshot: MarketSnapshot) -> None:
+    metric = attribution_metric(name)
+    check_metric(metric, snapshot)
+    assert metric.formula.startswith(f"{name}/1: ")
+    assert not metric.headline
+
+
+def test_the_four_parts_add_to_the_total_return(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    values = [metric.compute(ledger, snapshot, "strict").value for metric in attribution_metrics()]
+    assert sum(value for value in values if value is not None) == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12)
+
+
+def test_selection_carries_lines_exposures_and_its_error(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    value = attribution_metric("selection_alpha").compute(ledger, snapshot, "strict")
+    attribution = attribute(ledger, snapshot)
+    detail = value.detail
+    assert isinstance(detail, dict)
+    assert detail["linked"] == pytest.approx(attribution.linked.lines)
+    assert sum(detail["linked"].values()) == pytest.approx(detail["total_return"], abs=1e-12)
+    mean, se = newey_west_mean(attribution.selection)
+    assert detail["daily"] == {"mean": pytest.approx(mean), "se": pytest.approx(se), "t": pytest.approx(mean / se), "reason": None}
+    exposures = dict(zip(attribution.factor_names, attribution.mean_exposures(), strict=True))
+    assert detail["mean_exposures"] == pytest.approx(exposures)
+    assert value.n == len(ledger.steps)
+
+
+def test_both_rule_sets_give_the_same(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    for metric in attribution_metrics():
+        assert metric.compute(ledger, snapshot, "paper") == metric.compute(ledger, snapshot, "strict")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(name: str, snapshot: MarketSnapshot) -> None:
+    value = attribution_metric(name).compute(ledger_of([step_record(snapshot, 0, 300)]), snapshot, "strict")
+    assert value.value == 0.0
+    dumps_canonical(value.detail)
+    if name == "selection_alpha":
+        assert value.detail["daily"]["reason"] == "fewer than two days"
+        assert set(value.detail["mean_exposures"].values()) == {None}
+
+
+def test_a_ledger_without_attribution_gives_null_and_the_reason(snapshot: MarketSnapshot) -> None:
+    metric = attribution_metric("selection_alpha")
+    assert metric.compute(ledger_of([]), snapshot, "strict").reason == "no steps"
+    ruined = ledger_of([step_record(snapshot, step, 300 + step, nav_fen=0 if step else 100_000_000) for step in range(2)])
+    assert "-100 %" in (metric.compute(ruined, snapshot, "strict").reason or "")
+
+
+def test_an_unknown_part_is_refused_with_near_names() -> None:
+    with pytest.raises(UsageError, match="did you mean 'selection_alpha'"):
+        attribution_metric("selection_alfa")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_is_documented_with_its_formula(name: str, repository: Path) -> None:
+    assert f"{name}/1" in (repository / "docs" / "attribution.md").read_text()

@@ -1,0 +1,487 @@
+"""The site's files: whole, equal for equal boards, inert whatever stands on the cards, and put in place all at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from board_forge import HOSTILE, entry_ids, forge_board
+from board_forge_scoring import DIVISION as SCORING
+from ktdeval.cards import load_card
+from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
+from ktdeval_board.entries import load_board
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.reading import DOCUMENTS, read_untrusted
+from ktdeval_board.site.build import build_site
+from ktdeval_board.site.files import MARKER, SiteWriter, data_file, read_data_file
+from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY
+from ktdeval_board.site.pool import run_jobs
+from run_support import error_line, ktdeval
+
+DIVISION = "blinded-open-research"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve entrants, nine of them odd, in two divisions, and three in one of a scoring task."""
+    path = tmp_path_factory.mktemp("forge") / "board"
+    return forge_board(path, 12, divisions=2, windows=2, specials=True, scoring=3)
+
+
+@pytest.fixture(scope="module")
+def site(board: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its site."""
+    out = tmp_path_factory.mktemp("built") / "site"
+    build_site(board, out)
+    return out
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A board of its own for one test: two entrants, one window, no decisions."""
+    return forge_board(tmp_path / "board", 2, windows=1, decisions=False)
+
+
+def read_data(site: Path, name: str) -> Any:
+    """The value of a data file, from the script that hands it over."""
+    content = (site / f"data/{name}.js").read_bytes()
+    assert content.startswith((f'ktdevalReceive("{name}",\n'.encode(), f'ktdevalReceivePacked("{name}",\n"'.encode()))
+    return read_data_file(content)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file by its path."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def names_of_data(site: Path) -> Iterator[str]:
+    for path in sorted((site / "data").rglob("*.js")):
+        yield path.relative_to(site / "data").with_suffix("").as_posix()
+
+
+def card_with(board: Path, effect: str) -> str:
+    """The first card that an erratum of an effect names."""
+    errata = yaml.safe_load((board / "errata.yaml").read_text())["errata"]
+    return next(each["card"] for each in errata if each["effect"] == effect)
+
+
+def rules_of(board: Path) -> dict[str, Any]:
+    rules: dict[str, Any] = yaml.safe_load((board / "board.yaml").read_text())
+    return rules
+
+
+def write_rules(board: Path, rules: dict[str, Any]) -> None:
+    (board / "board.yaml").write_text(yaml.safe_dump(rules))
+
+
+# -- forged boards, which many tests rest on
+
+
+def test_forged_cards_are_valid_and_belong_to_a_division(board: Path) -> None:
+    for files in BoardFolder(board).submitted():
+        load_card(files.card)
+        assert hashlib.sha256(files.card.read_bytes()).hexdigest() == files.card_id
+    assert all(entry.division is not None for entry in load_board(board).entries)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern"),
+    [
+        ("submission", "cards/*/*/*/*.submission.json"),
+        ("records", "cards/*/*/*/*.records.json"),
+        ("verdict", "verdicts/*.json"),
+        ("series", "series/*.json"),
+        ("decisions", "decisions/*.json"),
+        ("market", "markets/*.json"),
+    ],
+)
+def test_forged_documents_follow_their_schemas(board: Path, kind: Any, pattern: str) -> None:
+    paths = sorted(board.glob(pattern))[:6]
+    assert paths
+    for path in paths:
+        read_untrusted(path, DOCUMENTS[kind], 10**9)
+
+
+def test_forged_series_add_up_and_end_at_the_cards_returns(board: Path) -> None:
+    for entry in load_board(board).entries:
+        path = board / f"series/{entry.card_id}.json"
+        if not path.exists():
+            continue
+        for of_card, of_series in zip(entry.trading.episodes, json.loads(path.read_text())["episodes"], strict=True):
+            returned = of_card.metrics["total_return"].value
+            assert of_series["nav"][-1] - 1 == pytest.approx(returned, abs=1e-5)
+            if of_series["selection"] is not None:
+                parts = (of_series[name][-1] for name in ("common", "style", "selection", "trading"))
+                assert sum(parts) == pytest.approx(returned, abs=2e-5)
+
+
+# -- what is there
+
+
+def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> None:
+    pages = {"index", "model", "compare", "task", "market", "card", "history", "about", "404"}
+    assert {path.stem for path in site.glob("*.html")} == pages
+    for page in site.glob("*.html"):
+        for asset in re.findall(r'(?:src|href)="(assets/[^"]+)"', page.read_text()):
+            assert (site / asset).is_file(), f"{page.name}: {asset}"
+    ids, rules = entry_ids(board), rules_of(board)
+    expected = {"board", "cards-index", "history", "imported", "market/main"}
+    expected |= {f"card/{card_id}" for card_id in ids}
+    expected |= {f"{kind}/{path.stem}" for kind in ("series", "decisions") for path in (board / kind).glob("*.json")}
+    expected |= {f"model/{hashlib.sha256(model['name'].encode()).hexdigest()[:16]}" for model in read_data(site, "board")["models"]}
+    for division in rules["divisions"]:
+        scopes = ["all"] if division["id"] == SCORING else ["all", "W1", "W2"]
+        expected |= {f"division/{division['id']}/{scope}" for scope in scopes} | {f"pairs/{division['id']}/all"}
+        expected |= {f"pairs/{division['id']}/{card_id}" for card_id in read_data(site, f"pairs/{division['id']}/all")["cards"]}
+    assert set(names_of_data(site)) == expected
+
+
+def test_plain_json_says_what_the_scripts_say(site: Path) -> None:
+    plain = sorted((site / "data").rglob("*.json"))
+    names = [path.relative_to(site / "data").with_suffix("").as_posix() for path in plain]
+    assert {"board", "cards-index", "history", "imported", f"division/{DIVISION}/all", f"division/{SCORING}/all"} <= set(names)
+    for name, path in zip(names, plain):
+        assert json.loads(path.read_text()) == read_data(site, name)
+
+
+def test_raw_cards_are_the_submitted_bytes(board: Path, site: Path) -> None:
+    for card_id in entry_ids(board):
+        assert hashlib.sha256((site / f"cards/{card_id}.json").read_bytes()).hexdigest() == card_id
+
+
+def test_the_board_counts_its_entrants_and_says_how_columns_are_measured(site: Path) -> None:
+    facts = read_data(site, "board")
+    first = facts["divisions"][0]
+    assert (first["id"], first["entrants"], first["baselines"], first["kind"]) == (DIVISION, 11, 5, "trading")  # one withdrawn
+    assert (first["mask"], first["mode"]) == ("blinded", "open_research")
+    assert first["ranked"] == sum(row["ranked"] for row in read_data(site, f"division/{DIVISION}/all")["rows"]) > 0
+    assert [window["days"] for window in first["windows"]] == [43, 43]
+    assert first["task_config"]["data_card"]
+    assert set(first["columns"]) <= set(facts["metrics"])
+    assert facts["snapshots"][0]["benchmark_name"] == "SYN300"
+    # Of the model whose card was withdrawn nothing else is there.
+    assert facts["counts"] == {"cards": 35, "models": 14, "submitters": 5}
+
+
+def test_pages_of_cards_say_the_ranks_of_the_tables(site: Path) -> None:
+    for scope in ("all", "W1"):
+        rows = read_data(site, f"division/{DIVISION}/{scope}")["rows"]
+        ranked = [row for row in rows if row["ranked"]]
+        assert ranked
+        for row in ranked:
+            place = read_data(site, f"card/{row['card']}")["ranks"][scope]
+            assert place == {"rank": row["rank"], "alpha_rank": row["alpha_rank"], "tie": row["tie"], "of": len(ranked)}
+
+
+def test_one_card_has_one_label_everywhere(site: Path) -> None:
+    index = read_data(site, "cards-index")
+    labels = {row[0]: row[index["columns"].index("label")] for row in index["rows"]}
+    for name in names_of_data(site):
+        if name.startswith("division/"):
+            assert all(labels[row["card"]] == row["label"] for row in read_data(site, name)["rows"] if row["card"])
+
+
+def test_a_withdrawn_card_leaves_tables_and_lists_but_keeps_its_page(board: Path, site: Path) -> None:
+    card_id = card_with(board, "withdrawn")
+    page = read_data(site, f"card/{card_id}")
+    assert page["ranked"] is False
+    assert page["why"] == ["withdrawn on 2026-11-01: the submitter found an error in the agent and asked for it"]
+    assert page["errata"][0]["effect"] == "withdrawn"
+    assert card_id not in {row[0] for row in read_data(site, "cards-index")["rows"]}
+    assert card_id not in {row["card"] for row in read_data(site, f"division/{DIVISION}/all")["rows"]}
+    assert card_id in {event["card"] for event in read_data(site, "history")["events"]}
+
+
+def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: Path) -> None:
+    rows = {row["card"]: row for row in read_data(site, f"division/{DIVISION}/all")["rows"]}
+    unranked = card_with(board, "unranked")
+    assert rows[unranked]["rank"] is None
+    assert read_data(site, f"card/{unranked}")["why"] == rows[unranked]["why"] != []
+    for entry in load_board(board).entries:
+        if entry.tier == "unchecked" or not entry.card.rankable.value:
+            assert read_data(site, f"card/{entry.card_id}")["ranked"] is False
+
+
+def test_what_a_model_wrote_stays_data(board: Path, site: Path) -> None:
+    written = [json.dumps(read_data(site, name)) for name in names_of_data(site) if name.startswith("decisions/")]
+    hostile = [text for text in written if json.dumps(HOSTILE[1])[1:-1] in text]
+    assert hostile
+    for page in site.glob("*.html"):
+        assert "owned" not in page.read_text()
+
+
+def test_headers_and_pages_allow_scripts_of_the_site_alone(site: Path) -> None:
+    assert f"Content-Security-Policy: {CONTENT_SECURITY_POLICY}; frame-ancestors 'none'" in (site / "_headers").read_text()
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+    assert "script-src 'self'" in CONTENT_SECURITY_POLICY
+    assert (site / ".nojekyll").read_text() == ""
+    assert (site / "robots.txt").read_text().startswith("User-agent: *")
+
+
+# -- equal boards, equal bytes
+
+
+def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_path: Path) -> None:
+    report = build_site(board, tmp_path / "one", workers=1)
+    assert contents(tmp_path / "one") == contents(site)
+    assert (report.cards, report.divisions) == (37, 3)
+    assert report.files == len(contents(site))
+    assert report.size == sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+
+
+def test_a_second_build_replaces_the_first_with_the_same_bytes(small: Path) -> None:
+    out = small / "site"
+    build_site(small, out, workers=1)
+    before = contents(out)
+    (out / "stray.html").write_text("left by somebody")
+    build_site(small, out, workers=1)
+    assert contents(out) == before
+    assert sorted(path.name for path in small.iterdir() if "site" in path.name) == ["site"]
+    assert out.stat().st_mode & 0o777 == 0o755
+
+
+def test_the_build_only_reads_the_board(small: Path, tmp_path: Path) -> None:
+    before = contents(small)
+    build_site(small, tmp_path / "out", workers=1)
+    assert contents(small) == before
+
+
+# -- where it is put
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "out"
+    if kind == "file":
+        out.write_text("a file")
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / "thesis.txt").write_text("years of work")
+        if kind == "link":
+            out.symlink_to(tmp_path / "elsewhere")
+        else:
+            out = tmp_path / "elsewhere"
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match="choose another --out"):
+        build_site(small, out)
+    assert contents(tmp_path) == before
+
+
+def test_the_boards_own_repository_is_not_replaced(small: Path) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"{MARKER} is missing")):
+        build_site(small, small)
+
+
+def test_an_empty_folder_may_become_the_site(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    build_site(small, tmp_path / "out", workers=1)
+    assert (tmp_path / "out" / MARKER).is_file()
+
+
+def test_a_failed_build_leaves_what_was_there(small: Path) -> None:
+    out = small / "site"
+    build_site(small, out, workers=1)
+    before = contents(out)
+    next((small / "series").iterdir()).write_text("<<<<<<< ours")
+    with pytest.raises(CardError):
+        build_site(small, out, workers=1)
+    assert contents(out) == before
+    assert not [path.name for path in small.iterdir() if path.name.startswith(".")]
+
+
+# -- boards that can't be built
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("folder", ["series", "decisions"])
+def test_a_derived_file_that_is_no_json_is_named(tmp_path: Path, folder: str, workers: int) -> None:
+    board = forge_board(tmp_path / "board", 2, windows=1)
+    path = sorted((board / folder).iterdir())[0]
+    path.write_text('{"card": "x"}); document.title = "owned"; (')
+    with pytest.raises(
+        CardError, match=rf"{path.name}: (is not JSON|belongs to another card).* run `ktdeval leaderboard check --all`"
+    ):
+        build_site(board, tmp_path / "site", workers=workers)
+
+
+def test_series_of_another_card_are_refused(small: Path, tmp_path: Path) -> None:
+    first, second = sorted((small / "series").iterdir())[:2]
+    shutil.copy(first, second)
+    with pytest.raises(CardError, match=f"{second.name}: belongs to another card"):
+        build_site(small, tmp_path / "site", workers=1)
+
+
+def test_a_board_without_its_baselines_is_refused_with_the_command_that_adds_them(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 2, windows=1, decisions=False)
+    for path in board.glob("cards/*/builtin--reversal/*/*.json"):
+        path.unlink()
+    with pytest.raises(CardError, match=r"builtin/reversal.*ktdeval leaderboard baselines"):
+        build_site(board, tmp_path / "site", workers=1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [("submitter", 5, "submitter"), ("note", "<script>alert(1)</script>", "note"), ("submitted_on", "yesterday", "submitted_on")],
+)
+def test_a_submission_without_a_verdict_is_not_trusted(small: Path, tmp_path: Path, field: str, value: Any, problem: str) -> None:
+    files = next(BoardFolder(small).submitted())
+    BoardFolder(small).verdict(files.card_id).unlink()
+    submission = json.loads(files.submission.read_text())
+    files.submission.write_text(json.dumps({**submission, field: value}))
+    with pytest.raises(CardError, match=f"submission.json: {problem}"):
+        build_site(small, tmp_path / "site", workers=1)
+
+
+def test_a_card_that_nobody_checked_is_validated(small: Path, tmp_path: Path) -> None:
+    files = next(BoardFolder(small).submitted())
+    card = json.loads(files.card.read_text())
+    card["metrics"]["total_return"]["value"] += 0.5
+    text = json.dumps(card)
+    changed = files.card.with_name(f"{hashlib.sha256(text.encode()).hexdigest()}.json")
+    changed.write_text(text)
+    shutil.copy(files.submission, changed.with_suffix(".submission.json"))
+    with pytest.raises(CardError, match=r"metrics\.total_return\.value"):
+        build_site(small, tmp_path / "site", workers=1)
+
+
+def test_no_board_is_said_with_the_command_that_begins_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ktdeval leaderboard init"):
+        build_site(tmp_path, tmp_path / "site")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("names", [("W1", "w1"), ("a/b", "a--b"), ("ALL", "W1")])
+def test_windows_that_would_share_an_address_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    board = forge_board(tmp_path / "board", 0, windows=2, baselines=False)
+    rules = rules_of(board)
+    for window, name in zip(rules["divisions"][0]["windows"], names, strict=True):
+        window["name"] = name
+    write_rules(board, rules)
+    with pytest.raises(ConfigError, match="would have one address; rename one of them"):
+        build_site(board, tmp_path / "site")
+
+
+def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 0, windows=1, baselines=False)
+    text = (board / "board.yaml").read_text()
+    (board / "board.yaml").write_text(text.replace("name: main", "name: ../main").replace("snapshot: main", "snapshot: ../main"))
+    with pytest.raises(ConfigError, match="can't be part of an address"):
+        build_site(board, tmp_path / "site")
+
+
+# -- odd boards that can be
+
+
+def test_an_empty_board_has_a_site(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 0, windows=2, baselines=False)
+    report = build_site(board, tmp_path / "site")
+    assert report.notes == (f"division {DIVISION} has no cards yet",)
+    facts = read_data(tmp_path / "site", "board")
+    assert facts["divisions"][0]["columns"] == []
+    assert [window["days"] for window in facts["divisions"][0]["windows"]] == [43, 43]  # from the market's document
+    assert read_data(tmp_path / "site", f"division/{DIVISION}/all")["rows"] == []
+
+
+def test_a_window_named_by_its_days_gets_an_address(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 0, windows=1, baselines=False)
+    rules = rules_of(board)
+    rules["divisions"][0]["windows"][0]["name"] = "2024-04-01:2024-06-05"
+    write_rules(board, rules)
+    build_site(board, tmp_path / "site")
+    assert read_data(tmp_path / "site", "board")["divisions"][0]["scopes"] == ["all", "2024-04-01-2024-06-05"]
+    assert read_data(tmp_path / "site", f"division/{DIVISION}/2024-04-01-2024-06-05")["scope"] == "2024-04-01-2024-06-05"
+
+
+def test_a_card_of_no_division_is_said_and_has_its_page(small: Path, tmp_path: Path) -> None:
+    rules = rules_of(small)
+    rules["divisions"][0]["seeds"] = [0, 1]
+    write_rules(small, rules)
+    report = build_site(small, tmp_path / "site", workers=1)
+    assert "belongs to no division" in report.notes[0]
+    page = read_data(tmp_path / "site", f"card/{entry_ids(small)[0]}")
+    assert page["division"] is None
+    assert page["why"] == ["belongs to no division of the board", "seeds 0, the board asks for 0, 1"]
+
+
+def test_a_real_board_says_so(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 2, windows=1, market="real", decisions=False)
+    build_site(board, tmp_path / "site", workers=1)
+    facts = read_data(tmp_path / "site", "board")
+    assert (facts["market"], facts["snapshots"][0]["synthetic"]) == ("real", False)
+    assert "synthetic" not in (tmp_path / "site/index.html").read_text()
+
+
+# -- parts
+
+
+def test_a_data_file_is_one_call_with_one_value() -> None:
+    assert data_file("a/b", b'{"x":1}\n') == b'ktdevalReceive("a/b",\n{"x":1}\n);\n'
+
+
+def test_a_long_value_is_packed_so_that_nothing_but_a_value_can_be_in_it() -> None:
+    value = {"text": "</script>" + "alert(1);" * 10_000}
+    text = data_file("a", json.dumps(value).encode())
+    assert re.fullmatch(rb'ktdevalReceivePacked\("a",\n"[A-Za-z0-9+/=]+"\n\);\n', text)
+    assert len(text) < 1_000
+    assert read_data_file(text) == value
+    with pytest.raises(ValueError, match="no data file"):
+        read_data_file(b'alert("a",\n1\n);\n')
+
+
+def test_a_site_that_can_not_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file in the way")
+    with pytest.raises(KtdevalError, match="can't write"):
+        SiteWriter(tmp_path).put("board", {})
+
+
+def test_jobs_give_their_results_in_order_and_their_errors() -> None:
+    def fail() -> int:
+        raise CardError("card 3: is not valid")
+
+    assert list(run_jobs([lambda: 1, lambda: 2, lambda: 3], workers=2)) == [1, 2, 3]
+    with pytest.raises(CardError, match="card 3: is not valid"):
+        list(run_jobs([lambda: 1, fail], workers=2))
+
+
+# -- the command
+
+
+def test_the_command_builds_beside_the_board_and_says_what(small: Path) -> None:
+    done = ktdeval("leaderboard", "build", cwd=small)
+    assert done.code == 0, done.err
+    assert re.fullmatch(r"site    site/index.html \(7 cards, 1 divisions, \d+ files, \d+\.\d MB\)\n", done.out)
+    assert (small / "site/index.html").is_file()
+
+
+def test_the_command_says_errors_in_one_line(tmp_path: Path) -> None:
+    assert "no board here" in error_line(ktdeval("leaderboard", "build", tmp_path, cwd=tmp_path))
+
+
+def test_progress_is_told(small: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    report = build_site(small, tmp_path / "site", told.append, workers=1)
+    assert (report.cards, report.divisions, report.notes) == (7, 1, ())
+    assert told == ["reading the board", "ranking 7 cards in 1 divisions", "writing cards and pages"]
+
+
+@pytest.mark.slow
+def test_the_benchmark_prints_what_a_build_takes_and_a_reader_is_sent(tmp_path: Path, repository: Path) -> None:
+    words = ("--cards", "2", "--divisions", "1", "--windows", "1")
+    script = repository / "benchmarks/bench_board.py"
+    done = subprocess.run([sys.executable, str(script), *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for line in (r"2 cards: 1 divisions, 1 windows; .* MB", r"  build .* s wall .* s CPU .* MiB peak", r"    of the floor .* x"):
+        assert re.search(f"^{line}", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^  board page +[\d.]+ MB, [\d.]+ MB packed$", done.stdout, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []

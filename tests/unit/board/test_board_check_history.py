@@ -1,0 +1,229 @@
+"""What a pull request may change: it adds submissions, and everything that the check believes stays the maintainers'."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from board_bad import TODAY, BadBoard, Good, make_good
+from ktdeval.errors import UsageError
+from ktdeval.registry import load_plugins
+from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
+from ktdeval_board.checking.findings import Finding
+from ktdeval_board.layout import CardFiles
+
+NOBODY = {f"GIT_{who}_{what}": "nobody@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Good:
+    """One real run, and the rules of a board that takes it."""
+    return make_good(tmp_path_factory.mktemp("good") / "run")
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git without anyone's settings."""
+    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", **NOBODY}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | alone
+    done = subprocess.run(("git", "-C", str(folder), *words), env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def commit(folder: Path) -> None:
+    """Commit the whole work tree."""
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "change")
+
+
+@pytest.fixture
+def board(good: Good, tmp_path: Path) -> BadBoard:
+    """A board in a repository: one card with a verdict on `main`, and a branch that is checked out."""
+    board = BadBoard(tmp_path / "board", good)
+    board.add()
+    board.add_verdict()
+    (board.folder / ".github" / "workflows").mkdir(parents=True)
+    (board.folder / ".github" / "workflows" / "board.yml").write_text("on: pull_request\n")
+    git(board.folder, "init", "--quiet", "--initial-branch", "main")
+    commit(board.folder)
+    git(board.folder, "checkout", "--quiet", "-b", "proposal")
+    return board
+
+
+def found(board: BadBoard) -> list[tuple[str, str]]:
+    """Path and rule of each finding, after a commit and, equally, before one."""
+    before = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+    commit(board.folder)
+    after = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+    assert before <= after
+    return sorted(after)
+
+
+def submit_another(board: BadBoard) -> None:
+    """Add a submission of another model."""
+    board.forge(lambda card: card["model"].update(name="openai/gpt-4.1"), stored="elsewhere")
+
+
+def test_a_proposal_that_changes_nothing_or_only_adds_a_submission_is_in_order(board: BadBoard) -> None:
+    assert found(board) == []
+    submit_another(board)
+    (board.folder / "imported").mkdir()
+    (board.folder / "imported" / "x.json").write_text("{}")
+    assert found(board) == []
+
+
+def test_what_main_gained_since_is_not_the_proposals(board: BadBoard) -> None:
+    git(board.folder, "checkout", "--quiet", "main")
+    (board.folder / "board.yaml").write_text((board.folder / "board.yaml").read_text() + "# a comment\n")
+    commit(board.folder)
+    git(board.folder, "checkout", "--quiet", "proposal")
+    submit_another(board)
+    assert found(board) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "board.yaml", "errata.yaml", "README.md", ".github/workflows/board.yml", ".github/workflows/own.yml", ".gitattributes",
+        ".gitignore", "conftest.py", "sitecustomize.py", "ktdeval_board/__init__.py", "series/x.json", "decisions/x.json",
+        "markets/market.json", "schemas/submission-v1.json", "cards", "Cards/x.json", "--upload-pack=x", "a\nb", "sp ace",
+    ],
+)  # fmt: skip
+def test_everything_else_is_the_maintainers(board: BadBoard, path: str) -> None:
+    if path == "cards":
+        shutil.rmtree(board.folder / "cards")
+    target = board.folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("theirs now\n")
+    assert "foreign-file" in {rule for place, rule in found(board) if path.split("\n")[0] in place}
+
+
+def test_a_verdict_of_ones_own_is_refused(board: BadBoard) -> None:
+    submit_another(board)
+    verdict = board.add_verdict(tier="re-run")
+    assert found(board) == [(board.where(verdict), "verdict")]
+
+
+def test_the_verdict_on_another_card_is_not_changed(board: BadBoard) -> None:
+    board.edit(board.folder / "verdicts" / f"{board.card_id}.json", lambda value: value.update(tier="re-run"))
+    assert found(board) == [(f"verdicts/{board.card_id}.json", "foreign-file")]
+
+
+Change = Callable[[BadBoard, CardFiles], object]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda board, files: files.card.unlink(),
+        lambda board, files: board.edit(files.card, lambda card: card.update(seeds=[])),
+        lambda board, files: board.edit(files.submission, lambda value: value["attempts"].update(runs=1000)),
+        lambda board, files: board.edit(files.records, lambda value: value.update(files=[])),
+        lambda board, files: shutil.rmtree(board.records_folder),
+        lambda board, files: files.card.rename(files.card.with_name(f"{'0' * 64}.json")),
+        lambda board, files: files.card.chmod(0o755),
+    ],
+)
+def test_an_old_submission_is_neither_changed_nor_deleted(board: BadBoard, change: Change) -> None:
+    change(board, CardFiles(board.card_id, board.card_path))
+    assert {rule for place, rule in found(board) if board.card_id in place} >= {"foreign-file"}
+
+
+def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_out(board: BadBoard) -> None:
+    (board.folder / "cards" / "x").symlink_to("/etc/passwd")
+    assert found(board) == [("cards/x", "link")]
+    head = git(board.folder, "rev-parse", "HEAD").strip()
+    git(board.folder, "update-index", "--add", "--cacheinfo", f"160000,{head},records/sub")
+    git(board.folder, "commit", "--quiet", "--message", "submodule")
+    assert ("records/sub", "link") in {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+
+
+def test_an_old_file_that_becomes_a_link_is_two_findings(board: BadBoard) -> None:
+    board.card_path.unlink()
+    board.card_path.symlink_to("/etc/passwd")
+    assert {rule for _, rule in found(board)} == {"foreign-file", "link"}
+
+
+def test_an_executable_record_is_found(board: BadBoard) -> None:
+    path = board.folder / "records" / "x.sh"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    assert found(board) == [("records/x.sh", "executable")]
+
+
+def test_what_the_check_wrote_before_a_commit_is_not_the_proposals(board: BadBoard) -> None:
+    submit_another(board)
+    board.add_verdict()
+    assert check_changes(board.folder, "main") == []
+
+
+def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_path: Path) -> None:
+    board = BadBoard(tmp_path / "whole" / "boards" / "practice", good)
+    git(tmp_path / "whole", "init", "--quiet", "--initial-branch", "main")
+    commit(tmp_path / "whole")
+    git(tmp_path / "whole", "checkout", "--quiet", "-b", "proposal")
+    (tmp_path / "whole" / "code.py").write_text("x = 1\n")
+    board.add()
+    assert check_changes(board.folder, "main") == []
+    (board.folder / "board.yaml").write_text("theirs")
+    commit(tmp_path / "whole")
+    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [("board.yaml", "foreign-file")]
+
+
+def test_nothing_that_the_repository_configures_is_started(
+    board: BadBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = tmp_path / "canary"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    program.chmod(0o755)
+    for name in ("core.fsmonitor", "diff.external", "core.pager", "diff.evil.textconv", "diff.evil.command"):
+        git(board.folder, "config", name, str(program))
+    hook = board.folder / ".git" / "hooks" / "post-index-change"
+    shutil.copy(program, hook)
+    for name in ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_DIR", "GIT_SSH"):
+        monkeypatch.setenv(name, str(program))
+    (board.folder / ".gitattributes").write_text("* diff=evil\n")
+    board.edit(board.card_path, lambda card: card.update(seeds=[]))
+    assert {finding.rule for finding in check_changes(board.folder, "main")} == {"foreign-file"}
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    ("since", "message"),
+    [
+        ("nowhere", "git knows no revision 'nowhere'"),
+        ("--output=/tmp/x", "is no revision"),
+        ("main\n", "is no revision"),
+        ("", "git knows no revision"),
+    ],
+)
+def test_a_revision_that_is_none_is_one_line(board: BadBoard, since: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        check_changes(board.folder, since)
+    assert str(caught.value).isprintable()
+
+
+def test_a_folder_without_git_and_a_history_without_a_common_root_are_one_line(board: BadBoard, good: Good, tmp_path: Path) -> None:
+    git(board.folder, "checkout", "--quiet", "--orphan", "stranger")
+    (board.folder / "README.md").write_text("of one's own\n")
+    commit(board.folder)
+    with pytest.raises(UsageError, match="nothing in common"):
+        check_changes(board.folder, "main")
+    alone = BadBoard(tmp_path / "alone", good)
+    with pytest.raises(UsageError, match="is in no git repository"):
+        check_changes(alone.folder, "main")
+
+
+def test_a_forged_verdict_does_not_stop_the_check_of_its_card(board: BadBoard) -> None:
+    submit_another(board)
+    board.add_verdict(tier="re-run")
+    commit(board.folder)
+    report = check_board(board.folder, load_plugins(()), CheckOptions(today=TODAY, since="main", record=False))
+    assert "verdict" in {finding.rule for finding in report.findings}
+    assert board.card_id not in {card.card_id for card in report.checked}
+    assert all(isinstance(finding, Finding) for finding in report.findings)

@@ -1,0 +1,554 @@
+"""A board's frames and exports: they say what the cards say, in the forms that other tools read."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from board_cards import changed, files_of
+from board_forge import forge_board
+from board_ranks import make_verdict
+from ktdeval.errors import CardError, KtdevalError, UsageError
+from ktdeval.jsonio import dumps_pretty, sha256_hex
+from ktdeval.typed import to_plain
+from ktdeval_board.command import leaderboard
+from ktdeval_board.derived import Series
+from ktdeval_board.entries import Board, load_board
+from ktdeval_board.exchange import load_daily_frame, load_episodes_frame, load_frame, load_imported_frame
+from ktdeval_board.exchange.board_data import read_board
+from ktdeval_board.exchange.columns import FRAMES, Frame, columns_of
+from ktdeval_board.exchange.eval_results import repository_of
+from ktdeval_board.exchange.every_eval_ever import make_record, record_path
+from ktdeval_board.exchange.frame import MAKERS
+from ktdeval_board.exchange.output import Exported, write_folder
+from ktdeval_board.exchange.standing import IS_BASELINE
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.ranking.describe import EXTRA
+from ktdeval_board.ranking.table import rank_division
+from ktdeval_board.reading import read_own
+from paths import SUPPORT
+from scoring_cases import score_spec, scoring_card
+
+MODEL = "=HYPERLINK(1)"
+DTYPES = {
+    "text": "string",
+    "texts": "object",
+    "flag": "boolean",
+    "count": "Int64",
+    "counts": "object",
+    "number": "float64",
+    "day": "datetime64[ms]",
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two divisions of two windows, with one odd entrant of each kind, baselines, and one imported result."""
+    folder = tmp_path_factory.mktemp("exchange")
+    made = forge_board(folder / "board", 12, divisions=2, specials=True, decisions=False)
+    (folder / "results.json").write_text(json.dumps({"model_name": "gpt2", "results": {"hellaswag": {"acc,none": 0.5}}}))
+    run("import", folder / "results.json", "--board", made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def board(path: Path) -> Board:
+    return load_board(path)
+
+
+@pytest.fixture(scope="module")
+def cards(path: Path) -> pd.DataFrame:
+    return load_frame(path)
+
+
+@pytest.fixture(scope="module")
+def daily(path: Path) -> pd.DataFrame:
+    return load_daily_frame(path)
+
+
+@pytest.fixture
+def scoring(tmp_path: Path) -> Path:
+    """A board of a scoring task with one card, not checked yet; its model is called as a formula, and so is its submitter."""
+    spec = score_spec(model=MODEL, call={"temperature": 0.7})
+    card = scoring_card(model={"name": MODEL, "args": {}}, specs=[spec])
+    task, window = card["task"], {name: card["windows"][0][name] for name in ("name", "first", "last")}
+    division = {"id": "probe", "task": task["name"], "version": task["version"], "hash": task["hash"], "snapshot": "main"}
+    division |= {"windows": [window], "seeds": card["seeds"], "rank_by": "right_name"}
+    market = "synthetic" if card["snapshot"]["synthetic"] else "real"
+    rules = {"name": "probes", "title": "Probes", "market": market, "url": "https://board.example.org/", "divisions": [division]}
+    rules["snapshots"] = [{"name": "main", "id": card["snapshot"]["id"]}]
+    (tmp_path / "board.yaml").write_text(yaml.safe_dump(rules))
+    text = dumps_pretty(card)
+    files = files_of(BoardFolder(tmp_path), card, sha256_hex(text))
+    files.card.parent.mkdir(parents=True)
+    files.card.write_text(text)
+    submission = {
+        "schema_version": 1,
+        "card": files.card_id,
+        "submitter": {"name": "@SUM(A1)", "contact": "somebody@example.org"},
+        "model": {
+            "name": "=HYPERLINK(1)",
+            "cutoff_date": None,
+            "cutoff_source": "not said",
+            "url": "https://huggingface.co/acme/seer",
+        },
+        "agent": {"name": "react"},
+        "attempts": {"runs": 1},
+        "submitted_on": "2026-06-02",
+        "statement": True,
+    }
+    files.submission.write_text(dumps_pretty(submission))
+    return tmp_path
+
+
+def check(scoring: Path, tier: str = "re-executed") -> str:
+    """Give the one card of a scoring board a verdict; its id."""
+    (files,) = BoardFolder(scoring).submitted()
+    verdict = BoardFolder(scoring).verdict(files.card_id)
+    verdict.parent.mkdir(exist_ok=True)
+    verdict.write_text(dumps_pretty(to_plain(msgspec.structs.replace(make_verdict(tier), card=files.card_id))))
+    return files.card_id
+
+
+def run(*words: object) -> str:
+    return CliRunner().invoke(leaderboard, [str(word) for word in words], catch_exceptions=False).stdout
+
+
+# ---- frames
+
+
+def test_there_is_one_row_for_each_card_that_was_not_withdrawn(board: Board, cards: pd.DataFrame) -> None:
+    withdrawn = [entry.card_id for entry in board.entries if entry.is_withdrawn]
+    assert withdrawn
+    assert list(cards["card"]) == [entry.card_id for entry in board.entries if not entry.is_withdrawn]
+
+
+def test_figures_are_those_of_the_cards_and_missing_exactly_where_a_reason_says_why(board: Board, cards: pd.DataFrame) -> None:
+    rows = cards.set_index("card")
+    undefined = 0
+    for entry in board.entries:
+        for name, metric in {} if entry.is_withdrawn else entry.card.plain["metrics"].items():
+            row, interval = rows.loc[entry.card_id], metric.get("interval") or {}
+            undefined += metric["value"] is None
+            assert (metric["value"] is None) == pd.isna(row[name]) == (not pd.isna(row[f"{name}_reason"]))
+            assert metric["value"] is None or row[name] == metric["value"]
+            assert row[f"{name}_n"] == metric["n"]
+            assert interval.get("low") is None or row[f"{name}_low"] == interval["low"]
+    assert undefined
+
+
+@pytest.mark.parametrize("frame", ["cards", "episodes"])
+def test_every_missing_figure_has_a_reason_and_no_other_has_one(path: Path, frame: Frame) -> None:
+    data = read_board(path)
+    made = MAKERS[frame](data)
+    for name in data.units(frame):
+        assert (made[name].isna() == made[f"{name}_reason"].notna()).all(), name
+
+
+def test_ranks_and_the_boards_own_figures_are_those_that_the_site_shows(board: Board, cards: pd.DataFrame) -> None:
+    rows = cards.set_index("card")
+
+    def series(card_id: str) -> Any:
+        file = board.folder.series(card_id)
+        return read_own(file, Series) if file.is_file() else None
+
+    compared = 0
+    for division in board.rules.divisions:
+        table = rank_division(board, division, series)["all"]
+        for shown in table["rows"]:
+            if shown["card"] is None:
+                continue
+            row = rows.loc[shown["card"]]
+            assert bool(row["ranked"]) == shown["ranked"]
+            assert (None if pd.isna(row["rank"]) else row["rank"]) == shown["rank"]
+            assert (None if pd.isna(row["alpha_rank"]) else row["alpha_rank"]) == shown["alpha_rank"]
+            assert row["why"] == ([IS_BASELINE] if shown["baseline"] else shown["why"])
+            for name, value in zip(table["columns"], shown["values"], strict=True):
+                assert row[name] == pytest.approx(float("nan") if value is None else value, rel=1e-5, nan_ok=True)
+                compared += name in EXTRA
+    assert compared > 100
+
+
+def test_who_has_no_rank_says_why_and_who_has_one_does_not(cards: pd.DataFrame) -> None:
+    assert cards["ranked"].any()
+    assert not cards["ranked"].all()
+    assert (cards["ranked"] == cards["rank"].notna()).all()
+    assert (cards["ranked"] == (cards["why"].map(len) == 0)).all()
+    assert set(cards["tier"]) == {"unchecked", "self-reported", "re-executed", "re-run"}
+
+
+def test_episodes_have_a_row_each_with_the_benchmark_beside_them(path: Path, board: Board) -> None:
+    frame = load_episodes_frame(path)
+    expected = {
+        episode["id"]: (entry, episode)
+        for entry in board.entries
+        if not entry.is_withdrawn
+        for episode in entry.card.plain["episodes"]
+    }
+    assert set(frame["episode"]) == set(expected)
+    assert len(frame) == len(expected)
+    for row in frame.head(8).to_dict("records"):
+        entry, episode = expected[row["episode"]]
+        reference = entry.card.plain["reference"]["benchmark_buy_and_hold"][episode["window"]]
+        assert row["benchmark_return"] == reference["metrics"]["total_return"]["value"]
+        assert row["final_nav_cny"] == episode["final_nav_fen"] / 100
+        assert row["total_return"] == episode["metrics"]["total_return"]["value"]
+
+
+def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(path: Path, daily: pd.DataFrame) -> None:
+    card_ids = {file.stem for file in (path / "series").glob("*.json")}
+    assert set(daily["card"]) == card_ids - {entry.card_id for entry in load_board(path).entries if entry.is_withdrawn}
+    for _, days in daily.groupby(["card", "episode"]):
+        assert (1 + days["daily_return"]).prod() == pytest.approx(days["nav"].iloc[-1], abs=1e-4)
+        assert (1 + days["benchmark_daily_return"]).prod() == pytest.approx(days["benchmark"].iloc[-1], abs=1e-4)
+        parts = days[["common", "style", "selection", "trading"]].iloc[-1]
+        assert parts.isna().all() == days["attribution_reason"].notna().all()
+        assert parts.isna().all() or parts.sum() == pytest.approx(days["nav"].iloc[-1] - 1, abs=1e-4)
+        assert days["day"].is_monotonic_increasing
+    assert daily["common"].notna().any()
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_columns_and_their_types_are_as_stated_whether_or_not_there_are_rows(path: Path, tmp_path: Path, frame: Frame) -> None:
+    rules = yaml.safe_load((path / "board.yaml").read_text())
+    (tmp_path / "board.yaml").write_text(yaml.safe_dump(rules))
+    for folder in (path, tmp_path):
+        data = read_board(folder)
+        made, stated = MAKERS[frame](data), columns_of(frame, data.units(frame))
+        assert list(made.columns) == [column.name for column in stated]
+        assert {name: str(dtype) for name, dtype in made.dtypes.items()} == {column.name: DTYPES[column.type] for column in stated}
+    assert len(MAKERS[frame](read_board(tmp_path))) == 0
+
+
+def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_names(path: Path) -> None:
+    data = read_board(path, "bright-open-research")
+    assert {entry.division.id for entry in data.entries if entry.division} == {"bright-open-research"}
+    with pytest.raises(KtdevalError, match="no division 'bright-open'; did you mean 'bright-open-research'"):
+        read_board(path, "bright-open")
+
+
+def test_scores_are_columns_of_cards_and_not_of_episodes(scoring: Path) -> None:
+    card_id = check(scoring)
+    frame, episodes = load_frame(scoring), load_episodes_frame(scoring)
+    (row,) = frame.to_dict("records")
+    assert row["card"] == card_id
+    assert row["kind"] == "scoring"
+    assert row["right_name"] == pytest.approx(1 / 19)
+    assert (row["right_name_low"], row["right_name_n"]) == (pytest.approx(0.0094, abs=1e-4), 19)
+    assert row["rank"] == 1
+    assert pd.isna(row["rules"])
+    assert "right_name" not in episodes
+    assert episodes["steps_decided"].tolist() == [19]
+    assert pd.isna(episodes["final_nav_cny"]).all()
+
+
+def test_a_submitter_can_not_add_columns_or_take_those_of_others(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
+    """The board's check would refuse the card; the frame does not depend on it."""
+    (first, *_) = BoardFolder(path).submitted()
+    card = json.loads(first.card.read_text())
+    figure = card["metrics"]["sharpe"]
+    card["metrics"] |= {
+        "card": figure,
+        "total_return_low": figure,
+        "=1+1": figure,
+        "mine": figure,
+        "excess": {**figure, "value": 99},
+    }
+    for name in ("board.yaml", "errata.yaml"):
+        (tmp_path / name).write_bytes((path / name).read_bytes())
+    text = dumps_pretty(card)
+    files = files_of(BoardFolder(tmp_path), card, sha256_hex(text))
+    files.card.parent.mkdir(parents=True)
+    files.card.write_text(text)
+    files.submission.write_bytes(first.submission.read_bytes())
+    check(tmp_path)
+    frame = load_frame(tmp_path)
+    assert list(frame.columns) == list(cards.columns)
+    assert frame["excess"].iloc[0] != 99
+
+
+def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path) -> None:
+    (files,) = BoardFolder(scoring).submitted()
+    submission = json.loads(files.submission.read_text())
+    files.submission.write_text(json.dumps({**submission, "submitter": "me"}))
+    with pytest.raises(CardError, match=r"submission\.json: submitter"):
+        load_frame(scoring)
+
+
+# ---- Parquet and CSV
+
+
+def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
+    path: Path, tmp_path: Path, cards: pd.DataFrame
+) -> None:
+    run("export", path, "--to", "parquet", "--out", tmp_path / "out")
+    read = pd.read_parquet(tmp_path / "out" / "cards.parquet")
+    for name in ("why", "labels", "errata", "windows", "seeds"):
+        read[name] = read[name].map(list)
+    pd.testing.assert_frame_equal(read, cards, check_exact=True)
+    schema = pq.read_schema(tmp_path / "out" / "cards.parquet")
+    assert schema.field("total_return").metadata[b"unit"] == b"fraction"
+    assert b"SHA-256" in schema.field("card").metadata[b"description"]
+    said = pd.read_csv(tmp_path / "out" / "columns.csv")
+    assert set(said[said["frame"] == "cards"]["column"]) == set(cards.columns)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "hf-dataset", "every-eval-ever", "eval-results"])
+def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(path: Path, tmp_path: Path, form: str) -> None:
+    contents = []
+    for name in ("one", "two"):
+        run("export", path, "--to", form, "--out", tmp_path / name, "--dataset", "acme/board", "--on", "2026-06-30")
+        files = sorted(each for each in (tmp_path / name).rglob("*") if each.is_file())
+        contents.append({str(file.relative_to(tmp_path / name)): file.read_bytes() for file in files})
+    assert contents[0] == contents[1]
+    assert contents[0]
+    withdrawn = next(entry.card_id for entry in load_board(path).entries if entry.is_withdrawn)
+    if form not in ("parquet", "hf-dataset"):  # compressed; their rows are compared above
+        assert not any(withdrawn.encode() in content for content in contents[0].values())
+
+
+def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: Path) -> None:
+    check(scoring)
+    run("export", scoring, "--to", "csv", "--out", tmp_path / "out")
+    with (tmp_path / "out" / "cards.csv").open(encoding="utf-8", newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert row["model"] == f"'{MODEL}"
+    assert row["submitter"] == "'@SUM(A1)"
+    assert row["submitted_on"] == "2026-06-02"
+    assert (row["cutoff_date"], row["right_name_reason"]) == ("", "")
+    assert row["labels"] == "; ".join(load_frame(scoring)["labels"].iloc[0])
+
+
+# ---- datasets
+
+
+def test_datasets_loads_every_configuration_offline(path: Path, tmp_path: Path, cards: pd.DataFrame, daily: pd.DataFrame) -> None:
+    out = tmp_path / "out"
+    run("export", path, "--to", "hf-dataset", "--out", out, "--license", "cc-by-4.0")
+    script = (
+        "import datasets, json, sys\n"
+        "found = {}\n"
+        "for name in datasets.get_dataset_config_names(sys.argv[1]):\n"
+        "    made = datasets.load_dataset(sys.argv[1], name)\n"
+        "    found[name] = {split: [rows.num_rows, rows.column_names] for split, rows in made.items()}\n"
+        "from ktdeval_board.exchange import load_published\n"
+        "first = load_published(sys.argv[1]).iloc[0]\n"
+        "print(json.dumps([found, {'card': first['card'], 'why': list(first['why']), 'total_return': first['total_return']}]))"
+    )
+    environment = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PATH": ""}
+    environment |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    done = subprocess.run([sys.executable, "-c", script, str(out)], capture_output=True, text=True, env=environment, check=True)
+    found, first = json.loads(done.stdout)
+    assert list(found) == ["cards", "episodes", "daily", "metrics", "imported"]
+    assert found["cards"] == {"train": [len(cards), list(cards.columns)]}
+    assert found["imported"]["train"][0] == 1
+    assert found["daily"] == {"train": [len(daily), list(daily.columns)]}
+    row = cards.iloc[0]
+    assert first["card"] == row["card"]
+    assert first["total_return"] == row["total_return"]
+    assert first["why"] == row["why"]
+
+
+def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(path: Path, tmp_path: Path) -> None:
+    run("export", path, "--to", "hf-dataset", "--out", tmp_path / "out", "--license", "cc-by-4.0")
+    _, header, text = (tmp_path / "out" / "README.md").read_text().split("---\n", 2)
+    facts = yaml.safe_load(header)
+    assert facts["license"] == "cc-by-4.0"
+    assert facts["size_categories"] == ["1K<n<10K"]
+    assert "synthetic" in facts["tags"]
+    assert [config["config_name"] for config in facts["configs"] if config.get("default")] == ["cards"]
+    for config in facts["configs"]:
+        (data,) = config["data_files"]
+        assert list((tmp_path / "out").glob(data["path"]))
+    assert "`total_return`" in text
+    assert "made up" in text
+
+
+# ---- .eval_results
+
+
+def test_eval_results_are_read_by_the_hubs_own_parser(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="the Hub's client is not installed")
+    if not hasattr(hub, "parse_eval_result_entries"):
+        pytest.skip("this version of huggingface_hub does not know .eval_results yet")
+    run("export", path, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", "acme/board")
+    ranked = cards[cards["ranked"]]
+    files = sorted((tmp_path / "out").glob("*/*/.eval_results/*.yaml"))
+    assert len(files) == len(ranked)
+    expected = {(row.division, row.model, row.total_return) for row in ranked.itertuples()}
+    found = set()
+    for file in files:
+        (entry,) = hub.parse_eval_result_entries(yaml.safe_load(file.read_text()))
+        found.add((entry.task_id, "/".join(file.parts[-4:-2]), entry.value))
+        assert entry.dataset_id == "acme/board"
+        assert dt.date.fromisoformat(entry.date)
+        assert "by the board" in entry.notes
+        assert "synthetic market" in entry.notes
+        assert entry.source_url is None  # this board says no address
+    assert found == expected
+
+
+def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_submission_names(
+    scoring: Path, tmp_path: Path
+) -> None:
+    card_id = check(scoring)
+    run("export", scoring, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", "acme/board")
+    (file,) = (tmp_path / "out").rglob("*.yaml")
+    assert file.relative_to(tmp_path / "out").as_posix() == f"acme/seer/.eval_results/probes-probe-{card_id[:12]}.yaml"
+    (entry,) = yaml.safe_load(file.read_text())
+    assert entry["source"] == {"url": f"https://board.example.org/card.html#card={card_id}", "name": "Probes"}
+    assert entry["dataset"] == {"id": "acme/board", "task_id": "probe"}
+    assert entry["notes"].startswith("right_name (fraction of answers), n = 19; agent react")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://huggingface.co/../../etc", "https://huggingface.co/a/..", "https://evil.example/a/b", "x"]
+)
+def test_a_submission_can_not_choose_where_files_are_written(scoring: Path, url: str) -> None:
+    (entry,) = load_board(scoring).entries
+    model = msgspec.structs.replace(entry.submission.model, url=url)
+    entry = replace(entry, submission=msgspec.structs.replace(entry.submission, model=model))
+    assert repository_of(entry) == "x-HYPERLINK-1-"
+
+
+@pytest.mark.parametrize("given", ["board", "a/b/c", "../b", "", "a b/c"])
+def test_a_dataset_that_is_none_of_the_hub_is_refused(path: Path, tmp_path: Path, given: str) -> None:
+    with pytest.raises(UsageError, match="expected OWNER/NAME"):
+        run("export", path, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", given)
+    assert not (tmp_path / "out").exists()
+
+
+# ---- every_eval_ever
+
+RECORD_SCHEMA = json.loads((SUPPORT / "every_eval_ever.json").read_text())
+"""What the shared schema asks of the fields that are written, stated in our own words."""
+
+
+def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
+    return {file.relative_to(folder).as_posix(): json.loads(file.read_text()) for file in folder.rglob("*.json")}
+
+
+def test_records_follow_the_shared_schema_and_scores_lie_in_their_ranges(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
+    run("export", path, "--to", "every-eval-ever", "--out", tmp_path / "out", "--on", "2026-06-30")
+    records = records_of(tmp_path / "out")
+    assert len(records) == cards["baseline"].isna().sum()
+    validator = jsonschema.Draft202012Validator(RECORD_SCHEMA)
+    at = re.compile(
+        r"data/ktdeval-forged/[a-z]+/model-[0-9]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json"
+    )
+    for place, record in records.items():
+        validator.validate(record)
+        assert at.fullmatch(place)
+        assert record["retrieved_timestamp"] == "1782777600"
+        for result in record["evaluation_results"]:
+            config, score = result["metric_config"], result["score_details"]["score"]
+            assert float(config["min_score"]) <= score <= float(config["max_score"])
+    assert len({record["evaluation_id"] for record in records.values()}) == len(records)
+
+
+def test_a_record_says_how_far_the_board_trusts_the_card(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
+    run("export", path, "--to", "every-eval-ever", "--out", tmp_path / "out", "--on", "2026-06-30")
+    rows = cards.set_index("card")
+    for record in records_of(tmp_path / "out").values():
+        source = record["source_metadata"]
+        row = rows.loc[source["additional_details"]["card"]]
+        assert source["additional_details"]["tier"] == row["tier"]
+        assert json.loads(source["additional_details"]["ranked"]) == row["ranked"]
+        assert json.loads(source["additional_details"]["why_not_ranked"]) == row["why"]
+        assert json.loads(source["additional_details"]["labels"]) == row["labels"]
+        assert source["source_type"] == ("evaluation_run" if row["tier"] in ("re-executed", "re-run") else "documentation")
+        assert record["model_info"]["id"] == row["model"]
+
+
+def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -> None:
+    data = read_board(scoring)
+    (entry,) = data.entries
+    assert entry.division
+    record = make_record(data, entry, entry.division, "0")
+    scores = {result["metric_config"]["metric_name"]: result for result in record["evaluation_results"]}
+    interval = scores["right_name"]["score_details"]["uncertainty"]["confidence_interval"]
+    assert interval["confidence_level"] == 0.95
+    assert interval["lower"] < 1 / 19 < interval["upper"]
+    assert scores["right_name"]["metric_config"]["lower_is_better"]
+    assert (scores["distance"]["metric_config"]["min_score"], scores["distance"]["metric_config"]["max_score"]) == (0.0, "Infinity")
+    assert "confidence_interval" not in scores["distance"]["score_details"]["uncertainty"]
+    assert scores["right_name"]["source_data"]["url"] == ["https://board.example.org/"]
+
+
+@pytest.mark.parametrize(
+    ("model", "folders"),
+    [
+        ("openai/gpt-4.1", "openai/gpt-4.1"),
+        ("router/meta/llama", "router--meta/llama"),
+        ("alone", "unknown/alone"),
+        ("../../etc/passwd", "x..--..--etc/passwd"),
+        ("con/data", "xcon/xdata"),
+        ("a/NUL.txt", "a/xNUL.txt"),
+    ],
+)
+def test_records_lie_where_the_datastore_takes_them(scoring: Path, model: str, folders: str) -> None:
+    (entry,) = load_board(scoring).entries
+    entry = changed(entry, lambda card: card["model"].update(name=model))
+    assert record_path("probes", entry).startswith(f"data/ktdeval-probes/{folders}/")
+
+
+# ---- what every export does
+
+
+def test_a_folder_that_holds_something_is_left_alone(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds something already; choose a new folder"):
+        run("export", path, "--to", "parquet", "--out", tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> Exported:
+        (folder / "half.json").write_text("{")
+        raise CardError("a series can't be read")
+
+    with pytest.raises(CardError):
+        write_folder(tmp_path / "out", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_says_what_it_wrote_and_what_it_left_out(path: Path, tmp_path: Path) -> None:
+    told = json.loads(run("export", path, "--to", "every-eval-ever", "--out", tmp_path / "out", "--on", "2026-06-30", "--json"))
+    assert set(told["files"]) == set(records_of(tmp_path / "out"))
+    assert told["left_out"] == {IS_BASELINE: 10}
+    text = run("export", path, "--to", "eval-results", "--out", tmp_path / "more", "--dataset", "acme/board")
+    assert "left out: 10 cards (baseline)" in text
+    assert "must define these tasks: blinded-open-research, bright-open-research" in text
+
+
+def test_eval_results_need_a_dataset(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs --dataset OWNER/NAME"):
+        run("export", path, "--to", "eval-results", "--out", tmp_path / "out")
+
+
+def test_an_empty_board_exports_empty_tables(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
+    for form in ("parquet", "csv", "every-eval-ever"):
+        run("export", tmp_path, "--to", form, "--out", tmp_path / form)
+    assert len(pd.read_parquet(tmp_path / "parquet" / "cards.parquet")) == 0
+    assert len(load_imported_frame(tmp_path)) == 0
+    assert not list((tmp_path / "every-eval-ever").iterdir())
+    with pytest.raises(UsageError, match="has no card to export"):
+        run("export", tmp_path, "--to", "hf-dataset", "--out", tmp_path / "dataset")

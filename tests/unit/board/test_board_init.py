@@ -1,0 +1,293 @@
+"""`ktdeval leaderboard init`: a board whose rules, check and site are in order before anybody has submitted anything."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from board_runs import TASK, WINDOW, begin, make_run, plugins, tree
+from ktdeval.cards import load_evaluation
+from ktdeval.errors import ConfigError, DataError, UsageError
+from ktdeval.jsonio import loads_strict
+from ktdeval.yamlio import load_yaml
+from ktdeval_board.checking.check import CheckOptions, check_board
+from ktdeval_board.commands.init import init
+from ktdeval_board.entries import division_of, load_board
+from ktdeval_board.init import DEFAULT_BASELINES
+from ktdeval_board.options import as_mapping, as_seeds
+from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.site.build import build_site
+from run_support import store_market
+
+WORKFLOW = ".github/workflows/board.yml"
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_market(tmp_path_factory.mktemp("market") / "small")
+
+
+@pytest.fixture(scope="module")
+def board(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board") / "board"
+    begin(folder, market)
+    return folder
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(init, [str(word) for word in words])
+
+
+# ---- what it is
+
+
+def test_an_empty_board_loads_checks_and_builds(board: Path, tmp_path: Path) -> None:
+    assert load_rules(board).divisions[0].task == TASK
+    assert load_errata(board) == ()
+    assert load_board(board).entries == ()
+    report = check_board(board, plugins(), CheckOptions("2026-03-02", record=False))
+    assert (report.findings, report.checked) == ((), ())
+    build_site(board, tmp_path / "site")
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
+def test_it_holds_rules_errata_readme_schemas_and_a_workflow(board: Path) -> None:
+    files = {path for path, content in tree(board).items() if content}
+    assert {"board.yaml", "errata.yaml", "README.md", ".gitattributes", ".gitignore", WORKFLOW} <= files
+    schemas = {path.name: loads_strict(path.read_bytes()) for path in (board / "schemas").iterdir()}
+    assert {f"{kind}-v1.json" for kind in ("submission", "records", "verdict", "result-card", "scoring-card")} <= set(schemas)
+    assert all(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema" for schema in schemas.values())
+
+
+def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(board: Path, market: Path, tmp_path: Path) -> None:
+    rules = load_rules(board)
+    card = load_evaluation(make_run(tmp_path / "run", market) / "cards" / f"{TASK}.json")
+    assert division_of(rules, card) == rules.divisions[0]
+    assert card.snapshot is not None
+    assert rules.snapshots[0].id == card.snapshot.id
+    assert rules.market == "synthetic"
+
+
+def test_equal_wishes_give_equal_bytes(board: Path, market: Path, tmp_path: Path) -> None:
+    begin(tmp_path / "again", market)
+    assert tree(tmp_path / "again") == tree(board)
+
+
+def test_texts_of_any_kind_come_back_as_they_were_given(market: Path, tmp_path: Path) -> None:
+    title = """A "board": of #1's 沪深300 — no, {yes} & @@name $x %"""
+    rules = begin(tmp_path / "board", market, title=title, summary="null", url="https://example.org").rules
+    assert (rules.title, rules.summary, rules.url) == (title, "null", "https://example.org")
+    assert (tmp_path / "board" / "README.md").read_text().startswith(f"# {title}\n")
+
+
+# ---- divisions
+
+
+def test_each_task_becomes_a_division_with_its_windows_and_seeds(market: Path, tmp_path: Path) -> None:
+    tasks = ("blinded_open_research", "bright_*_candidate")
+    rules = begin(tmp_path / "board", market, tasks=tasks, windows=(WINDOW, "2024-03-15:2024-03-29"), seeds=(2, 3)).rules
+    assert [division.id for division in rules.divisions] == ["blinded-open-research", "bright-fixed-candidate"]
+    assert {division.window_names()[1] for division in rules.divisions} == {"2024-03-15:2024-03-29"}
+    assert {division.seeds for division in rules.divisions} == {(2, 3)}
+    assert (
+        "--windows 2024-03-01:2024-03-14,2024-03-15:2024-03-29 --seeds 2 --seed 2 --data"
+        in (tmp_path / "board" / "README.md").read_text()
+    )
+
+
+def test_windows_are_the_tasks_own_by_default_and_their_days_stand_in_the_rules(tmp_path: Path) -> None:
+    (default,) = begin(tmp_path / "a", Path("synthetic"), baselines=("builtin/hold",), windows=()).rules.divisions
+    assert [(window.name, window.first, window.last) for window in default.windows] == [("long", "2024-01-01", "2026-04-10")]
+    (some,) = begin(tmp_path / "b", Path("synthetic"), baselines=("builtin/hold",), windows=("W1*", "W1", "W3")).rules.divisions
+    assert some.window_names() == ["W1", "W10", "W3"]
+    assert (some.windows[0].first, some.windows[0].last) == ("2024-04-01", "2024-06-05")
+
+
+def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(market: Path, tmp_path: Path) -> None:
+    rules = begin(tmp_path / "board", market, tasks=("deanon_probe",), baselines=(), certificate="required").rules
+    assert (rules.divisions[0].rank_by, rules.divisions[0].certificate, rules.baselines) == ("ticker_top1", "optional", ())
+    with pytest.raises(UsageError, match="baselines are for trading tasks"):
+        begin(tmp_path / "other", market, tasks=("deanon_probe",))
+
+
+def test_a_trading_task_may_need_a_certificate(market: Path, tmp_path: Path) -> None:
+    assert begin(tmp_path / "board", market, certificate="required").rules.divisions[0].certificate == "required"
+
+
+# ---- baselines
+
+
+def test_a_board_that_names_no_baselines_gets_the_usual_ones(tmp_path: Path) -> None:
+    begun = begin(tmp_path / "board", Path("synthetic"), baselines=(), windows=("W1",))
+    assert tuple(baseline.model for baseline in begun.rules.baselines) == DEFAULT_BASELINES
+    kinds = {baseline.model: (baseline.kind, len(baseline.seeds)) for baseline in begun.rules.baselines}
+    assert kinds["builtin/random"] == ("random", 10)
+    assert kinds["builtin/linear_factor"] == ("supervised", 0)
+    assert kinds["builtin/momentum"] == ("rule", 0)
+    assert begun.notes == ()
+
+
+def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(market: Path, tmp_path: Path) -> None:
+    begun = begin(tmp_path / "board", market, baselines=())
+    assert "builtin/linear_factor" not in {baseline.model for baseline in begun.rules.baselines}
+    assert any("the supervised baseline can't be trained on it" in note for note in begun.notes)
+    with pytest.raises(ConfigError, match="can't be trained"):
+        begin(tmp_path / "other", market, baselines=("builtin/linear_factor",))
+
+
+def test_a_folder_of_this_machine_is_noted(market: Path, tmp_path: Path) -> None:
+    (note,) = begin(tmp_path / "board", market).notes
+    assert "names a folder of this machine" in note
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"tasks": ("blinded_open_reserch",)}, UsageError, "blinded_open_research"),
+        ({"windows": ("W99",)}, UsageError, "has no window 'W99'; did you mean 'W9'"),
+        ({"windows": ("W10",)}, DataError, ""),
+        ({"seeds": (0, 2)}, UsageError, "expected seeds that follow each other"),
+        ({"seeds": ()}, UsageError, "were none"),
+        ({"market": "real"}, UsageError, "snapshot small is synthetic; a board never mixes the two"),
+        ({"data": "nowhere"}, DataError, "neither a folder nor a data provider"),
+        ({"name": "No Slug"}, ConfigError, "name: expected `str` of lower-case letters"),
+        ({"url": "ftp://example.org"}, ConfigError, "url: expected an address"),
+        ({"title": "two\nlines"}, ConfigError, "--title: expected one line"),
+        ({"baselines": ("builtin/momentumm",)}, UsageError, "builtin/momentum"),
+    ],
+)
+def test_what_makes_no_board_is_said_and_nothing_is_left(
+    market: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error) as caught:
+        begin(tmp_path / "deep" / "board", market, **changes)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_something_is_left_alone(market: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds notes\.txt already"):
+        begin(tmp_path, market)
+    assert tree(tmp_path) == {"notes.txt": b"mine"}
+    with pytest.raises(Exception, match="can't be read as a folder"):
+        begin(tmp_path / "notes.txt", market)
+
+
+def test_a_fresh_git_repository_is_an_empty_folder(market: Path, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    begin(tmp_path, market)
+    assert load_rules(tmp_path).name == "small"
+
+
+# ---- what stands around the rules
+
+
+def test_the_workflow_reads_pull_requests_and_never_trusts_them(board: Path) -> None:
+    text = (board / WORKFLOW).read_text()
+    workflow = load_yaml(board / WORKFLOW)
+    assert set(workflow["on"]) == {"pull_request", "push"}
+    assert workflow["permissions"] == {"contents": "read"}
+    check, publish = workflow["jobs"]["check"], workflow["jobs"]["publish"]
+    assert "permissions" not in check
+    assert check["if"] == "github.event_name == 'pull_request'"
+    assert publish["if"] == "github.event_name == 'push'"
+    steps = check["steps"]
+    installed = next(place for place, step in enumerate(steps) if "pip install" in step.get("run", ""))
+    checked_out = next(place for place, step in enumerate(steps) if step.get("uses", "").startswith("actions/checkout@"))
+    assert installed < checked_out, "no file of the pull request is there while packages are installed"
+    assert steps[checked_out]["with"]["persist-credentials"] is False
+    assert steps[-1] == {
+        "run": 'ktdeval leaderboard check . --since "origin/$BASE" --no-record',
+        "env": {"BASE": "${{ github.base_ref }}"},
+    }
+    runs = [step["run"] for job in (check, publish) for step in job["steps"] if "run" in step]
+    assert not any("${{" in run for run in runs), "a name of a branch is never pasted into a script"
+    used = [step["uses"] for job in (check, publish) for step in job["steps"] if "uses" in step]
+    assert all(name.rpartition("@")[2].startswith("v") for name in used)
+    assert "@@" not in text
+
+
+def test_git_changes_no_byte_of_what_is_hashed(board: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / ".gitattributes").write_bytes((board / ".gitattributes").read_bytes())
+    card = clone / "cards" / "task" / "model" / "agent" / "id.json"
+    card.parent.mkdir(parents=True)
+    card.write_bytes(b'{"a":\n1}\r\n')
+    git("init", "-q", cwd=clone)
+    git("add", ".", cwd=clone)
+    card.unlink()
+    git("checkout", "-q", "--", ".", cwd=clone)
+    assert card.read_bytes() == b'{"a":\n1}\r\n'
+
+
+def git(*words: str, cwd: Path) -> None:
+    subprocess.run(["git", "-c", "core.autocrlf=true", "-c", "core.hooksPath=/dev/null", *words], cwd=cwd, check=True)
+
+
+def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None:
+    text = (board / "README.md").read_text()
+    for words in (
+        "ktdeval leaderboard submit run --board .",
+        "**One attempt.**",
+        "**Attempts are declared.**",
+        "errata.yaml",
+        "re-executed",
+    ):
+        assert words in text
+    assert f"ktdeval --model PROVIDER/MODEL --tasks {TASK} --windows {WINDOW}" in text
+    assert "@@" not in text
+
+
+# ---- the command
+
+
+def test_the_command_says_what_was_begun(tmp_path: Path) -> None:
+    words = (
+        "--name",
+        "practice",
+        "--title",
+        "Practice",
+        "--tasks",
+        TASK,
+        "--windows",
+        "W1,W2",
+        "--seeds",
+        "0-1",
+        "--on",
+        "2026-03-01",
+    )
+    done = call(tmp_path / "board", *words)
+    assert done.exit_code == 0, done.output
+    assert "board practice of a synthetic market" in done.output
+    assert "division blinded-open-research: 2 windows × 2 seeds" in done.output
+    assert load_rules(tmp_path / "board").opened_on == "2026-03-01"
+
+
+def test_arguments_of_the_data_provider_reach_it(tmp_path: Path) -> None:
+    words = ("--name", "p", "--title", "P", "--tasks", TASK, "--windows", "W1", "--baseline", "builtin/hold")
+    assert call(tmp_path / "board", *words, "--data-args", "seed=8").exit_code == 0
+    (snapshot,) = load_rules(tmp_path / "board").snapshots
+    assert (snapshot.name, snapshot.data, snapshot.data_args) == ("synthetic-8", "synthetic", {"seed": 8})
+    assert "--data synthetic --data-args seed=8" in (tmp_path / "board" / "README.md").read_text()
+
+
+def test_options_are_read_strictly() -> None:
+    assert as_seeds("2, 0-1") == (0, 1, 2)
+    assert as_mapping(("a=1,b=x", '{"c": [1]}'), "--data-args") == {"a": 1, "b": "x", "c": [1]}
+    assert as_mapping(("a=true,b=1e3,c=[x]",), "--data-args") == {"a": True, "b": 1000.0, "c": "[x]"}
+    for text in ("one", "1-", "-1", "0-99999999"):
+        with pytest.raises(UsageError, match="--seeds"):
+            as_seeds(text)
+    for texts in (("a",), ("=1",), ("a=1", "a=2"), ("{",)):
+        with pytest.raises(UsageError, match="--data-args"):
+            as_mapping(texts, "--data-args")

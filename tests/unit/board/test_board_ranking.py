@@ -1,0 +1,872 @@
+"""Rankings of a board: hand-worked tables, figures equal to those of the cards, who is ranked, and what stands beside them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from board_cards import changed, typed
+from board_forge import forge_board
+from board_ranks import BASELINES, make_board, make_entry, make_series, make_verdict, metric, ranked_tables
+from compare_cards import make_card
+from ktdeval.errors import CardError, ConfigError
+from ktdeval.jsonio import content_hash
+from ktdeval.typed import to_plain
+from ktdeval_board.derived import Rerun, Series
+from ktdeval_board.entries import load_board
+from ktdeval_board.ranking.daily import NO_SERIES
+from ktdeval_board.ranking.describe import default_columns, describe_metrics, division_columns, division_scopes
+from ktdeval_board.ranking.figures import benchmark_of, collect, medians, score_figures, six_digits
+from ktdeval_board.ranking.history import history
+from ktdeval_board.ranking.models import mask_effects, model_pages
+from ktdeval_board.ranking.order import competition_ranks, system_labels
+from ktdeval_board.ranking.pairing import FIELDS, MOST_PAIRED, pair_tests, paired_cards, pairs_index, windows_of
+from ktdeval_board.ranking.table import missing_baselines, rank_division, require_baselines
+from ktdeval_board.reading import read_own
+from ktdeval_board.rules import Erratum, WindowRule
+from ktdeval_compare.compare import Options, compare
+from ktdeval_compare.effects import Options as EffectOptions, effects
+from ktdeval_compare.entrants import Entrant
+from scoring_cases import DEFINITIONS, scoring_card
+
+EMPTY = make_board([])
+
+
+def two(first: float | None, second: float | None) -> dict:
+    """Figures of one seed in both windows."""
+    return {("W1", 0): first, ("W2", 0): second}
+
+
+def entry(model: str, first: float | None, second: float | None, **changes):
+    """An entry with these total returns."""
+    return make_entry(EMPTY, model, two(first, second), **changes)
+
+
+def figure(table, row, column: str, part: str = "values"):
+    """One figure of a row."""
+    return row[part][table["columns"].index(column)]
+
+
+def by_label(table) -> dict:
+    """Label -> row."""
+    return {row["label"]: row for row in table["rows"]}
+
+
+# -- figures
+
+
+@given(
+    st.lists(
+        st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6, allow_nan=False)), min_size=4, max_size=4),
+        min_size=1,
+        max_size=6,
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
+    values = np.array([[math.nan if value is None else value for value in row] for row in rows])[:, :, None]
+    middle, low, high, n = medians(values)
+    for place, row in enumerate(rows):
+        known = [value for value in row if value is not None]
+        assert n[place, 0] == len(known)
+        if not known:
+            assert math.isnan(middle[place, 0])
+            continue
+        assert middle[place, 0] == statistics.median(known)
+        if len(known) == 1:
+            assert math.isnan(low[place, 0])
+            assert math.isnan(high[place, 0])
+        else:
+            quarters = statistics.quantiles(known, n=4, method="inclusive")
+            assert (low[place, 0], high[place, 0]) == (quarters[0], quarters[2])
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18), min_size=1))
+@settings(deadline=None)
+def test_rounding_is_to_six_significant_digits(values) -> None:
+    rounded = six_digits(np.array(values))
+    for value, shown in zip(values, rounded.tolist(), strict=True):
+        assert shown == pytest.approx(value, rel=6e-6, abs=1e-27)
+        assert len(f"{abs(shown):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7 or abs(value) < 1e-17
+
+
+def test_rounding_gives_the_shortest_decimals() -> None:
+    values = np.array([1 / 3, -2 / 3, 123456789.0, 1e-9 / 7, 0.0, 0.1, 2.5e-7, 999999.5])
+    assert json.dumps(six_digits(values).tolist()) == json.dumps([float(f"{value:.6g}") for value in values])
+
+
+@pytest.fixture(scope="module")
+def forged(tmp_path_factory):
+    """A board of valid cards with series."""
+    path = forge_board(
+        tmp_path_factory.mktemp("forged") / "board", 11, divisions=2, windows=3, seed=3, specials=True, decisions=False
+    )
+    return load_board(path)
+
+
+@pytest.fixture(scope="module")
+def forged_tables(forged):
+    """Tables of the forged board's divisions."""
+
+    def load(card_id: str):
+        path = forged.folder.series(card_id)
+        return read_own(path, Series) if path.is_file() else None
+
+    return {division.id: rank_division(forged, division, load) for division in forged.rules.divisions}
+
+
+def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
+    division = forged.rules.divisions[0]
+    entries = forged.of_division(division)
+    columns = division_columns(forged, division)
+    for group in collect(entries, columns, benchmark_of(entries), lambda _: None):
+        found = group.over(division.window_names())
+        for row, each in enumerate(group.entries):
+            for place, name in enumerate(columns):
+                said = each.card.plain["metrics"].get(name)
+                if name == "cost_usd":
+                    said = each.card.plain["cost"].get("per_episode")
+                if said is None:
+                    continue
+                value = None if math.isnan(found.value[row, place]) else found.value[row, place]
+                assert value == said["value"], name
+                assert found.n[row, place] == said["n"]
+                if value is None:
+                    assert found.reasons[row][name] == said["reason"]
+                interval = said.get("interval")
+                if interval is not None:
+                    assert (found.low[row, place], found.high[row, place]) == (interval["low"], interval["high"])
+                    assert found.kind[row][place] == interval["kind"]
+
+
+def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tables) -> None:
+    division = forged.rules.divisions[0]
+    table = forged_tables[division.id]["W2"]
+    cards = {each.card_id: each.card.plain for each in forged.entries}
+    seen = 0
+    for row in table["rows"]:
+        if row["card"] is None or len(cards[row["card"]]["seeds"]) > 1:
+            continue
+        episode = next(each for each in cards[row["card"]]["episodes"] if each["window"] == "W2")
+        own = episode["metrics"]["total_return"]
+        assert figure(table, row, "total_return") == pytest.approx(own["value"], rel=1e-5)
+        assert figure(table, row, "total_return", "low") == pytest.approx(own["interval"]["low"], rel=1e-5)
+        assert figure(table, row, "total_return", "interval") == own["interval"]["kind"] == "stationary bootstrap, studentised"
+        seen += 1
+    assert seen >= 10
+
+
+def test_steps_decided_are_pooled_and_equal_the_card_s_coverage(forged, forged_tables) -> None:
+    cards = {each.card_id: each.card.plain for each in forged.entries}
+    table = forged_tables[forged.rules.divisions[0].id]["all"]
+    shares = set()
+    for row in table["rows"]:
+        if row["card"]:
+            coverage = cards[row["card"]]["coverage"]
+            share = coverage["steps_decided"] / coverage["steps_planned"]
+            assert figure(table, row, "decided") == pytest.approx(share, rel=1e-5)
+            assert figure(table, row, "decided", "n") == coverage["steps_planned"]
+            shares.add(share)
+    assert min(shares) < 0.95 < max(shares)
+
+
+def test_figures_of_a_hand_made_card() -> None:
+    one = entry("house/one", 0.05, -0.01, alphas=two(0.02, None))
+    series = {one.card_id: make_series(one, {("W1", 0): [0.05], ("W2", 0): [-0.01]}, fees=0.004)}
+    table = ranked_tables(make_board([one]), series)["all"]
+    row = by_label(table)["house/one"]
+    # The benchmark earned 1 % and -3 %: 4 % and 2 % beyond it.
+    assert figure(table, row, "total_return") == pytest.approx(0.02)
+    assert (figure(table, row, "total_return", "low"), figure(table, row, "total_return", "high")) == pytest.approx((0.005, 0.035))
+    assert figure(table, row, "total_return", "interval") == "interquartile"
+    assert figure(table, row, "excess") == pytest.approx(0.03)
+    assert figure(table, row, "gross_return") == pytest.approx(0.024)
+    assert figure(table, row, "vs_random") == 0.75
+    # A million tokens read at 2 USD and a hundred thousand written at 8.
+    assert figure(table, row, "cost_usd") == pytest.approx(2.8)
+    assert figure(table, row, "tokens") == 1_100_000
+    assert figure(table, row, "decided") == 1.0
+    assert (figure(table, row, "selection_alpha"), figure(table, row, "selection_alpha", "n")) == (0.02, 1)
+    assert row["reasons"] == {"sharpe": "no variance"}
+
+
+def test_figures_of_one_window_are_of_its_episodes_alone() -> None:
+    one = make_entry(
+        EMPTY, "house/one", {("W1", 0): 0.01, ("W1", 1): 0.02, ("W1", 2): 0.09, ("W2", 0): 0.5, ("W2", 1): 0.5, ("W2", 2): 0.5}
+    )
+    table = ranked_tables(make_board([one], seeds=(0, 1, 2)))["W1"]
+    assert figure(table, by_label(table)["house/one"], "total_return") == 0.02
+    assert figure(table, by_label(table)["house/one"], "excess") == pytest.approx(0.01)
+    assert figure(table, by_label(table)["house/one"], "total_return", "n") == 3
+
+
+def test_without_series_and_price_the_figures_say_why() -> None:
+    one = entry("house/one", 0.1, 0.1, cost={"value": None, "reason": "no price of the model is known; give one"})
+    idle = entry("house/idle", 0.0, 0.0)
+    series = {idle.card_id: make_series(idle, {("W1", 0): [0.0], ("W2", 0): [0.0]}, rank=None)}
+    rows = by_label(ranked_tables(make_board([one, idle]), series)["all"])
+    reasons = rows["house/one"]["reasons"]
+    assert reasons["gross_return"] == reasons["vs_random"] == NO_SERIES
+    assert reasons["cost_usd"] == "no price of the model is known"
+    assert rows["house/idle"]["reasons"]["vs_random"] == "no order was filled"
+
+
+def test_the_benchmark_of_the_best_confirmed_card_counts_for_all() -> None:
+    other = {"base_day": "2024-01-01", "last_day": "2024-01-31"}
+    other["metrics"] = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), metric(-0.5))
+    forged_reference = {"benchmark_buy_and_hold": dict.fromkeys(("W1", "W2"), other)}
+    liar = entry("house/liar", 0.0, 0.0, tier="self-reported", reference=forged_reference)
+    honest = entry("house/honest", 0.0, 0.0)
+    table = ranked_tables(make_board([liar, honest]))["all"]
+    rows = by_label(table)
+    assert figure(table, rows["house/liar"], "excess") == figure(table, rows["house/honest"], "excess") == pytest.approx(0.01)
+    assert figure(table, rows["benchmark (SYN300)"], "total_return") == pytest.approx(-0.01)
+
+
+def test_a_submitter_can_add_no_column() -> None:
+    odd = entry("house/odd", 0.0, 0.0, metrics={"my_metric": two(9.0, 9.0)})
+    table = ranked_tables(make_board([odd]))["all"]
+    assert "my_metric" not in table["columns"]
+    assert table["columns"][0] == "total_return"
+    assert set(table["columns"]) >= {"excess", "gross_return", "vs_random", "cost_usd", "decided", "tokens"}
+
+
+# -- ranks
+
+
+@given(st.lists(st.integers(0, 6), max_size=40), st.data(), st.sampled_from(["higher", "lower"]))
+@settings(deadline=None)
+def test_a_rank_is_one_more_than_how_many_are_better(values, data, better) -> None:
+    eligible = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    ranks = competition_ranks(np.array(values, dtype=float), better, np.array(eligible, dtype=bool))
+    taking_part = [value for value, takes_part in zip(values, eligible, strict=True) if takes_part]
+    for value, takes_part, rank in zip(values, eligible, ranks, strict=True):
+        ahead = sum(other > value if better == "higher" else other < value for other in taking_part)
+        assert rank == (ahead + 1 if takes_part else None)
+
+
+def test_equal_figures_share_a_rank_and_the_next_is_left_out() -> None:
+    entries = [entry(f"house/{name}", value, value) for name, value in zip("abcd", (0.1, 0.3, 0.1, 0.0), strict=True)]
+    rows = by_label(ranked_tables(make_board(entries))["all"])
+    assert [rows[f"house/{name}"]["rank"] for name in "abcd"] == [2, 1, 2, 4]
+
+
+def test_the_alpha_rank_stands_beside_the_rank() -> None:
+    lucky = entry("house/lucky", 0.3, 0.3, alphas=two(-0.1, -0.1))
+    skilled = entry("house/skilled", 0.1, 0.1, alphas=two(0.05, 0.05))
+    half = entry("house/half", 0.0, 0.0, alphas=two(0.9, None))
+    rows = by_label(ranked_tables(make_board([lucky, skilled, half]))["all"])
+    assert {name: (row["rank"], row["alpha_rank"]) for name, row in rows.items() if row["card"]} == {
+        "house/lucky": (1, 2),
+        "house/skilled": (2, 1),
+        "house/half": (3, None),
+    }
+
+
+def test_less_is_better_where_the_metric_says_so() -> None:
+    def lower(name: str, value: float):
+        def change(card) -> None:
+            card["metrics"]["sharpe"]["better"] = "lower"
+            for episode in card["episodes"]:
+                episode["metrics"]["sharpe"] = metric(value)
+
+        return changed(entry(f"house/{name}", 0.0, 0.0), change)
+
+    entries = [lower("a", 0.3), lower("b", 0.1)]
+    table = ranked_tables(make_board(entries, rank_by="sharpe"))["all"]
+    assert [row["label"] for row in table["rows"] if row["ranked"]] == ["house/b", "house/a"]
+    assert table["columns"][0] == table["rank_by"] == "sharpe"
+
+
+REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
+LOW = {"value": False, "reasons": ["the model decided 93.1 % of 548 steps; 95 % are needed"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "division", "why"),
+    [
+        ({"tier": "unchecked"}, {}, "not checked yet: the board has no verdict on it"),
+        ({"rankable": LOW}, {}, LOW["reasons"][0]),
+        ({"rankable": {"value": False, "reasons": []}}, {}, "the card says that it may not be ranked"),
+        ({"labels": ["synthetic", "placebo"]}, {}, "the market is a placebo, on which there is nothing to select"),
+        ({"errata": [Erratum("c" * 64, "2026-02-03", "unranked", "a late feed")]}, {}, "erratum of 2026-02-03: a late feed"),
+        ({"snapshot": REAL}, {}, "the market is real, and this board is of synthetic markets"),
+        ({"labels": ["mask not certified"]}, {"certificate": "required"}, "the division asks for a certificate of the mask"),
+    ],
+)  # fmt: skip
+def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:
+    good = entry("house/good", 0.0, 0.0)
+    odd = entry("house/odd", 0.9, 0.9, **changes)
+    for scope, table in ranked_tables(make_board([odd, good], **division)).items():
+        rows = by_label(table)
+        assert rows["house/good"]["rank"] == 1, scope
+        assert (rows["house/odd"]["rank"], rows["house/odd"]["alpha_rank"], rows["house/odd"]["ranked"]) == (None, None, False)
+        assert rows["house/odd"]["why"] == [why]
+        assert table["rows"][-1]["label"] == "house/odd"
+        assert "1 of 2 entrants are not ranked; their rows say why" in table["notes"]
+
+
+def test_notes_rank_and_withdrawn_cards_are_gone() -> None:
+    noted = entry("house/noted", 0.0, 0.0, errata=[Erratum("c" * 64, "2026-02-03", "note", "was renamed")])
+    gone = entry("house/gone", 0.9, 0.9, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
+    rows = by_label(ranked_tables(make_board([noted, gone]))["all"])
+    assert rows["house/noted"]["rank"] == 1
+    assert "house/gone" not in rows
+
+
+def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() -> None:
+    # The median of what is defined would be 90 %.
+    choosy = entry("house/choosy", 0.9, None)
+    plain = entry("house/plain", 0.1, 0.1)
+    tables = ranked_tables(make_board([choosy, plain]))
+    row = by_label(tables["all"])["house/choosy"]
+    assert row["why"] == ["total_return is defined in 1 of 2 episodes only"]
+    assert by_label(tables["W1"])["house/choosy"]["rank"] == 1
+    assert by_label(tables["W2"])["house/choosy"]["why"] == ["total_return is not defined: no variance"]
+
+
+@pytest.mark.parametrize(("rank_by", "better", "message"), [
+    ("total_retrun", "higher", "rank_by: 'total_retrun' is no figure of its cards; did you mean 'total_return'"),
+    ("total_return", "neither", "of total_return neither more nor less is better; name another figure"),
+])  # fmt: skip
+def test_a_board_that_can_t_rank_says_so(rank_by, better, message) -> None:
+    one = changed(entry("house/one", 0.0, 0.0), lambda card: card["metrics"]["total_return"].update(better=better))
+    with pytest.raises(ConfigError) as error:
+        ranked_tables(make_board([one], rank_by=rank_by))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_order_of_files_changes_nothing(forged, forged_tables) -> None:
+    shuffled = list(forged.entries)
+    random.Random(5).shuffle(shuffled)
+    board = replace(forged, entries=tuple(shuffled))
+
+    def load(card_id: str):
+        path = forged.folder.series(card_id)
+        return read_own(path, Series) if path.is_file() else None
+
+    division = forged.rules.divisions[0]
+    assert json.dumps(rank_division(board, division, load), sort_keys=True) == json.dumps(
+        forged_tables[division.id], sort_keys=True
+    )
+
+
+def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:
+    for division in forged.rules.divisions:
+        assert list(forged_tables[division.id]) == division_scopes(forged, division) == ["all", "W1", "W2", "W3"]
+        for table in forged_tables[division.id].values():
+            width = len(table["columns"])
+            for row in table["rows"]:
+                assert all(len(row[name]) == width for name in ("values", "low", "high", "interval", "n"))
+                missing = {name for name, value in zip(table["columns"], row["values"], strict=True) if value is None}
+                assert missing == set(row["reasons"])
+                assert row["ranked"] == (row["rank"] is not None)
+                assert row["ranked"] != bool(row["why"]) or row["baseline"]
+            ranks = [row["rank"] for row in table["rows"] if row["ranked"]]
+            assert ranks == sorted(ranks)
+            json.dumps(table, allow_nan=False)
+
+
+# -- rows beside
+
+
+def with_baselines():
+    """Two entrants, an equal-weight baseline between them, and a random trader of three seeds."""
+    random_returns = {(window, seed): 0.01 * (seed + 1 + 3 * (window == "W2")) for window in ("W1", "W2") for seed in range(3)}
+    return [
+        entry("house/best", 0.2, 0.2),
+        entry("house/last", -0.2, -0.2),
+        entry("builtin/equal_weight", 0.1, 0.1),
+        make_entry(EMPTY, "builtin/random", random_returns),
+    ]
+
+
+def test_baselines_stand_at_their_place_without_a_rank() -> None:
+    table = ranked_tables(make_board(with_baselines()))["all"]
+    assert [(row["label"], row["rank"], row["baseline"]) for row in table["rows"]] == [
+        ("house/best", 1, None),
+        ("builtin/equal_weight", None, "rule"),
+        ("builtin/random", None, "random"),
+        ("random traders", None, "random_traders"),
+        ("benchmark (SYN300)", None, "benchmark"),
+        ("house/last", 2, None),
+    ]
+    assert table["missing_baselines"] == []
+
+
+def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
+    tables = ranked_tables(make_board(with_baselines()))
+    row = by_label(tables["all"])["benchmark (SYN300)"]
+    assert row["card"] is None
+    assert figure(tables["all"], row, "total_return") == figure(tables["all"], row, "gross_return") == pytest.approx(-0.01)
+    assert (figure(tables["all"], row, "total_return", "low"), figure(tables["all"], row, "total_return", "high")) == pytest.approx(
+        (-0.02, 0.0)
+    )
+    assert figure(tables["all"], row, "excess") == 0.0
+    assert figure(tables["all"], row, "selection_alpha") is None
+    assert row["reasons"]["vs_random"] == "buying and holding the index takes no decisions"
+    assert figure(tables["W2"], by_label(tables["W2"])["benchmark (SYN300)"], "total_return") == -0.03
+
+
+def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
+    tables = ranked_tables(make_board(with_baselines()))
+    row = by_label(tables["all"])["random traders"]
+    # 1 to 6 %: the 5 % point lies a quarter of the way from the first to the second.
+    assert figure(tables["all"], row, "total_return") == pytest.approx(0.035)
+    assert figure(tables["all"], row, "total_return", "low") == pytest.approx(0.0125)
+    assert figure(tables["all"], row, "total_return", "high") == pytest.approx(0.0575)
+    assert figure(tables["all"], row, "total_return", "n") == 6
+    assert figure(tables["all"], row, "total_return", "interval") == "5-95 % of episodes"
+    # In W1, where the benchmark earned 1 %.
+    assert figure(tables["W1"], by_label(tables["W1"])["random traders"], "excess") == pytest.approx(0.01)
+
+
+def test_a_board_without_its_baselines_is_not_published() -> None:
+    board = make_board([entry("house/one", 0.0, 0.0), entry("builtin/equal_weight", 0.0, 0.0)])
+    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/random"]
+    table = ranked_tables(board)["all"]
+    assert table["missing_baselines"] == ["builtin/random"]
+    assert any("ktdeval leaderboard baselines . --division main" in note for note in table["notes"])
+    with pytest.raises(CardError, match=r"division main: baselines are missing \(builtin/random\)"):
+        require_baselines(board)
+
+
+def test_a_withdrawn_baseline_is_missing() -> None:
+    entries = with_baselines()
+    entries[2] = replace(entries[2], errata=(Erratum("c" * 64, "2026-02-03", "withdrawn", "a bug"),))
+    board = make_board(entries)
+    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/equal_weight"]
+
+
+@pytest.mark.parametrize("entries", [[], [entry("builtin/equal_weight", 0.0, 0.0)]])
+def test_where_nobody_was_submitted_no_baseline_is_missing(entries) -> None:
+    require_baselines(make_board(entries))
+    tables = ranked_tables(make_board(entries))
+    assert set(tables) == {"all", "W1", "W2"}
+    assert all(table["missing_baselines"] == [] for table in tables.values())
+
+
+def test_an_empty_division_has_empty_tables() -> None:
+    for table in ranked_tables(make_board([])).values():
+        assert table["rows"] == table["columns"] == []
+        assert table["ties"]["return"] == {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": "nobody was submitted"}
+
+
+# -- series that are not as they should be
+
+
+def test_a_series_of_another_card_or_of_another_form_is_refused_on_one_line(tmp_path) -> None:
+    one, other = entry("house/one", 0.0, 0.0), entry("house/other", 0.0, 0.0)
+    whole = make_series(other, {("W1", 0): [0.0], ("W2", 0): [0.0]})
+    with pytest.raises(CardError, match=f"series of card {one.card_id}: .*ktdeval leaderboard check --all"):
+        ranked_tables(make_board([one]), {one.card_id: whole})
+    plain = to_plain(whole)
+    short = json.loads(json.dumps(plain))
+    short["episodes"][0]["nav"].append(1.0)
+    path = tmp_path / "series.json"
+    for broken in ({"card": one.card_id}, short, {**plain, "episodes": [3]}, []):
+        path.write_text(json.dumps(broken))
+        with pytest.raises(CardError, match=r"series\.json: .*ktdeval leaderboard check --all") as error:
+            read_own(path, Series)
+        assert "\n" not in str(error.value)
+
+
+def test_a_nav_that_is_gone_takes_no_part_in_ties() -> None:
+    entries = [entry(f"house/{name}", 0.0, 0.0) for name in "abc"]
+    rng = np.random.default_rng(0)
+    series = {
+        each.card_id: make_series(each, {("W1", 0): rng.normal(0, 0.01, 40), ("W2", 0): rng.normal(0, 0.01, 40)})
+        for each in entries
+    }
+    series[entries[1].card_id].episodes[0].nav[7] = 0.0
+    table = ranked_tables(make_board(entries), series)["all"]
+    assert set(table["ties"]["return"]["p"]) == {entries[0].card_id, entries[2].card_id}
+
+
+# -- scoring tasks
+
+
+def scoring_board(better: str = "lower"):
+    """Two cards of a scoring task, which share their window and seeds."""
+    entries = []
+    for place, model in enumerate(("house/leaky", "house/blind")):
+        card = scoring_card(seeds=(0, 1)) | {"model": {"name": model, "args": {}}}
+        card["scores"]["right_name"] |= {"better": better} | {
+            "value": 0.2 - 0.1 * place,
+            "interval": {"kind": "wilson", "low": 0.05, "high": 0.4},
+        }
+        submitted = entry(model, 0.0, 0.0).submission
+        verdict = make_verdict(steps=4)
+        entries.append(
+            replace(entry(model, 0.0, 0.0), card_id=content_hash(card), card=typed(card), submission=submitted, verdict=verdict)
+        )
+    (window,) = entries[0].card.windows
+    return make_board(entries, rank_by="right_name", windows=(WindowRule(window.name, window.first, window.last),), seeds=(0, 1))
+
+
+def test_scores_are_ranked_over_all_answers() -> None:
+    board = scoring_board()
+    tables = ranked_tables(board)
+    assert list(tables) == division_scopes(board, board.rules.divisions[0]) == ["all"]
+    table = tables["all"]
+    assert table["columns"] == ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"]
+    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"] if row["card"]] == [
+        ("house/blind", 1, None),
+        ("house/leaky", 2, None),
+    ]
+    row = by_label(table)["house/blind"]
+    assert (figure(table, row, "right_name"), figure(table, row, "right_name", "low")) == (0.1, 0.05)
+    assert figure(table, row, "right_name", "interval") == "wilson"
+    assert figure(table, row, "distance", "interval") is None
+    assert figure(table, row, "decided") == pytest.approx(38 / 40)
+    assert figure(table, row, "tokens") == 240
+    assert table["ties"]["return"]["reason"] == "scores of a scoring task have no daily returns"
+    assert table["missing_baselines"] == []
+
+
+def test_chance_stands_in_the_table_of_scores() -> None:
+    table = ranked_tables(scoring_board())["all"]
+    row = by_label(table)["chance"]
+    assert (row["baseline"], row["card"], figure(table, row, "right_name")) == ("benchmark", None, 0.05)
+    assert row["reasons"]["distance"] == "not defined for chance"
+    assert table["rows"][0]["label"] == "chance"  # lower is better, and nobody is as low
+
+
+def test_a_score_without_a_direction_can_t_rank() -> None:
+    with pytest.raises(ConfigError, match="neither more nor less is better"):
+        ranked_tables(scoring_board("neither"))
+
+
+def test_a_score_without_a_value_says_why() -> None:
+    board = scoring_board()
+    none = {"value": None, "interval": None, "n": 0, "reason": "no probe has a valid answer"}
+    first = changed(board.entries[0], lambda card: card["scores"]["right_name"].update(none))
+    board = replace(board, entries=(first, *board.entries[1:]))
+    found = score_figures(board.entries[:1], ["right_name", "unknown"])
+    assert found.reasons == [{"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}]
+    row = by_label(ranked_tables(board)["all"])["house/leaky"]
+    assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
+
+
+def test_scores_pair_no_windows() -> None:
+    board = scoring_board()
+    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a" * 64])
+    assert (found["windows"], found["cards"]) == ([], [])
+
+
+# -- labels and columns
+
+
+def test_labels_say_as_much_as_tells_systems_apart() -> None:
+    entries = [
+        entry("a/one", 0, 0),
+        entry("a/two", 0, 0),
+        entry("a/two", 0, 0, agent="planner"),
+        entry("b/three", 0, 0),
+        entry("b/three", 0, 0, call={"reasoning_effort": "high"}),
+    ]
+    assert list(system_labels(make_board(entries)).values()) == [
+        "a/one",
+        "a/two · react",
+        "a/two · planner",
+        "b/three · default settings",
+        "b/three · reasoning effort high",
+    ]
+
+
+def test_labels_of_different_systems_are_never_equal() -> None:
+    entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a · b", 0, 0), entry("a · b", 0, 0.1)]
+    labels = list(system_labels(make_board(entries)).values())
+    assert len(set(labels)) == 4
+    assert labels[1] == "a · c"
+
+
+def test_a_withdrawn_card_gives_way() -> None:
+    gone = entry("a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
+    again = entry("a/one", 0, 0.1)
+    labels = system_labels(make_board([gone, again]))
+    assert labels == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}
+
+
+def test_rows_say_who_submitted_what() -> None:
+    one = entry("house/one", 0.0, 0.0, strategy="momentum", call={"reasoning_effort": "high", "reasoning_budget": None})
+    row = by_label(ranked_tables(make_board([one]))["all"])["house/one"]
+    expected = {
+        "card": one.card_id, "model": "house/one", "agent": "react", "strategy": "momentum", "baseline": None,
+        "tier": "re-executed", "labels": ["synthetic"],
+        "attempts": 2, "cutoff": "2023-12-31", "submitter": "a house", "submitted_on": "2026-01-01",
+        "settings": "reasoning effort high",
+    }  # fmt: skip
+    assert expected.items() <= row.items()
+
+
+def test_every_column_is_described(forged, forged_tables) -> None:
+    words = describe_metrics(forged)
+    for tables in forged_tables.values():
+        assert set(tables["all"]["columns"]) <= set(words)
+    for name, each in words.items():
+        assert set(each) == {"title", "unit", "better", "group", "headline", "formula", "source", "description"}, name
+        assert each["better"] in {"higher", "lower", "neither"}
+        assert all(each[field] for field in ("title", "unit", "group", "formula", "source", "description"))
+    assert len({each["title"] for each in words.values()}) == len(words)
+    shown = default_columns(forged_tables[forged.rules.divisions[0].id]["all"]["columns"], "total_return")
+    assert shown[:3] == ["total_return", "excess", "selection_alpha"]
+    assert len(shown) < 10
+
+
+def test_scores_are_described_by_their_task() -> None:
+    words = describe_metrics(scoring_board())
+    assert words["right_name"]["group"] == "scores"
+    assert words["distance"] == {
+        "title": "Distance", "unit": "days", "better": "neither", "group": "scores", "headline": True,
+        "formula": "mean distance of the day", "source": DEFINITIONS["distance"].source, "description": "mean distance of the day",
+    }  # fmt: skip
+    assert default_columns([], "right_name") == []
+    assert default_columns(["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"], "right_name") == [
+        "right_name", "distance", "unparsable_rate", "decided", "cost_usd",
+    ]  # fmt: skip
+
+
+# -- pairs of windows
+
+OVERLAPPING = {
+    "W1": ("2024-04-01", "2024-06-05"),
+    "W2": ("2024-05-27", "2024-07-25"),
+    "W3": ("2024-07-25", "2024-09-25"),
+    "W4": ("2024-09-09", "2024-11-15"),
+    "W5": ("2024-10-21", "2024-12-13"),
+    "W6": ("2024-12-06", "2025-02-14"),
+}
+
+
+def full_entry(card):
+    """An entry of a valid card."""
+    return replace(entry(card["model"]["name"], 0.0, 0.0), card_id=content_hash(card), card=typed(card), baseline=None)
+
+
+def rules_of(spans):
+    """Rules of windows."""
+    return tuple(WindowRule(name, *span) for name, span in spans.items())
+
+
+def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
+    """The board's test of two cards, and what `ktdeval compare` says of them."""
+    cards = [make_card({(name, seed): value for name, values in figures.items() for seed, value in enumerate(values)},
+                       f"house/{place}", windows) for place, figures in enumerate((first, second))]  # fmt: skip
+    test = compare([Entrant(Path(f"{place}"), typed(card), f"{place}") for place, card in enumerate(cards)], Options())["tests"][0]
+    entries = [full_entry(card) for card in cards]
+    board = make_board(entries, windows=rules_of(windows))
+    tests = pair_tests(entries, windows_of(board, board.rules.divisions[0]))
+    one, other = (entry.card_id for entry in entries)
+    there, here = (dict(zip(FIELDS, tests[a][b]["total_return"], strict=True)) for a, b in ((one, other), (other, one)))
+    turned = [None if here[name] is None else -here[name] for name in ("value", "high", "low", "effect")]
+    assert [there[name] for name in ("value", "low", "high", "effect")] == turned
+    assert all(there[name] == here[name] for name in ("n", "nonzero", "p", "smallest", "confidence", "flip_p", "blocks", "method"))
+    return there, test
+
+
+APART = {name: OVERLAPPING[name] for name in ("W1", "W3")} | {
+    "W7": ("2025-03-03", "2025-05-09"),
+    "W8": ("2025-07-14", "2025-09-19"),
+}
+
+
+@pytest.mark.parametrize("windows", [OVERLAPPING, APART])
+@pytest.mark.parametrize("kind", ["plain", "ties", "seeds"])
+def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
+    rng = np.random.default_rng(len(kind))
+    draws = {name: rng.normal(0.02, 0.05, 3 if kind == "seeds" else 1) for name in windows}
+    if kind == "ties":
+        draws = {name: np.array([0.01 if place < 2 else 0.02 * place]) for place, name in enumerate(windows)}
+    ours, theirs = pair(
+        {name: values.tolist() for name, values in draws.items()},
+        {name: [0.0] * len(values) for name, values in draws.items()},
+        windows,
+    )
+    wilcoxon, shift = theirs["wilcoxon"], theirs["shift"]
+    assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
+    for mine, other in (
+        ("p", theirs["p"]), ("effect", wilcoxon["rank_biserial"]), ("value", shift["value"]), ("low", shift["low"]),
+        ("high", shift["high"]), ("flip_p", theirs["sign_flip"]["p"]), ("blocks", theirs["sign_flip"]["blocks"]),
+    ):  # fmt: skip
+        assert ours[mine] == (None if other is None else pytest.approx(other, rel=1e-5)), mine
+
+
+def test_a_pair_without_a_distribution_for_its_windows_says_so() -> None:
+    values = {name: [0.01 * place] for place, name in enumerate(OVERLAPPING)}  # the first does not differ
+    ours, _ = pair(values, {name: [0.0] for name in OVERLAPPING})
+    assert (ours["p"], ours["smallest"]) == (None, None)
+    assert "share days" in ours["reason"]
+    assert ours["shift_reason"].startswith("6 pairs give an interval of at most")  # it is of all pairs, zeros included
+    lacking, _ = pair({**values, "W2": [None]}, {name: [0.0] for name in OVERLAPPING})
+    assert (lacking["p"], lacking["low"], lacking["n"]) == (None, None, 5)
+
+
+def test_cards_without_a_common_seed_are_no_pair() -> None:
+    one = make_entry(EMPTY, "house/one", two(0.1, 0.2))
+    other = make_entry(EMPTY, "house/other", {("W1", 7): 0.1, ("W2", 7): 0.2})
+    board = make_board([one, other])
+    row = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))[one.card_id][other.card_id]["total_return"]
+    assert (row[FIELDS.index("n")], row[FIELDS.index("reason")]) == (0, "no pair")
+
+
+def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
+    rows = [{"card": f"{place}", "baseline": "rule" if place > 44 else None} for place in range(50)] + [
+        {"card": None, "baseline": "x"}
+    ]
+    chosen = paired_cards(rows)
+    assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
+    assert len(chosen) == MOST_PAIRED
+
+
+def test_windows_that_stand_apart_are_worth_as_many() -> None:
+    board = make_board([entry("house/one", 0.0, 0.0)])
+    found = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
+    assert (found["overlap"], found["effective_windows"], found["cards"]) == (False, 2.0, ["a"])
+    assert found["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
+    empty = make_board([], windows=rules_of(OVERLAPPING))
+    windows = windows_of(empty, empty.rules.divisions[0])
+    assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)  # weekdays from May 27 to June 5
+    assert pairs_index(windows, [])["overlap"]
+
+
+# -- models
+
+
+def masked(mask: str, figures, **changes):
+    """An entry of one mask."""
+    return full_entry(make_card(figures, windows=OVERLAPPING, mask=mask, **changes))
+
+
+def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **changes):
+    """Cards of one agent under several masks, two seeds each."""
+    rng = np.random.default_rng(4)
+    return [
+        masked(
+            mask, {(window, seed): float(rng.normal(0.02 * place, 0.03)) for window in OVERLAPPING for seed in (0, 1)}, **changes
+        )
+        for place, mask in enumerate(masks)
+    ]
+
+
+def test_mask_effects_are_those_of_the_effects_command() -> None:
+    entries = mask_cards()
+    theirs = effects([Entrant(Path(each.card_id), each.card) for each in entries], EffectOptions())["effects"]
+    ours = [row for row in mask_effects(entries) if row["metric"] == "total_return"]
+    assert [row["effect"] for row in ours] == [row["effect"] for row in theirs]
+    assert [row["effect"] for row in ours] == ["memory_premium", "stock_effect", "date_effect", "interaction"]
+    for mine, other in zip(ours, theirs, strict=True):
+        for field in ("value", "low", "high"):
+            assert mine[field] == pytest.approx(other[field], rel=1e-5)
+        assert (mine["n"], mine["mode"], mine["left_out"]) == (6, "open_research", 0)
+
+
+def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
+    bright, blinded = mask_cards(("bright", "blinded"))
+    assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
+    assert mask_effects([blinded]) == []
+    other = masked("bright", {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)}, call={"temperature": 0.0})
+    assert mask_effects([other, blinded]) == []
+    assert mask_effects([bright, replace(blinded, verdict=None)]) == []
+    assert mask_effects([bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]) == []
+    second = replace(bright, card_id="d" * 64)
+    assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
+
+
+def test_mask_effects_leave_out_what_is_undefined() -> None:
+    figures = {(window, 0): 0.01 for window in OVERLAPPING}
+    bright, blinded = masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})
+    row = next(row for row in mask_effects([bright, blinded]) if row["metric"] == "total_return")
+    assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, 1)
+
+
+def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
+    pages = dict(model_pages(forged, forged_tables))
+    assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})
+    ranks = {row["card"]: row for tables in forged_tables.values() for row in tables["all"]["rows"]}
+    seen = 0
+    for name, page in pages.items():
+        assert page["name"] == name
+        for card in page["cards"]:
+            row = ranks.get(card["card"])
+            assert card["withdrawn"] == (row is None)
+            if row is not None:
+                assert (card["rank"], card["tie"], card["label"]) == (row["rank"], row["tie"], row["label"])
+            seen += 1
+    assert seen == len(forged.entries)
+    assert len(pages["builtin/momentum"]["cards"]) == 2
+
+
+def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forged_tables) -> None:
+    cards = {each.card_id: each.card.plain for each in forged.entries}
+    own = next(card for card in dict(model_pages(forged, forged_tables))["builtin/momentum"]["cards"] if card["mask"] == "blinded")
+    card = cards[own["card"]]
+    lines = card["attribution"]["value"]["lines"]
+    assert own["attribution"]["selection"]["value"] == pytest.approx(lines["selection"]["value"], rel=1e-5)
+    assert set(own["attribution"]) == set(lines)
+    given = [episode["metrics"]["selection_alpha"]["detail"]["mean_exposures"]["SKEW"] for episode in card["episodes"]]
+    assert own["exposures"]["SKEW"] == pytest.approx(statistics.median(given), rel=1e-5)
+    assert own["of"] == sum(row["ranked"] for row in forged_tables[own["division"]]["all"]["rows"])
+
+
+# -- history
+
+
+def test_history_tells_what_happened_in_order() -> None:
+    erratum = Erratum("c" * 64, "2026-03-01", "unranked", "a late feed", "the board")
+    lost = Erratum("e" * 64, "2026-02-01", "withdrawn", "asked for it")
+    first = entry("house/first", 0.1, 0.1, submitted_on="2026-01-01")
+    second = entry("house/second", 0.2, 0.2, submitted_on="2026-01-05", errata=[erratum])
+    rerun = Rerun(by="the board", on="2026-01-09", card="c" * 64, figures={})
+    second = replace(second, verdict=make_verdict(checked_on="2026-01-05", rerun=rerun))
+    board = make_board([second, first], errata=[erratum, lost])
+    events = history(
+        replace(board, errata=(Erratum(second.card_id, "2026-03-01", "unranked", "a late feed", "the board"), lost)), {}
+    )["events"]
+    assert [(event["date"], event["kind"], event["model"]) for event in events] == [
+        ("2026-01-01", "submitted", "house/first"),
+        ("2026-01-02", "checked", "house/first"),
+        ("2026-01-05", "submitted", "house/second"),
+        ("2026-01-05", "checked", "house/second"),
+        ("2026-01-09", "rerun", "house/second"),
+        ("2026-02-01", "erratum", None),
+        ("2026-03-01", "erratum", "house/second"),
+    ]
+    assert events[1]["text"] == "house/first was checked: re-executed; 80 steps were executed again"
+    assert events[-1]["text"] == "house/second: unranked: a late feed (the board)"
+    assert events[-1]["division"] == "main"
+
+
+def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
+    days = {
+        "a": (0.1, "2026-01-03"),
+        "b": (0.3, "2026-01-05"),
+        "c": (0.2, "2026-01-07"),
+        "d": (0.4, "2026-01-09"),
+        "e": (0.2, "2026-01-03"),
+        "f": (0.4, "2026-01-10"),
+    }
+    entries = [entry(f"house/{name}", value, value, submitted_on=day) for name, (value, day) in days.items()]
+    entries.append(entry("house/unchecked", 0.9, 0.9, submitted_on="2026-01-01", tier="unchecked"))
+    board = make_board([*entries, entry("builtin/equal_weight", 0.8, 0.8)])
+    best = history(board, {"main": ranked_tables(board)})["best"]
+    assert [(each["date"], each["label"], each["value"]) for each in best] == [
+        ("2026-01-03", "house/e", 0.2),
+        ("2026-01-05", "house/b", 0.3),
+        ("2026-01-09", "house/d", 0.4),
+    ]
+
+
+def test_an_empty_board_has_an_empty_history() -> None:
+    board = make_board([])
+    assert history(board, {"main": ranked_tables(board)}) == {"events": [], "best": []}
+    assert BASELINES[1].seeds == (0, 1, 2)

@@ -1,0 +1,317 @@
+"""Series, decisions and markets of a board: what stands in them follows from ledgers and market, and nothing else does."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from board_cards import typed
+from board_checked import card_of, make_run
+from ktdeval.attribution import attribute
+from ktdeval.errors import DataError, StoreError
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.market import MarketSnapshot, load_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder
+from ktdeval.stats import random_envelope
+from ktdeval.trading import Ledger
+from ktdeval.trading.ledger import OrderRecord
+from ktdeval.typed import encode_canonical, from_plain, to_plain
+from ktdeval_board.decisions import asked, make_decisions, plain_line
+from ktdeval_board.markets import make_market, regime, windows_of
+from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule
+from ktdeval_board.series import make_series, rounded
+from metric_cases import order as order_dict
+from run_support import store_market
+
+CARD = "a" * 64
+WINDOWS = ("2024-03-01:2024-03-15", "2024-03-11:2024-03-29")
+TOLERANCE = 2e-5  # of a sum of four figures near 1 with six significant digits each
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_market(tmp_path_factory.mktemp("series") / "market")
+
+
+@pytest.fixture(scope="module")
+def snapshot(market: Path) -> MarketSnapshot:
+    return load_snapshot(market)
+
+
+@pytest.fixture(scope="module")
+def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    path = tmp_path_factory.mktemp("series") / "run"
+    return RunFolder.load(make_run(path, market, "builtin/chaos", windows=WINDOWS, seeds=2))
+
+
+@pytest.fixture(scope="module")
+def series(run: RunFolder, snapshot: MarketSnapshot) -> Any:
+    return to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot, load_plugins()))
+
+
+@pytest.fixture(scope="module")
+def decisions(run: RunFolder) -> Any:
+    return to_plain(make_decisions(run, CARD, typed(card_of(run.path))))
+
+
+@pytest.fixture(scope="module")
+def ledgers(run: RunFolder) -> dict[str, Ledger]:
+    return {spec.id: run.load_ledger(spec) for spec in run.manifest.specs}
+
+
+def test_episodes_stand_in_the_order_of_the_card(series: Any, decisions: Any, run: RunFolder) -> None:
+    wanted = [(entry["id"], entry["window"], entry["seed"]) for entry in card_of(run.path)["episodes"]]
+    for document in (series, decisions):
+        assert [(entry["id"], entry["window"], entry["seed"]) for entry in document["episodes"]] == wanted
+    assert len(wanted) == 4
+
+
+def test_nav_is_that_of_the_ledger(series: Any, ledgers: dict[str, Ledger]) -> None:
+    for episode in series["episodes"]:
+        ledger = ledgers[episode["id"]]
+        assert episode["nav"] == pytest.approx(ledger.nav / ledger.nav[0], rel=1e-5)
+        assert episode["days"] == [step.filled_on for step in ledger.steps]
+        assert episode["base_day"] == ledger.steps[0].decided_on
+        assert episode["names"] == [len(step.positions) for step in ledger.steps]
+        assert episode["invested"] == pytest.approx([s.holdings_minor / s.nav_minor for s in ledger.steps], rel=1e-5)
+
+
+def test_gross_nav_earns_each_day_what_was_earned_before_fees(series: Any, ledgers: dict[str, Ledger]) -> None:
+    paid = 0
+    for episode in series["episodes"]:
+        ledger = ledgers[episode["id"]]
+        gross, before = 1.0, ledger.initial_cash_minor
+        for place, step in enumerate(ledger.steps, start=1):
+            fees = sum(order.fee_minor for order in step.orders)
+            paid += fees
+            gross *= (step.nav_minor + fees) / before
+            before = step.nav_minor
+            assert episode["gross_nav"][place] == pytest.approx(gross, rel=1e-5)
+        assert episode["gross_nav"][-1] > episode["nav"][-1]
+    assert paid > 0
+
+
+def test_benchmark_ends_at_the_return_that_the_card_says(series: Any, run: RunFolder) -> None:
+    reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
+    for episode in series["episodes"]:
+        wanted = reference[episode["window"]]["metrics"]["total_return"]["value"]
+        assert episode["benchmark"][-1] - 1.0 == pytest.approx(wanted, abs=1e-5)
+        assert episode["benchmark"][0] == 1.0
+        assert episode["benchmark_reason"] is None
+
+
+def test_turnover_is_what_the_metric_averages(series: Any, run: RunFolder) -> None:
+    metrics = {entry["id"]: entry["metrics"] for entry in card_of(run.path)["episodes"]}
+    for episode in series["episodes"]:
+        annual = sum(episode["turnover"]) * 252 / len(episode["days"])
+        assert annual == pytest.approx(metrics[episode["id"]]["turnover"]["value"], rel=1e-4)
+
+
+def test_the_four_lines_add_up_to_the_total_return_on_the_last_day(series: Any) -> None:
+    for episode in series["episodes"]:
+        lines = [episode[name] for name in ("common", "style", "selection", "trading")]
+        assert {len(line) for line in lines} == {len(episode["days"])}
+        assert sum(line[-1] for line in lines) == pytest.approx(episode["nav"][-1] - 1.0, abs=TOLERANCE)
+
+
+def test_lines_are_those_of_the_attribution(series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot) -> None:
+    for episode in series["episodes"]:
+        found = attribute(ledgers[episode["id"]], snapshot)
+        place = found.line_names.index("selection")
+        assert episode["selection"] == pytest.approx(np.cumsum(found.linked_lines[:, place]).tolist(), rel=1e-5)
+        assert episode["selection_daily"] == pytest.approx(found.selection.tolist(), rel=1e-5)
+        assert list(episode["exposures"]) == list(found.factor_names)
+        assert list(episode["exposures"].values()) == pytest.approx(found.mean_exposures().tolist(), rel=1e-5)
+
+
+def test_envelope_is_the_one_that_anyone_gets(series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot) -> None:
+    episode = series["episodes"][0]
+    ledger, trading = ledgers[episode["id"]], load_plugins().make_task("blinded_open_research").trading
+    wanted = random_envelope(ledger, snapshot, trading)
+    assert episode["envelope"]["rank"] == pytest.approx(wanted.rank)
+    assert episode["envelope"]["p_value"] == pytest.approx(wanted.p_value, rel=1e-5)
+    assert episode["envelope"]["paths"] == 200
+    assert len(episode["envelope"]["bands"]) == len(episode["envelope"]["levels"]) == 5
+    for found, band in zip(episode["envelope"]["bands"], wanted.bands, strict=True):
+        assert found == pytest.approx((band / ledger.nav[0]).tolist(), rel=1e-5)
+
+
+def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
+    market: Path, snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
+    run = RunFolder.load(make_run(tmp_path / "run", market, "builtin/hold"))
+    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot, load_plugins()))
+    (episode,) = found["episodes"]
+    assert episode["envelope"] is None
+    assert episode["envelope_reason"] == "no order was filled"
+    assert set(episode["exposures"].values()) == {None}
+    assert set(episode["nav"]) == {1.0}
+    assert {*episode["selection"], *episode["turnover"], *episode["invested"]} == {0.0}
+
+
+def test_a_market_without_a_benchmark_level_has_no_benchmark(run: RunFolder, snapshot: MarketSnapshot) -> None:
+    levels = snapshot.benchmark.copy()
+    levels[snapshot.day_index("2024-03-05")] = np.nan
+    holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
+    found = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed, load_plugins()))
+    by_window = {episode["window"]: episode for episode in found["episodes"]}
+    assert by_window[WINDOWS[0]]["benchmark"] is None
+    assert by_window[WINDOWS[0]]["benchmark_reason"] == "the market lacks a level of the benchmark"
+    assert by_window[WINDOWS[1]]["benchmark_reason"] is None
+
+
+def test_two_runs_of_one_plan_give_equal_bytes(
+    run: RunFolder, market: Path, snapshot: MarketSnapshot, series: Any, decisions: Any, tmp_path: Path
+) -> None:
+    again = RunFolder.load(make_run(tmp_path / "run", market, "builtin/chaos", windows=WINDOWS, seeds=2))
+    card = card_of(again.path)
+    assert encode_canonical(make_series(again, CARD, typed(card), snapshot, load_plugins())) == dumps_canonical(series)
+    assert encode_canonical(make_decisions(again, CARD, typed(card))) == dumps_canonical(decisions)
+
+
+def test_a_card_of_another_run_is_refused(run: RunFolder, snapshot: MarketSnapshot) -> None:
+    card = card_of(run.path)
+    card["episodes"][0]["id"] = "0" * 20
+    with pytest.raises(StoreError, match="no episode 00000000000000000000"):
+        make_series(run, CARD, typed(card), snapshot, load_plugins())
+    with pytest.raises(StoreError, match="its card is of another run"):
+        make_decisions(run, CARD, typed(card))
+
+
+def test_decisions_tell_every_step_and_order_of_the_ledger(decisions: Any, ledgers: dict[str, Ledger]) -> None:
+    providers = set()
+    for episode in decisions["episodes"]:
+        for told, step in zip(episode["steps"], ledgers[episode["id"]].steps, strict=True):
+            providers.add(told["by"])
+            assert (told["day"], told["decided_on"], told["by"]) == (step.filled_on, step.decided_on, step.provenance)
+            for order, recorded in zip(told["orders"], step.orders, strict=True):
+                assert (order["side"], order["status"], order["rule"]) == (
+                    recorded.side, recorded.status, recorded.rule,
+                )  # fmt: skip
+                assert order["filled"] == recorded.filled_shares
+                assert order["code"] == (recorded.code or recorded.stock_id)[:40]
+                assert order["price"] == (recorded.price_ticks / 10_000 if recorded.filled_shares else None)
+    assert {"model", "fallback"} <= providers  # chaos does both
+
+
+@pytest.mark.parametrize(
+    ("weight", "shares", "words"),
+    [(0.08, None, "8 %"), (0.0, None, "0 %"), (0.04999, None, "4.999 %"), (None, 300, "300 shares"), (None, 1, "1 share")],
+)
+def test_an_order_says_what_was_asked_in_weight_or_shares(weight: float | None, shares: int | None, words: str) -> None:
+    assert asked(from_plain(order_dict(target_weight=weight, shares=shares), OrderRecord, "order")) == words
+
+
+def test_holdings_are_weights_at_the_close_largest_first(decisions: Any, series: Any) -> None:
+    for episode, lines in zip(decisions["episodes"], series["episodes"], strict=True):
+        for step, invested in zip(episode["steps"], lines["invested"], strict=True):
+            weights = [weight for _, weight in step["holdings"]]
+            assert weights == sorted(weights, reverse=True)
+            assert sum(weights) == pytest.approx(invested, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("buy\nnow\ttoday", "buy now today"),
+        ("\u202eevil\u202c text", "evil text"),
+        ("zero\u200bwidth\ufeff", "zero width"),
+        ("\x1b[31mred", "[31mred"),
+        ("\u2028line\u2029", "line"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),  # shown as text, never as markup
+        ("市场 上涨 é", "市场 上涨 é"),
+        ("", ""),
+        ("x" * 20, "x" * 20),
+        ("x" * 21, "x" * 19 + "…"),
+    ],
+)
+def test_a_models_words_become_one_plain_line(text: str, shown: str) -> None:
+    longest = 20 if set(text) == {"x"} else 160
+    assert plain_line(text, longest) == shown
+
+
+def rules_of(windows: list[WindowRule], snapshot: MarketSnapshot, others: tuple[WindowRule, ...] = ()) -> Rules:
+    market = SnapshotRule("small", snapshot.id)
+    divisions = [Division("one", "t", "1", "f" * 64, "small", tuple(windows), (0,))]
+    divisions += [Division("two", "t", "1", "f" * 64, "small", others, (0,))] if others else []
+    return Rules("small", "Small", "synthetic", (market,), tuple(divisions))
+
+
+def windows_on(run: RunFolder) -> list[WindowRule]:
+    return [WindowRule(window["name"], window["first"], window["last"]) for window in card_of(run.path)["windows"]]
+
+
+def test_figures_of_a_market_are_those_of_the_cards_reference(run: RunFolder, snapshot: MarketSnapshot) -> None:
+    rules = rules_of(windows_on(run), snapshot)
+    found = to_plain(make_market(rules, rules.snapshots[0], snapshot))
+    reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
+    for window in found["windows"]:
+        wanted = reference[window["name"]]["metrics"]
+        for name in ("total_return", "sharpe", "max_drawdown"):
+            assert window[name] == pytest.approx(wanted[name]["value"], rel=1e-5), name
+    assert found["days"][0] == reference[WINDOWS[0]]["base_day"]
+    assert found["days"][-1] == "2024-03-29"
+    whole = slice(snapshot.day_index(found["days"][0]), snapshot.day_index("2024-03-29") + 1)
+    assert found["benchmark"] == pytest.approx(snapshot.benchmark[whole].tolist(), rel=1e-5)
+    assert found["snapshot"]["synthetic"] is True
+
+
+def test_volatility_is_annualised(run: RunFolder, snapshot: MarketSnapshot) -> None:
+    rules = rules_of(windows_on(run), snapshot)
+    found = to_plain(make_market(rules, rules.snapshots[0], snapshot))
+    levels = np.array(found["benchmark"])
+    stop = found["days"].index("2024-03-15") + 1
+    returns = np.diff(levels[:stop]) / levels[: stop - 1]
+    assert found["windows"][0]["volatility"] == pytest.approx(np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3)
+
+
+def test_a_window_of_two_divisions_stands_once_and_all_are_in_order(snapshot: MarketSnapshot) -> None:
+    early, late = WindowRule("W1", "2024-01-02", "2024-01-31"), WindowRule("W2", "2024-02-01", "2024-02-29")
+    other = WindowRule("W1", "2024-01-02", "2024-02-15")
+    rules = rules_of([late, early], snapshot, (early, other))
+    assert windows_of(rules, rules.snapshots[0]) == [early, other, late]
+
+
+def test_a_window_outside_of_the_market_is_an_error(snapshot: MarketSnapshot) -> None:
+    rules = rules_of([WindowRule("W9", "2031-01-02", "2031-02-01")], snapshot)
+    with pytest.raises(DataError, match="lies outside the data"):
+        make_market(rules, rules.snapshots[0], snapshot)
+
+
+def test_a_window_with_a_missing_level_has_no_figures(snapshot: MarketSnapshot) -> None:
+    levels = snapshot.benchmark.copy()
+    levels[snapshot.day_index("2024-03-05")] = np.nan
+    holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
+    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-15")], snapshot)
+    found = to_plain(make_market(rules, rules.snapshots[0], holed))
+    (window,) = found["windows"]
+    assert (window["regime"], window["sharpe"], window["total_return"]) == ("unknown", None, None)
+    assert None in found["benchmark"]
+
+
+@pytest.mark.parametrize(
+    ("total", "fall", "wanted"),
+    [
+        (0.05, 0.2, "bull"), (0.0499, 0.05, "flat"), (-0.05, 0.05, "bear"), (-0.0499, 0.0999, "flat"), (0.0, 0.1, "volatile"),
+    ],
+)  # fmt: skip
+def test_regimes_follow_the_stated_rule(total: float, fall: float, wanted: str) -> None:
+    assert regime(total, fall) == wanted
+
+
+def test_a_market_of_no_division_is_empty(snapshot: MarketSnapshot) -> None:
+    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-15")], snapshot)
+    unused = SnapshotRule("unused", snapshot.id)
+    found = to_plain(make_market(rules, unused, snapshot))
+    assert (list(found["days"]), list(found["windows"])) == ([], [])
+
+
+def test_figures_have_six_significant_digits_and_no_sign_on_zero() -> None:
+    value = {"a": [1.23456789, -0.0, 12345678.9, 1e-12, float("nan"), 3, True, None, "x"], "b": (0.1 + 0.2,)}
+    assert json.dumps(rounded(value)) == '{"a": [1.23457, 0.0, 12345700.0, 1e-12, null, 3, true, null, "x"], "b": [0.3]}'

@@ -1,0 +1,204 @@
+"""`leaderboard serve`: the site over HTTP with its headers, nothing outside it, and built again when the board has changed."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from board_forge import forge_board
+from ktdeval.errors import UsageError
+from ktdeval_board.serve import LiveSite, SiteServer, fingerprint
+from ktdeval_board.site.files import RESPONSE_HEADERS
+from run_support import error_line, ktdeval
+
+
+@dataclass(frozen=True)
+class Served:
+    """A board that is being served, and the requests that the server told of."""
+
+    board: Path
+    port: int
+    told: list[str]
+    live: LiveSite
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of a request whose path is sent as it is."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.putrequest(method, path, skip_accept_encoding=True)
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def page(self, path: str = "/") -> str:
+        """The text of a page that must be there."""
+        status, _, body = self.get(path)
+        assert status == 200
+        return body.decode()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A small board, served by a thread of this process."""
+    board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
+    (tmp_path / "secret.txt").write_text("not for you")
+    (tmp_path / "private").mkdir()
+    live, told = LiveSite(board, tmp_path / "private"), []
+    with SiteServer(("127.0.0.1", 0), live, told.append) as server:
+        live.build(workers=1)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield Served(board, server.server_address[1], told, live)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served) -> None:
+    kinds = {
+        "/": "text/html",
+        "/assets/core.js": "text/javascript",
+        "/data/board.json": "application/json",
+        "/robots.txt": "text/plain",
+    }
+    for path, kind in kinds.items():
+        status, headers, body = served.get(path)
+        assert (status, headers["Content-Type"]) == (200, f"{kind}; charset=utf-8")
+        assert int(headers["Content-Length"]) == len(body) > 0
+        assert {name: headers[name] for name in RESPONSE_HEADERS} == dict(RESPONSE_HEADERS)
+        assert headers["Cache-Control"] == "no-cache"
+    assert any('"GET /assets/core.js HTTP/1.1" 200' in line for line in served.told)
+
+
+def test_texts_are_packed_for_those_who_take_it(served: Served) -> None:
+    plain = served.get("/data/board.js")[2]
+    _, headers, packed = served.get("/data/board.js", Accept_Encoding="br, gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert headers["Vary"] == "Accept-Encoding"
+    assert gzip.decompress(packed) == plain
+    assert len(packed) < len(plain) / 2
+
+
+def test_a_head_request_has_no_body(served: Served) -> None:
+    status, headers, body = served.get("/index.html", method="HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.txt",
+        "/../../secret.txt",
+        "/%2e%2e/%2e%2e/secret.txt",
+        "/data/..%2f..%2f..%2fsecret.txt",
+        "/..\\..\\secret.txt",
+        "//etc/passwd",
+        "/data/%00",
+        "/.ktdeval-site",
+        "/link.txt",
+        "/nothing.html",
+        "/data",
+    ],
+)
+def test_nothing_but_the_site_is_sent(served: Served, path: str) -> None:
+    (served.live.site / "link.txt").symlink_to(served.board.parent / "secret.txt")
+    status, headers, body = served.get(path)
+    assert status == 404
+    assert b"not for you" not in body
+    assert b"There is no such page" in body
+    assert "Content-Security-Policy" in headers
+
+
+def test_nothing_is_taken_in(served: Served) -> None:
+    assert served.get("/", method="POST")[0] == 501
+    assert served.get("/data/board.json", method="DELETE")[0] == 501
+
+
+def test_a_change_of_the_board_shows_at_the_next_page(served: Served) -> None:
+    assert "A forged board" in served.page()
+    rules = served.board / "board.yaml"
+    rules.write_text(rules.read_text().replace("A forged board", "A renamed board"))
+    assert "A forged board" in served.page("/robots.txt") + served.get("/data/board.json")[2].decode()  # pages alone are looked at
+    assert "A renamed board" in served.page("/about.html")
+    assert '"title":"A renamed board"' in served.get("/data/board.json")[2].decode()
+
+
+def test_a_board_that_can_not_be_built_is_said_as_text_until_it_is_mended(served: Served) -> None:
+    rules = served.board / "board.yaml"
+    before = rules.read_text()
+    rules.write_text(before.replace("snapshot: main", "snapshot: <b>main</b>"))
+    status, headers, body = served.get("/")
+    assert status == 500
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert b"no snapshot &#39;&lt;b&gt;main" in body
+    assert served.get("/data/board.json")[0] == 500
+    rules.write_text(before)
+    assert "A forged board" in served.page()
+
+
+def test_an_unchanged_board_is_not_built_again(served: Served) -> None:
+    served.page()
+    stamp = served.live.site.stat().st_ino
+    served.page()
+    assert served.live.site.stat().st_ino == stamp
+
+
+def test_the_fingerprint_sees_every_file_that_a_site_is_made_of(served: Served) -> None:
+    before = fingerprint(served.board)
+    for name in ("errata.yaml", "markets/main.json"):
+        path = served.board / name
+        path.write_text(path.read_text() + "\n")
+        after = fingerprint(served.board)
+        assert after != before
+        before = after
+    next((served.board / "verdicts").iterdir()).unlink()
+    assert fingerprint(served.board) != before
+
+
+def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = error_line(ktdeval("leaderboard", "serve", ".", "--port", port, cwd=tmp_path))
+    assert line == f"can't listen on 127.0.0.1 port {port}: Address already in use; choose another --port"
+
+
+def test_a_host_of_another_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can't listen on"):
+        SiteServer(("203.0.113.7", 0), LiveSite(tmp_path, tmp_path))
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
+    words = ["leaderboard", "serve", str(board), "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ktdeval", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    with process:
+        assert process.stdout is not None
+        printed = [process.stdout.readline(), process.stdout.readline()]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert printed[0].startswith("site    ")
+    address = re.fullmatch(r"serving (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", printed[1])
+    assert address is not None
+    assert (process.returncode, errors) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["board"]

@@ -1,0 +1,689 @@
+"""`ktdeval leaderboard submit` and `baselines`: what is missing is said at once; what is written is whole, clean, or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+import board_teller
+from board_bad import renewed
+from board_bad_cases import without_market
+from board_runs import (
+    CLAIMS,
+    DAYS,
+    DIVISION,
+    TASK,
+    TELLER,
+    TODAY,
+    WINDOW,
+    begin,
+    edit,
+    make_run,
+    plugins,
+    submit,
+    tree,
+    unpacked,
+)
+from ktdeval.cards import load_card, load_evaluation
+from ktdeval.errors import CardError, ConfigError, StoreError, UsageError
+from ktdeval.jsonio import dumps_pretty, file_sha256, loads_strict
+from ktdeval.runner import verify_card
+from ktdeval.typed import to_plain
+from ktdeval_board.baselines import run_baseline
+from ktdeval_board.checking.check import CheckOptions, check_board
+from ktdeval_board.commands.baselines import baselines
+from ktdeval_board.commands.submit import submit as submit_command
+from ktdeval_board.documents import Records
+from ktdeval_board.entries import NO_MARKET, load_board, mismatches, seeds_of
+from ktdeval_board.placement import Placement
+from ktdeval_board.reading import read_untrusted
+from ktdeval_board.rules import Baseline, WindowRule, load_rules
+from ktdeval_board.secrets import HOME, REDACTED, Redactor
+from run_support import store_market
+
+KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
+LATER = "2024-03-15:2024-03-29"
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_market(tmp_path_factory.mktemp("market") / "small")
+
+
+@pytest.fixture(scope="module")
+def empty_board(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board") / "board"
+    begin(folder, market)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("run") / "run", market)
+
+
+@pytest.fixture(scope="module")
+def submitted(empty_board: Path, run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board with one submission."""
+    folder = tmp_path_factory.mktemp("submitted") / "board"
+    shutil.copytree(empty_board, folder)
+    outcome = submit(folder, run, is_checked=True)
+    assert outcome.missing == ()
+    assert len(outcome.submitted) == 1
+    return folder
+
+
+@pytest.fixture
+def board(empty_board: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(empty_board, tmp_path / "board"))
+
+
+def change_rules(board: Path, *changes: tuple[str, str]) -> None:
+    text = (board / "board.yaml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (board / "board.yaml").write_text(text)
+
+
+def told(market: Path, out: Path, says: str, **changes: Any) -> Path:
+    """A run of the model that tells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(board_teller.SAYS, says)
+        return make_run(out, market, model=TELLER, **changes)
+
+
+# ---- what is written
+
+
+def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_records(submitted: Path, run: Path) -> None:
+    board = load_board(submitted)
+    (entry,) = board.entries
+    assert entry.files.card.read_bytes() == (run / "cards" / f"{TASK}.json").read_bytes()
+    assert (entry.tier, entry.division, entry.model) == ("unchecked", board.rules.divisions[0], "builtin/momentum")
+    assert to_plain(entry.submission.submitter) == {"name": "A team", "contact": "team@example.org"}
+    assert entry.submission.model.cutoff_date == "2023-12-31"
+    assert (entry.submission.submitted_on, entry.submission.statement) == (TODAY, True)
+    records = to_plain(read_untrusted(entry.files.records, Records, 10**6))
+    folder = submitted / "records" / entry.card_id
+    there = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    assert [item["path"] for item in records["files"]] == [path.relative_to(folder).as_posix() for path in there]
+    assert [item["sha256"] for item in records["files"]] == list(map(file_sha256, there))
+    assert {path.name for path in there} == {"manifest.json", "ledger.parquet", "transcript.jsonl.zst", "episode.json"}
+
+
+def test_the_board_takes_what_was_written_and_executes_it_again(submitted: Path) -> None:
+    report = check_board(submitted, plugins(), CheckOptions(TODAY, record=False))
+    assert report.findings == ()
+    assert [card.tier for card in report.checked] == ["re-executed"]
+
+
+def test_nothing_but_the_submission_is_added(submitted: Path, empty_board: Path) -> None:
+    before, after = tree(empty_board), tree(submitted)
+    added = {path.partition("/")[0] for path in set(after) - set(before)}
+    assert added == {"cards", "records"}
+    assert {path: after[path] for path in before} == before
+    assert not any(path.stat().st_mode & 0o111 for path in submitted.rglob("*") if path.is_file())
+
+
+def test_paths_of_the_submitters_machine_do_not_leave_it(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "somebody" / "market"
+    shutil.copytree(market, elsewhere)
+    moved = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
+    edit(moved / "manifest.json", data={"data": str(elsewhere), "data_args": {}})
+    submit(board, moved)
+    assert b"somebody" in (moved / "manifest.json").read_bytes()
+    assert b"somebody" not in unpacked(board / "records")
+
+
+def test_a_market_that_has_moved_is_named(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
+    lost = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
+    edit(lost / "manifest.json", data={"data": str(tmp_path / "gone"), "data_args": {}})
+    assert "name it with --data" in " ".join(submit(board, lost, is_checked=True).missing)
+    assert submit(board, lost, is_checked=True, changes={"data": str(market), "data_args": {}}).submitted
+
+
+def test_a_dry_run_writes_nothing_and_says_what_it_would_write(run: Path, board: Path) -> None:
+    before = tree(board)
+    outcome = submit(board, run, is_dry=True)
+    assert tree(board) == before
+    assert outcome.submitted[0].paths[-1] == f"records/{file_sha256(run / 'cards' / f'{TASK}.json')}"
+
+
+def test_two_submissions_of_one_run_are_the_same_bytes(run: Path, board: Path, submitted: Path) -> None:
+    submit(board, run)
+    assert tree(board) == tree(submitted)
+
+
+# ---- what is missing
+
+
+def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, tmp_path: Path) -> None:
+    change_rules(board, ("seeds: [0]", "seeds: [0, 1]"), ('certificate: "optional"', 'certificate: "required"'))
+    run = make_run(tmp_path / "r" / "run", market, windows=(LATER,), limit=3, mask_draw=2)
+    outcome = submit(board, run, replace(CLAIMS, submitter="", contact="", cutoff="", attempts=None))
+    assert outcome.submitted == ()
+    lines = [line.removeprefix(f"{TASK}.json: ") for line in outcome.missing]
+    assert " / ".join(line.partition(":")[0] for line in lines) == (
+        "windows / windows / seeds / limit / mask-draw / certificate / submitter / contact / cut-off date / attempts"
+    )
+    assert "seeds: 1 missing; run again with --seeds 2" in lines
+    assert f"windows: {WINDOW} missing for division {DIVISION}; run again with --windows {WINDOW}" in lines
+    assert f"windows: {LATER} too many for division {DIVISION}; run again with --windows {WINDOW}" in lines
+    assert "limit: every episode was cut after 3 steps" in lines
+    assert not any("\n" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('version: "1"', 'version: "2"', "task version 1, the board asks for 2"),
+        ('    hash: "', '    hash: "f', "task config"),
+        ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),
+        ('last: "2024-03-14"', 'last: "2024-03-13"', "is 2024-03-01…2024-03-14, the division's is 2024-03-01…2024-03-13"),
+        ("seeds: [0]", "seeds: [3]", "seeds: 0 too many; run again with --seeds 1 --seed 3"),
+        ("seeds: [0]", "seeds: [3]", "seeds: 3 missing; run again with --seeds 1 --seed 3"),
+        ('market: "synthetic"', 'market: "real"', "the card says that its market is synthetic, the board is of real markets"),
+        ("card_mb: 8", "card_mb: 1", None),
+        (f'task: "{TASK}"', 'task: "bright_open_research"', "the board has no division of blinded_open_research"),
+        ("opened_on: \"2026-03-01\"", "opened_on: \"2026-04-01\"", f"date: submitted_on: {TODAY} is before the board began"),
+    ],
+)  # fmt: skip
+def test_a_run_of_something_else_is_not_taken(run: Path, board: Path, old: str, new: str, said: str | None) -> None:
+    if "hash" in old:
+        text = (board / "board.yaml").read_text()
+        hash_ = next(line for line in text.splitlines() if line.startswith(old)).removeprefix(old).rstrip('"')
+        old, new = hash_, hash_[::-1]
+    change_rules(board, (old, new))
+    before = tree(board)
+    outcome = submit(board, run, is_dry=True)
+    assert tree(board) == before
+    if said is None:
+        assert outcome.missing == ()
+    else:
+        assert any(said in line for line in outcome.missing), outcome.missing
+
+
+def test_another_market_is_not_taken(run: Path, board: Path, market: Path) -> None:
+    rules = load_rules(board)
+    change_rules(board, (rules.snapshots[0].id, "e" * 64))
+    assert any("snapshot" in line and "the board asks for eeeeeeeeeeee" in line for line in submit(board, run).missing)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cutoff": "2026-03-03"}, "cutoff: model.cutoff_date: 2026-03-03 is after the submission (2026-03-02)"),
+        ({"cutoff": "soon"}, "submission: model.cutoff_date"),
+        ({"cutoff": "2023-13-01"}, "submission: model.cutoff_date"),
+        ({"cutoff_source": ""}, "say with --cutoff-source where it is from"),
+        ({"contact": "at home"}, "submission: submitter.contact"),
+        ({"submitter": "<b>bold</b>"}, "submission: submitter.name"),
+        ({"strategy": "a\nb"}, "submission: agent.strategy"),
+        ({"model_url": "http://plain.example"}, "submission: model.url"),
+        ({"attempts": 0}, "attempts: 0 declared"),
+    ],
+)
+def test_claims_that_cannot_be_true_are_named(run: Path, board: Path, change: dict[str, Any], said: str) -> None:
+    assert any(said in line for line in submit(board, run, replace(CLAIMS, **change)).missing)
+
+
+def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
+    submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
+    assert to_plain(load_board(board).entries[0].submission.model) == {
+        "name": "builtin/momentum", "cutoff_date": None, "cutoff_source": "a rule",
+    }  # fmt: skip
+
+
+def test_a_run_without_cards_and_a_folder_without_a_run_are_named(run: Path, board: Path, tmp_path: Path) -> None:
+    bare = Path(shutil.copytree(run, tmp_path / "bare"))
+    shutil.rmtree(bare / "cards")
+    with pytest.raises(CardError, match="has no cards; `ktdeval score"):
+        submit(board, bare)
+    with pytest.raises(StoreError, match="no run here"):
+        submit(board, tmp_path)
+    with pytest.raises(UsageError, match="did you mean 'blinded_open_research'"):
+        submit(board, run, card="blinded_open_reserch")
+    with pytest.raises(ConfigError, match="no board here"):
+        submit(run, run)
+
+
+def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_path: Path) -> None:
+    forged = Path(shutil.copytree(run, tmp_path / "runs" / "forged"))
+    (ledger,) = forged.glob("episodes/*/ledger.parquet")
+    ledger.write_bytes(ledger.read_bytes() + b"\0")
+    before = tree(board)
+    outcome = submit(board, forged, is_checked=True)
+    assert any("does not verify: " in line for line in outcome.missing)
+    assert tree(board) == before
+
+
+# ---- one attempt
+
+
+def test_a_system_has_one_card_in_a_division(market: Path, submitted: Path, tmp_path: Path) -> None:
+    again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
+    (line,) = submit(submitted, again, replace(CLAIMS, attempts=2)).missing
+    assert "builtin/momentum with agent react has a card in division" in line
+
+
+def test_after_a_withdrawal_another_card_is_taken_as_a_second_attempt(market: Path, submitted: Path, tmp_path: Path) -> None:
+    board = Path(shutil.copytree(submitted, tmp_path / "board"))
+    (entry,) = load_board(board).entries
+    (board / "errata.yaml").write_text(
+        f"errata:\n  - {{card: '{entry.card_id}', date: '2026-03-02', effect: withdrawn, what: A day is missing.}}\n"
+    )
+    again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
+    (line,) = submit(board, again).missing
+    assert "attempts: 1 declared, but there are more: 1 on the board" in line
+    assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
+
+
+def test_another_reasoning_effort_is_another_system_and_a_further_attempt(market: Path, submitted: Path, tmp_path: Path) -> None:
+    board = Path(shutil.copytree(submitted, tmp_path / "board"))
+    harder = make_run(tmp_path / "r" / "run", market, reasoning_effort="high")
+    assert "attempts: 1 declared" in submit(board, harder).missing[0]
+    assert submit(board, harder, replace(CLAIMS, attempts=2)).submitted
+
+
+def test_runs_beside_each_other_are_attempts_even_when_they_were_cut(market: Path, board: Path, tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    run = make_run(store / "a", market)
+    make_run(store / "b", market, limit=2)  # cut
+    make_run(store / "c", market, windows=("2024-03-08:2024-03-20",))  # days in common
+    make_run(store / "d", market, windows=(LATER,))  # none in common
+    make_run(store / "e", market, model="builtin/hold")  # another model
+    shutil.copytree(run, store / "copy")
+    (line,) = submit(board, run, replace(CLAIMS, attempts=2)).missing
+    assert f"attempts: 2 declared, but there are more: 3 beside each other in {store}" in line
+    assert submit(board, run, replace(CLAIMS, attempts=3)).submitted
+
+
+# ---- several tasks, scoring tasks
+
+
+def test_of_several_cards_those_of_the_board_are_taken(market: Path, board: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r" / "run", market, tasks=(TASK, "bright_open_research"))
+    outcome = submit(board, run)
+    assert [card.division for card in outcome.submitted] == [DIVISION]
+    (note,) = outcome.notes
+    assert note.startswith("passed over: bright_open_research.json: task: the board has no division of bright_open_research")
+    (manifest,) = (board / "records").glob("*/manifest.json")
+    assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {TASK}
+    (named,) = submit(board, run, card="bright_open_research").missing
+    assert named.startswith("bright_open_research.json: task: the board has no division")
+
+
+def test_a_card_without_a_market_is_refused_in_one_line(run: Path, board: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(run, tmp_path / "run") / "cards" / f"{TASK}.json"
+    card = loads_strict(path.read_bytes())
+    without_market(card)
+    path.write_text(dumps_pretty(renewed(card)))
+    assert submit(board, path.parent.parent).missing == (f"{path.name}: snapshot: {NO_MARKET}",)
+
+
+def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:
+    import deanon_plugin
+
+    task = {"tasks": ("deanon_probe",), "windows": (WINDOW,)}
+    begin(tmp_path / "board", market, baselines=(), **task)
+    from ktdeval.config import RunConfig
+    from ktdeval.registry import load_plugins
+    from ktdeval.runner import evaluate
+
+    config = RunConfig(model="attacker/reader", data=str(market), out=str(tmp_path / "r" / "run"), quiet=True, **task)
+    run = evaluate(config, load_plugins((deanon_plugin.__file__,))).folder
+    outcome = submit(tmp_path / "board", run)
+    assert outcome.missing == ()
+    assert {path.name for path in (tmp_path / "board" / "records").glob("*/episodes/*/*")} == {
+        "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json",
+    }  # fmt: skip
+
+
+# ---- secrets
+
+
+def test_a_secret_that_a_model_said_is_replaced_everywhere_and_the_records_still_agree(
+    market: Path, board: Path, tmp_path: Path
+) -> None:
+    run = told(market, tmp_path / "r" / "run", f"{KEY} from /home/alice/notes and horse-battery-9")
+    assert all(text in unpacked(run) for text in (KEY.encode(), b"/home/alice", b"horse-battery-9"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOME_PASSWORD", "horse-battery-9")
+        done = call(submit_command, run, *as_options(board), "--json")  # the board's own check executes the replies again
+    assert done.exit_code == 0, done.output
+    published = unpacked(board / "cards") + unpacked(board / "records")
+    assert not any(text in published for text in (KEY.encode(), b"alice", b"horse-battery"))
+    assert published.count(f"{REDACTED} from {HOME}/notes and {REDACTED}".encode()) > 2 * DAYS
+    redacted = json.loads(done.stdout)["submitted"][0]["redacted"]
+    assert {found["place"].rpartition("/")[2] for found in redacted} == {"transcript.jsonl.zst", "ledger.parquet"}
+    assert {found["kind"] for found in redacted} == {"an API key (sk-…)", "a home folder", "the value of $SOME_PASSWORD"}
+    assert KEY not in done.output
+
+
+def test_a_redacted_card_differs_from_the_runs_in_hashes_alone(market: Path, board: Path, tmp_path: Path) -> None:
+    run = told(market, tmp_path / "r" / "run", KEY)
+    (card,) = submit(board, run).submitted
+    assert card.redacted
+    mine, theirs = load_card(run / "cards" / f"{TASK}.json").plain, load_board(board).entries[0].card.plain
+    assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}
+
+
+def test_a_secret_among_the_parameters_is_refused_for_hashes_are_made_of_them(market: Path, board: Path, tmp_path: Path) -> None:
+    run = told(market, tmp_path / "r" / "run", "", model_args={"note": KEY})
+    before = tree(board)
+    missing = submit(board, run).missing
+    assert any("manifest.json: holds an API key (sk-…), which can't be taken out; run again without it" in line for line in missing)
+    assert not any(KEY in line for line in missing)
+    assert tree(board) == before
+
+
+def test_a_word_of_the_task_that_is_also_a_secret_is_refused_by_the_name_of_its_variable(run: Path, board: Path) -> None:
+    before = tree(board)
+    lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing
+    assert "transcripts hold the value of $ODD_TOKEN, which can't be replaced so that the records still agree" in lines[0]
+    assert all("unset the variable where it is no secret" in line for line in lines)
+    assert tree(board) == before
+
+
+def test_the_boards_own_words_are_not_the_submitters(run: Path, board: Path, market: Path) -> None:
+    rules = (board / "board.yaml").read_text().replace(str(market), "/home/maintainer/market")
+    (board / "board.yaml").write_text(rules)
+    outcome = submit(board, run, changes={"data": str(market), "data_args": {}})
+    assert (outcome.missing, len(outcome.submitted)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        (f"key={KEY}.", f"key={REDACTED}."),
+        ("AIzaSyA1234567890abcdefghijklmnopqrstuv", REDACTED),
+        ("id AKIAIOSFODNN7EXAMPLE,", f"id {REDACTED},"),
+        ("ghp_0123456789abcdefghijABCDEFGHIJ012345", REDACTED),
+        ("hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", REDACTED),
+        ("xoxb-123456789012-abcdef", REDACTED),
+        ("Authorization: Bearer abcDEF0123456789xyz==", f"Authorization: Bearer {REDACTED}"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcDEF123456", REDACTED),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- after", f"{REDACTED} after"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE cut off", REDACTED),
+        ("see /home/alice/run and /Users/Bob/x", f"see {HOME}/run and {HOME}/x"),
+        ("C:\\Users\\alice\\run", f"{HOME}\\run"),
+        ('"C:\\\\Users\\\\alice\\\\run"', f'"{HOME}\\\\run"'),
+    ],
+)
+def test_known_forms_of_secrets_are_replaced_once_and_for_all(text: str, clean: str) -> None:
+    redactor = Redactor({})
+    assert redactor.redact(text)[0] == clean
+    assert redactor.redact(clean) == (clean, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a risk-adjusted-momentum-strategy-over-252-days",
+        "the bearer of this news is momentum",
+        "https://example.org/home/page and a/home/b",
+        "asset_0001 has MOM_12_1 of 0.31; take /homework",
+        "sk-learn and sk-image",
+        "AKIA",
+        "",
+    ],
+)
+def test_plain_words_are_left_alone(text: str) -> None:
+    assert Redactor({"HOME": "/home/x", "LANG": "C.UTF-8"}).redact(text) == (text, ())
+
+
+def test_a_secret_value_is_found_as_json_writes_it_and_longest_first() -> None:
+    redactor = Redactor({"A_KEY": 'quo"te\\back', "B_KEY": "longer-secret-value", "C_KEY": "longer-secret", "SHORT_KEY": "true"})
+    assert redactor.redact(json.dumps({"x": 'quo"te\\back'}))[0] == json.dumps({"x": REDACTED})
+    assert redactor.redact("a longer-secret-value, true")[0] == f"a {REDACTED}, true"
+
+
+def test_an_unusual_home_folder_is_replaced_and_that_of_root_says_nothing() -> None:
+    assert Redactor({}, "/data/people/alice").redact("in /data/people/alice/x")[0] == f"in {HOME}/x"
+    assert Redactor({}, "/root").redact("in /root/x") == ("in /root/x", ())
+
+
+# ---- all or nothing
+
+
+def test_what_the_boards_own_check_refuses_is_taken_away_again(run: Path, board: Path) -> None:
+    before = tree(board)
+    outcome = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_checked=True)
+    assert outcome.submitted == ()
+    assert any("[formula]" in line for line in outcome.missing)
+    assert tree(board) == before
+
+
+def test_findings_on_other_cards_do_not_keep_one_out(market: Path, submitted: Path, tmp_path: Path) -> None:
+    board = Path(shutil.copytree(submitted, tmp_path / "board"))
+    (board / "cards" / "stray.txt").write_text("stray")
+    outcome = submit(board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_checked=True)
+    assert len(outcome.submitted) == 1
+    assert outcome.notes == ("the board has 1 findings besides; see `ktdeval leaderboard check`",)
+
+
+def test_nothing_is_left_when_a_place_is_taken(run: Path, board: Path) -> None:
+    card_id = file_sha256(run / "cards" / f"{TASK}.json")
+    (board / "records" / card_id).mkdir(parents=True)
+    before = tree(board)
+    with pytest.raises(StoreError, match="is there already; nothing was written"):
+        submit(board, run)
+    assert tree(board) == before
+
+
+def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "from" / name).write_text(name)
+    (tmp_path / "to").mkdir()
+    placement = Placement()
+    placement.put(tmp_path / "from" / "a", tmp_path / "to" / "x" / "y" / "a")
+    with pytest.raises(StoreError, match="can't write"):
+        placement.put(tmp_path / "from" / "missing", tmp_path / "to" / "z" / "b")
+    placement.undo()
+    assert sorted(tree(tmp_path / "to")) == []
+
+
+# ---- records that are kept elsewhere
+
+
+def test_records_elsewhere_are_written_where_they_can_be_published_from(market: Path, board: Path, tmp_path: Path) -> None:
+    run = told(market, tmp_path / "r" / "run", KEY)
+    out = tmp_path / "publish"
+    outcome = submit(board, run, stored="elsewhere", records_url="https://example.org/records", records_out=out)
+    assert outcome.missing == ()
+    (entry,) = load_board(board).entries
+    records = loads_strict(entry.files.records.read_bytes())
+    assert (records["stored"], records["url"]) == ("elsewhere", "https://example.org/records")
+    assert not (board / "records").exists()
+    card = out / TASK / "cards" / f"{TASK}.json"
+    assert card.read_bytes() == entry.files.card.read_bytes()
+    assert KEY.encode() not in unpacked(out)
+    assert verify_card(card, plugins(), {"data": str(market), "data_args": {}}).findings == ()
+    assert [file_sha256(out / TASK / item["path"]) for item in records["files"]] == [item["sha256"] for item in records["files"]]
+
+
+def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) -> None:
+    where, folder = submit(board, run, stored="elsewhere").missing
+    assert "--records-url" in where
+    assert "--records-out" in folder
+    (useless,) = submit(board, run, records_url="https://example.org/x").missing
+    assert "are for records that are stored elsewhere" in useless
+
+
+def test_a_plan_and_records_beyond_the_limits_are_named(market: Path, board: Path, tmp_path: Path) -> None:
+    change_rules(board, ("seeds: [0]", "seeds: [0, 1]"), ("episodes: 500", "episodes: 1"), ("file_mb: 64", "file_mb: 1"))
+    run = make_run(tmp_path / "r" / "run", market, seeds=2)
+    (line,) = submit(board, run).missing
+    assert line.endswith("size: has 2 episodes; at most 1 are taken")
+    change_rules(board, ("episodes: 1", "episodes: 2"), ("records_mb: 256", "records_mb: 1"))
+    (run / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
+    before = tree(board)
+    (run / "certificate.json").write_text("{}")
+    one, all_ = submit(board, run).missing
+    assert "size: canary.json has 1,000,0" in one
+    assert "at most 1,000,000 are taken in the repository; store them with --records elsewhere" in all_
+    assert tree(board) == before
+    change_rules(board, ("file_mb: 1\n", "file_mb: 2\n"), ("records_mb: 1\n", "records_mb: 2\n"))
+    assert submit(board, run).submitted
+    assert {"canary.json", "certificate.json"} <= {path.name for path in (board / "records").glob("*/*")}
+
+
+# ---- baselines
+
+
+def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
+    begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
+    change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
+    done = call(baselines, tmp_path / "board", "--on", TODAY)
+    assert done.exit_code == 0, done.output
+    board = load_board(tmp_path / "board")
+    assert {entry.model: entry.card.seeds for entry in board.entries} == {"builtin/equal_weight": [0], "builtin/random": [4, 5]}
+    assert all(entry.division is not None and entry.baseline is not None for entry in board.entries)
+    submission = board.entries[0].submission
+    assert to_plain(submission.submitter) == {"name": "the board", "contact": "board@example.org"}
+    assert submission.model.cutoff_date is None
+    assert not (tmp_path / "board" / "records").exists()
+    before = tree(tmp_path / "board")
+    assert "no baseline is missing" in call(baselines, tmp_path / "board", "--on", TODAY).output
+    assert tree(tmp_path / "board") == before
+    report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
+    assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
+
+
+def test_a_baseline_gives_the_same_card_wherever_it_runs(market: Path, empty_board: Path, tmp_path: Path) -> None:
+    rules = load_rules(empty_board)
+    division, baseline = rules.divisions[0], rules.baselines[0]
+    first, second = (
+        load_card(run_baseline(rules, division, baseline, tmp_path / name, plugins(), concurrency)).plain
+        for name, concurrency in (("a", 1), ("b", 2))
+    )
+    assert {name for name in first if first[name] != second[name]} <= {"provenance"}
+
+
+def test_baselines_in_the_repository_have_records(market: Path, board: Path) -> None:
+    assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
+    assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
+
+
+def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(board: Path) -> None:
+    call(baselines, board, "--on", TODAY)
+    (first,) = load_board(board).entries
+    (board / "errata.yaml").write_text(
+        f"errata:\n  - {{card: '{first.card_id}', date: '2026-03-02', effect: withdrawn, what: Run on an older machine.}}\n"
+    )
+    assert call(baselines, board, "--on", TODAY).exit_code == 0
+    attempts = {entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries}
+    assert attempts.pop(first.card_id) == 1
+    assert list(attempts.values()) == [2]
+
+
+def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
+    begin(tmp_path / "board", market, contact="")
+    done = call(baselines, tmp_path / "board", "--on", TODAY)
+    assert isinstance(done.exception, ConfigError)
+    assert "contact is empty" in str(done.exception)
+    assert call(baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda division: replace(division, seeds=(0, 2)), "seeds 0, 2 do not follow each other"),
+        (lambda division: replace(division, version="2"), "task version 1, the board asks for 2"),
+        (lambda division: replace(division, windows=(WindowRule("W77", "2024-03-01", "2024-03-14"),)), "has no window 'W77' here"),
+        (lambda division: replace(division, windows=(WindowRule(WINDOW, "2024-03-01", "2024-03-13"),)), "on the board"),
+    ],
+)
+def test_a_division_that_cannot_be_run_here_is_named(
+    empty_board: Path, tmp_path: Path, change: Callable[[Any], Any], said: str
+) -> None:
+    rules = load_rules(empty_board)
+    division = change(rules.divisions[0])
+    changed = replace(rules, divisions=(division,))
+    with pytest.raises(ConfigError, match=said):
+        run_baseline(changed, division, rules.baselines[0], tmp_path / "run", plugins())
+
+
+def test_a_board_that_does_not_say_where_its_market_is_asks_for_it(empty_board: Path, tmp_path: Path) -> None:
+    rules = load_rules(empty_board)
+    lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
+    with pytest.raises(ConfigError, match="does not say where snapshot small is"):
+        run_baseline(lost, lost.divisions[0], lost.baselines[0], tmp_path / "run", plugins())
+
+
+def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path, run: Path) -> None:
+    rules = load_rules(empty_board)
+    division, card = rules.divisions[0], load_evaluation(run / "cards" / f"{TASK}.json")
+    own = replace(rules, baselines=(Baseline("builtin/momentum", "random", (5, 3, 4)),))
+    assert seeds_of(rules, division, "builtin/momentum") == (0,)
+    assert seeds_of(own, division, "builtin/momentum") == (3, 4, 5)
+    assert seeds_of(own, division, "a/stranger") == (0,)
+    assert mismatches(rules, division, card) == []
+    assert mismatches(own, division, card) == ["seeds 0, the board asks for 3, 4, 5"]
+
+
+# ---- the command
+
+
+def call(command: Any, *words: object) -> Result:
+    return CliRunner().invoke(command, [str(word) for word in words])
+
+
+def as_options(board: Path) -> Iterator[object]:
+    given = {
+        "board": board, "submitter": "A team", "contact": "team@example.org", "cutoff": "2023-12-31",
+        "cutoff-source": "its model card", "strategy": "free", "attempts": 1, "on": TODAY,
+    }  # fmt: skip
+    for name, value in given.items():
+        yield from (f"--{name}", value)
+
+
+def test_the_command_says_what_it_wrote_and_how_it_becomes_a_pull_request(run: Path, board: Path, submitted: Path) -> None:
+    done = call(submit_command, run, *as_options(board))
+    card_id = file_sha256(run / "cards" / f"{TASK}.json")
+    assert done.exit_code == 0, done.output
+    assert f"builtin/momentum in division {DIVISION}: 1 episodes, 0.0 MB of records" in done.output
+    assert f"  wrote cards/{TASK}/builtin--momentum/react/{card_id}.json\n" in done.output
+    assert f"  git switch -c submit-{card_id[:12]}\n  git add cards records\n" in done.output
+    assert tree(board) == tree(submitted)
+
+
+def test_the_command_ends_with_1_where_something_is_missing(run: Path, board: Path) -> None:
+    done = call(submit_command, run, "--board", board, "--on", TODAY)
+    assert done.exit_code == 1
+    assert done.stdout.count("\n") == 4
+    assert "nothing was written: 4 things to fix" in done.stderr
+
+
+def test_the_command_speaks_json(run: Path, board: Path) -> None:
+    done = call(submit_command, run, *as_options(board), "--dry-run", "--json", "--open-weights", "--url", "https://example.org")
+    value = json.loads(done.stdout)
+    assert (done.exit_code, value["dry_run"], value["missing"]) == (0, True, [])
+    assert value["submitted"][0]["division"] == DIVISION
+    missing = call(submit_command, run, "--board", board, "--on", TODAY, "--json")
+    assert (missing.exit_code, len(json.loads(missing.stdout)["missing"])) == (1, 4)
+
+
+def test_a_day_that_is_none_is_refused(run: Path, board: Path) -> None:
+    done = call(submit_command, run, "--board", board, "--on", "yesterday")
+    assert isinstance(done.exception, UsageError)
+    assert "--on: expected a day as YYYY-MM-DD" in str(done.exception)
+
+
+def test_secrets_of_this_process_are_looked_for(run: Path, board: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ODD_TOKEN", "portfolio_state")
+        done = call(submit_command, run, *as_options(board))
+    assert done.exit_code == 1
+    assert "$ODD_TOKEN" in done.stdout
+    assert "ODD_TOKEN" not in os.environ

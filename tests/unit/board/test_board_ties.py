@@ -1,0 +1,308 @@
+"""Tie groups of a board: planted truths, `arch` on long series, the definition itself, and who takes part."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import numpy as np
+import pytest
+from arch.bootstrap import MCS
+from hypothesis import given, settings, strategies as st
+
+from board_ranks import daily, make_board, make_entry, make_series, ranked_tables
+from compare_cards import make_card, save_run
+from ktdeval.stats.confidence_set import _Contest, tie_groups
+from ktdeval_board.ranking.daily import mean_by_day, same_days
+from ktdeval_board.ranking.standing import MOST_TESTED
+from ktdeval_compare.daily import daily_table
+from ktdeval_compare.entrants import load_entrants
+
+LEVEL = 0.05
+
+
+def noise(seed: int, days: int, agents: int) -> np.ndarray:
+    """Agents whose returns share a market and differ by chance alone."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0.0003, 0.01, (days, 1)) + rng.normal(0, 0.006, (days, agents))
+
+
+# -- planted truths
+
+
+@pytest.mark.parametrize(("agents", "days"), [(2, 43), (6, 43), (20, 43), (6, 400)])
+def test_agents_that_are_equally_good_are_one_group_as_often_as_the_level_says(agents: int, days: int) -> None:
+    samples = 150
+    split = sum(max(tie_groups(noise(seed, days, agents), LEVEL, draws=400).group or ()) > 1 for seed in range(samples))
+    # 5 % would be 7.5; 15 and more have a chance of 1 % then.
+    assert split <= 14
+
+
+@pytest.mark.parametrize(("agents", "days"), [(3, 43), (10, 200), (30, 430)])
+def test_a_clearly_better_agent_is_alone_in_the_first_group(agents: int, days: int) -> None:
+    for seed in range(10):
+        returns = noise(seed, days, agents)
+        returns[:, 1] += 0.01
+        found = tie_groups(returns, LEVEL)
+        assert [place for place, group in enumerate(found.group or ()) if group == 1] == [1]
+        assert found.p is not None
+        assert found.p[1] == 1.0
+
+
+def test_three_planted_classes_are_three_groups() -> None:
+    returns = noise(1, 430, 9) + np.repeat([0.01, 0.005, 0.0], 3)
+    assert tie_groups(returns, LEVEL).group == (1, 1, 1, 2, 2, 2, 3, 3, 3)
+
+
+def test_an_agent_that_is_clearly_worse_is_last() -> None:
+    returns = noise(2, 100, 5)
+    returns[:, 3] -= 0.02
+    found = tie_groups(returns, LEVEL)
+    assert found.group == (1, 1, 1, 2, 1)
+    assert found.p is not None
+    assert found.p[3] < LEVEL
+
+
+# -- against arch, and against the definition
+
+
+def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
+    """p-values of `arch` itself, with the block length of the tie groups."""
+    block = max(2, round(len(returns) ** (1 / 3) / 2))
+    test = MCS(-returns, size=LEVEL, reps=reps, block_size=block, method="R", bootstrap="stationary", seed=1)
+    test.compute()
+    return np.array([float(test.pvalues["Pvalue"].loc[agent]) for agent in range(returns.shape[1])])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    returns = noise(seed, 3000, 5) + rng.normal(0, 0.0002, 5)
+    found = tie_groups(returns, LEVEL, draws=4000)
+    assert found.p is not None
+    assert np.allclose(found.p, arch_p(returns), atol=0.04)
+
+
+def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> None:
+    returns = noise(3, 2000, 8) + np.repeat([0.003, 0.0015, 0.0, -0.0015], 2)
+    groups = [0] * 8
+    left = list(range(8))
+    for number in itertools.count(1):
+        p = arch_p(returns[:, left]) if len(left) > 1 else np.ones(len(left))
+        for agent in [agent for agent, value in zip(left, p, strict=True) if value > LEVEL]:
+            groups[agent] = number
+        left = [agent for agent in left if not groups[agent]]
+        if not left:
+            break
+    assert tie_groups(returns, LEVEL).group == tuple(groups)
+
+
+def p_by_definition(contest: _Contest, agents: list[int]) -> dict[int, float]:
+    """Eliminate the worst, and look at every pair of every set."""
+    live, found, p = list(agents), {}, 0.0
+    while len(live) > 1:
+        pairs = [(one, other) for one in live for other in live if one != other]
+        largest, worst = max((contest.observed[one, other], one) for one, other in pairs)
+        reach = np.max([contest.resampled[contest.pair[one, other]] for one, other in pairs], axis=0)
+        p = max(p, float((largest < reach).mean()))
+        found[worst] = p
+        live.remove(worst)
+    return found | {live[0]: 1.0}
+
+
+@pytest.mark.parametrize("agents", [2, 3, 7, 12])
+def test_running_maxima_give_what_the_definition_gives(agents: int) -> None:
+    returns = noise(agents, 60, agents) + np.random.default_rng(agents).normal(0, 0.002, agents)
+    contest = _Contest(returns, 300)
+    assert contest.p_values(range(agents)) == p_by_definition(contest, list(range(agents)))
+    assert contest.p_values(range(1, agents)) == p_by_definition(contest, list(range(1, agents)))
+
+
+def test_a_standard_error_is_on_average_that_of_the_mean() -> None:
+    squares = []
+    for seed in range(1500):
+        returns = noise(seed, 43, 2)
+        gap = returns[:, 1].mean() - returns[:, 0].mean()
+        squares.append((gap / _Contest(returns, 1).observed[0, 1]) ** 2)
+    assert np.mean(squares) == pytest.approx(2 * 0.006**2 / 43, rel=0.03)
+
+
+def test_resampled_differences_have_their_own_standard_errors() -> None:
+    days, block, blocks, draws = 43, 2, 22, 50
+    returns = noise(8, days, 3)
+    contest = _Contest(returns, draws)
+    gaps = returns[:, 2] - returns[:, 0]
+    starts = np.random.default_rng(0).integers(0, days, (draws, blocks))
+    for draw, of_draw in enumerate(starts):
+        means = [np.mean(np.take(gaps, range(start, start + block), mode="wrap")) for start in of_draw]
+        expected = abs(np.mean(means) - gaps.mean()) / (np.std(means, ddof=1) / np.sqrt(blocks))
+        assert contest.resampled[contest.pair[0, 2], draw] == pytest.approx(expected)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(30, 80))
+@settings(max_examples=40, deadline=None)
+def test_groups_are_numbered_without_gaps_and_hold_the_best_first(seed: int, agents: int, days: int) -> None:
+    returns = noise(seed, days, agents) + np.random.default_rng(seed).normal(0, 0.004, agents)
+    found = tie_groups(returns, LEVEL, draws=200)
+    assert found.group is not None
+    assert found.p is not None
+    assert sorted(set(found.group)) == list(range(1, max(found.group) + 1))
+    assert found.group[int(returns.mean(axis=0).argmax())] == 1
+    assert all((group == 1) == (p > LEVEL) for group, p in zip(found.group, found.p, strict=True))
+
+
+def test_the_order_of_agents_does_not_matter() -> None:
+    returns = noise(4, 90, 7) + np.linspace(0, 0.006, 7)
+    straight, turned = tie_groups(returns, LEVEL), tie_groups(returns[:, ::-1], LEVEL)
+    assert straight.group is not None
+    assert turned.group == straight.group[::-1]
+
+
+def test_agents_with_equal_returns_are_one() -> None:
+    returns = noise(1, 43, 2)
+    found = tie_groups(returns[:, [0, 1, 0, 0]] - [0, 0.05, 0, 0], LEVEL)
+    assert found.group == (1, 2, 1, 1)
+    assert tie_groups(returns[:, [0, 0]], LEVEL).group == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("returns", "reason"),
+    [
+        (np.zeros((0, 0)), "no agent has daily returns"),
+        (noise(0, 43, 1), "one agent is no comparison"),
+        (noise(0, 29, 3), "fewer than 30 days"),
+        (noise(0, 43, 1) + np.array([0.0, 0.001]), "two agents differ by the same amount every day"),
+        (np.where(np.arange(86).reshape(43, 2) == 5, np.nan, noise(0, 43, 2)), "a return is missing"),
+    ],
+)
+def test_where_there_are_no_groups_it_says_why(returns: np.ndarray, reason: str) -> None:
+    found = tie_groups(returns, LEVEL)
+    assert (found.group, found.p, found.reason) == (None, None, reason)
+
+
+def test_agents_that_differ_on_one_day_alone_are_tied() -> None:
+    # Most resamples miss the day and have no variance: nothing is shown by them.
+    returns = np.repeat(noise(0, 43, 1), 2, axis=1)
+    returns[7, 1] += 0.05
+    assert tie_groups(returns, LEVEL).group == (1, 1)
+
+
+# -- days
+
+
+def test_a_day_counts_once_however_many_windows_and_seeds_hold_it() -> None:
+    first = daily(["2024-01-02", "2024-01-03"], [0.01, 0.03])
+    again = daily(["2024-01-02", "2024-01-03"], [0.03, 0.05])
+    later = daily(["2024-01-03", "2024-01-04"], [0.10, 0.02])
+    table = mean_by_day([[first, again, later]], "returns")
+    assert table[:, 0] == pytest.approx([0.02, (0.03 + 0.05 + 0.10) / 3, 0.02])
+
+
+def test_daily_returns_are_those_that_compare_takes(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    windows = {"A": ("2024-03-04", "2024-03-08"), "B": ("2024-03-06", "2024-03-10")}
+    cells = [(window, seed) for window in windows for seed in (0, 1)]
+    returns = {cell: rng.normal(0, 0.01, 5) for cell in cells}
+    card = make_card(dict.fromkeys(cells, 0.0), windows=windows)
+    save_run(tmp_path, card, returns)
+    theirs = daily_table(load_entrants([tmp_path]), cells)
+    ours = [
+        daily([str(np.datetime64(windows[window][0]) + day) for day in range(5)], returns[window, seed]) for window, seed in cells
+    ]
+    assert mean_by_day([ours], "returns")[:, 0] == pytest.approx(np.asarray(theirs)[:, 0], abs=2e-8)
+
+
+def test_other_days_are_seen() -> None:
+    one, other = daily(["2024-01-02", "2024-01-03"], [0, 0]), daily(["2024-01-02", "2024-01-04"], [0, 0])
+    assert same_days([one], [one])
+    assert not same_days([one], [other])
+    assert not same_days([one], [one, other])
+
+
+# -- in tables
+
+
+def skilled(names: int, rank_by: str = "total_return", **more):
+    """A board of agents of falling skill, with series."""
+    rng = np.random.default_rng(11)
+    board, series = make_board([], rank_by=rank_by), {}
+    entries = []
+    for place in range(names):
+        returns = {(window, 0): rng.normal(0.006 - 0.012 * place / max(names - 1, 1), 0.006, 40) for window in ("W1", "W2")}
+        entry = make_entry(
+            board, f"house/{place:02d}", {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()}, **more
+        )
+        entries.append(entry)
+        series[entry.card_id] = make_series(entry, returns, selection=returns)
+    return make_board(entries, rank_by=rank_by), series
+
+
+def test_the_best_forty_by_rank_take_part() -> None:
+    board, series = skilled(MOST_TESTED + 5)
+    for table in ranked_tables(board, series).values():
+        groups = {row["rank"]: row["tie"] for row in table["rows"] if row["ranked"]}
+        assert [rank for rank, group in groups.items() if group is None] == list(range(41, 46))
+        assert table["ties"]["return"]["tested"] == 40
+        assert "tie groups by return: 5 ranked without a tie group: the best 40 were tested" in table["notes"]
+
+
+def test_ties_stand_beside_ranks_in_every_scope() -> None:
+    board, series = skilled(6, alphas=True)
+    tables = ranked_tables(board, series)
+    assert set(tables) == {"all", "W1", "W2"}
+    assert [tables[scope]["ties"]["return"]["days"] for scope in ("all", "W1", "W2")] == [80, 40, 40]
+    best = tables["all"]["rows"][0]
+    assert (best["tie"], best["alpha_tie"]) == (1, 1)
+    assert tables["all"]["ties"]["return"]["p"][best["card"]] == 1.0
+    worst = next(row for row in tables["all"]["rows"] if row["rank"] == 6)
+    assert worst["tie"] > 1
+    assert tables["all"]["ties"]["return"]["groups"] == max(row["tie"] or 0 for row in tables["all"]["rows"])
+
+
+def test_cards_without_series_are_ranked_without_a_group() -> None:
+    board, series = skilled(4)
+    missing = board.entries[1].card_id
+    del series[missing]
+    table = ranked_tables(board, series)["all"]
+    row = next(row for row in table["rows"] if row["card"] == missing)
+    assert row["ranked"]
+    assert row["tie"] is None
+    assert "tie groups by return: 1 ranked without a tie group: no daily series of theirs" in table["notes"]
+
+
+def test_series_of_other_days_and_without_selection_take_no_part() -> None:
+    board, series = skilled(4, alphas=True)
+    odd, bare = board.entries[2].card_id, board.entries[3].card_id
+    series[odd].episodes[0].days[3] = "2024-01-06"
+    second = series[bare].episodes[1]
+    series[bare].episodes[1] = msgspec.structs.replace(second, selection_daily=None)
+    table = ranked_tables(board, series)["all"]
+    rows = {row["card"]: row for row in table["rows"]}
+    assert (rows[odd]["tie"], rows[odd]["alpha_tie"]) == (None, None)
+    assert rows[bare]["tie"] is not None
+    assert rows[bare]["alpha_tie"] is None
+
+
+def test_a_rank_by_selection_has_the_groups_of_selection() -> None:
+    board, series = skilled(4, rank_by="selection_alpha", alphas=True)
+    table = ranked_tables(board, series)["all"]
+    assert table["ties"]["return"] == table["ties"]["alpha"]
+    assert [row["tie"] for row in table["rows"]] == [row["alpha_tie"] for row in table["rows"]]
+
+
+def test_a_rank_by_something_else_has_no_groups_of_returns() -> None:
+    board, series = skilled(4, rank_by="excess", alphas=True)
+    table = ranked_tables(board, series)["all"]
+    assert table["ties"]["return"]["reason"] == "the rank goes by excess, and tie groups are of mean daily returns"
+    assert {row["tie"] for row in table["rows"]} == {None}
+    assert table["ties"]["alpha"]["tested"] == 4
+
+
+def test_baselines_and_unranked_cards_take_no_part() -> None:
+    board, series = skilled(3)
+    extra = make_entry(board, "builtin/equal_weight", {("W1", 0): 0.1, ("W2", 0): 0.1})
+    unchecked = make_entry(board, "house/late", {("W1", 0): 0.1, ("W2", 0): 0.1}, tier="unchecked")
+    returns = {(window, 0): np.full(40, 0.001) for window in ("W1", "W2")}
+    series |= {entry.card_id: make_series(entry, returns, selection=returns) for entry in (extra, unchecked)}
+    table = ranked_tables(make_board([*board.entries, extra, unchecked]), series)["all"]
+    assert set(table["ties"]["return"]["p"]) == {entry.card_id for entry in board.entries}

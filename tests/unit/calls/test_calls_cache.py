@@ -1,0 +1,577 @@
+"""The reply cache: what was answered comes back exactly, what was damaged never does, and nobody's file is spoiled."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from ktdeval.calls import database
+from ktdeval.calls.cache_admin import CacheAdmin, PruneRule
+from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, ReplyRow, is_cacheable, pack, request_key
+from ktdeval.errors import StoreError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.jsonio import dumps_canonical, sha256_hex
+
+AT = "2026-01-31T23:59:59.123Z"
+NOW = datetime(2026, 2, 10, tzinfo=UTC)
+REPLY = Reply("买入", (ToolCall("call_1", "submit_action", '{"orders":[]}'),), "tool_calls", Usage(100, 20, 5, 60, 7), "hm", "m-1")
+
+
+def key_of(word: object) -> str:
+    return sha256_hex(str(word))
+
+
+def entry_of(word: object, reply: Reply | None = None, model: str = "gpt-9", at: str = AT) -> CacheEntry:
+    return CacheEntry(key_of(word), "openai", model, reply or Reply(f"answer {word}"), at)
+
+
+def python(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """A second process that runs `program`."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def get(cache: CallDatabase, key: str) -> Reply | None:
+    entry = cache.entry(key)
+    return None if entry is None else entry.reply
+
+
+def keys_in(path: Path) -> set[str]:
+    with CacheAdmin(path) as cache_admin:
+        return {entry.key for entry in cache_admin.entries()}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "replies.sqlite"
+
+
+@pytest.fixture
+def cache(path: Path) -> Iterator[CallDatabase]:
+    with CallDatabase(path) as opened:
+        yield opened
+
+
+# ---- the key
+
+
+@dataclass
+class Remote:
+    """As much of a `RemoteModel` as a key needs."""
+
+    provider: str = "openai"
+    name: str = "gpt-9"
+    endpoint: str = "https://api.example/v1"
+    options: dict[str, Any] | None = None
+
+    def settings(self) -> Any:
+        return self.options
+
+
+TOOL = ToolSpec("quote", "A price.", {"type": "object", "properties": {"b": {}, "a": {}}})
+ASKED = ModelRequest(
+    messages=(
+        Message("user", "go"),
+        Message("assistant", "", (ToolCall("c1", "quote", "{}"),)),
+        Message("tool", "1", tool_call_id="c1"),
+    ),
+    tools=(TOOL,),
+    params=CallParams(seed=7),
+)
+OTHER_PARAMS = {
+    "temperature": 0.1,
+    "max_output_tokens": 5,
+    "seed": 8,
+    "reasoning_effort": "low",
+    "reasoning_tokens": 9,
+    "tool_protocol": "text",
+}
+OTHER_REQUESTS = {
+    "messages": ASKED.messages[:1],
+    "tools": (replace(TOOL, description="Another."),),
+    "tool_choice": "quote",
+    "response_schema": {"type": "object"},
+    "params": CallParams(seed=8),
+}
+
+
+def with_message(place: int, **changes: Any) -> ModelRequest:
+    messages = list(ASKED.messages)
+    messages[place] = replace(messages[place], **changes)
+    return replace(ASKED, messages=tuple(messages))
+
+
+def test_everything_that_can_change_a_reply_changes_its_key():
+    requests = [ASKED]
+    requests += [replace(ASKED, params=replace(ASKED.params, **{name: value})) for name, value in OTHER_PARAMS.items()]
+    requests += [replace(ASKED, **{name: value}) for name, value in OTHER_REQUESTS.items() if name != "params"]
+    requests += [with_message(0, content="stop"), with_message(0, role="system"), with_message(2, tool_call_id="c2")]
+    requests += [
+        with_message(1, tool_calls=(ToolCall(*parts),))
+        for parts in (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))
+    ]
+    requests += [replace(ASKED, tools=(replace(TOOL, parameters={}),)), replace(ASKED, tools=(TOOL, replace(TOOL, name="two")))]
+    models = [Remote(provider="azure"), Remote(name="gpt-8"), Remote(endpoint="http://localhost"), Remote(options={"top_p": 1})]
+    keys = [request_key(Remote(), request) for request in requests] + [request_key(model, ASKED) for model in models]
+    assert len(set(keys)) == len(keys)
+
+
+def test_no_field_of_a_request_is_forgotten_in_that():
+    assert {field.name for field in fields(ModelRequest)} == set(OTHER_REQUESTS)
+    assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
+
+
+def test_how_long_to_wait_and_the_order_of_fields_do_not_count():
+    patient = replace(ASKED, params=replace(ASKED.params, timeout_s=9.0))
+    turned = replace(ASKED, tools=(replace(TOOL, parameters={"properties": {"a": {}, "b": {}}, "type": "object"}),))
+    assert request_key(Remote(), ASKED) == request_key(Remote(), patient) == request_key(Remote(), turned)
+
+
+def test_a_key_stays_what_it_was_when_replies_were_paid():
+    """When this must change, so must the version in the key: all replies kept before are then asked for anew."""
+    assert request_key(Remote(), ASKED) == "30ea19fec79df513c2753a924d90544a8c61e2f1fba9b6f3d7c5d5e6c09fc015"
+
+
+def test_lone_surrogates_neither_fail_nor_collide():
+    keys = {request_key(Remote(), with_message(0, content=text)) for text in ("\ud800", "\udfff", "?")}
+    assert len(keys) == 3
+
+
+# ---- what goes in comes out
+
+
+texts = st.text(st.characters(codec=None), max_size=40)  # lone surrogates too
+counts = st.integers(0, 2**40)
+opaque = st.none() | st.builds(Opaque, texts, texts)
+tool_calls = st.lists(st.builds(ToolCall, texts, texts, texts, opaque), max_size=3).map(tuple)
+replies = st.builds(
+    Reply, texts, tool_calls, st.sampled_from(["stop", "tool_calls"]), st.builds(Usage, *[counts] * 5), texts, texts
+).filter(is_cacheable)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(reply=replies)
+def test_a_reply_comes_back_exactly(cache, reply):
+    cache.put([entry_of("a", reply)])
+    assert get(cache, key_of("a")) == reply
+
+
+def test_replies_outlive_the_process_and_the_newest_is_the_one_that_counts(path):
+    with CallDatabase(path) as cache:
+        assert get(cache, key_of(1)) is None
+        cache.put([entry_of(1), entry_of(2)])
+        cache.put([entry_of(1, REPLY)])
+    with CallDatabase(path) as cache:
+        assert (get(cache, key_of(1)), get(cache, key_of(2)), get(cache, key_of(3))) == (REPLY, Reply("answer 2"), None)
+    with CacheAdmin(path) as cache_admin:
+        assert list(cache_admin.entries()) == [entry_of(2), entry_of(1, REPLY)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply("half", finish_reason="length"),
+        Reply("no", finish_reason="refusal"),
+        Reply("", finish_reason="content_filter"),
+        Reply(),
+        Reply(" \n", reasoning="long"),
+        Reply("", finish_reason="tool_calls"),
+    ],
+)
+def test_truncations_refusals_and_empty_replies_are_not_kept(reply):
+    assert not is_cacheable(reply)
+    with pytest.raises(ValueError, match="is not kept"):
+        entry_of("a", reply)
+
+
+@pytest.mark.parametrize("wrong", [{"key": "abc"}, {"created_at": "yesterday"}, {"created_at": "2026-01-31T23:59:59+08:00"}])
+def test_a_malformed_entry_can_not_be_made(wrong):
+    with pytest.raises(ValueError, match=r"not a SHA-256|isoformat|not in UTC"):
+        replace(entry_of("a"), **wrong)
+
+
+def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
+    cache.put([entry_of(1)])
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
+    settings = {
+        name: cache._writer.sql.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "auto_vacuum")
+    }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}  # FULL, INCREMENTAL
+
+
+# ---- damage
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def forged(body: bytes, **changes: Any) -> ReplyRow:
+    """A row with a checksum that is right."""
+    from ktdeval.calls.replies import _checksum
+
+    row = ReplyRow(key_of(1), "openai", "gpt-9", AT, 0, 0, b"", body)._replace(**changes)
+    return row._replace(checksum=_checksum(row))
+
+
+def packed(value: Any) -> bytes:
+    return zstandard.compress(dumps_canonical(value).encode())
+
+
+DAMAGE = {
+    "another answer": ("UPDATE replies SET body = (SELECT body FROM replies WHERE key = ?)", key_of(2)),
+    "another model": ("UPDATE replies SET model = ?", "gpt-1"),
+    "another key": ("UPDATE replies SET key = ? WHERE key != '" + key_of(2) + "'", key_of(1)),
+    "another type": ("UPDATE replies SET created_at = ?", 5),
+    "no text": ("UPDATE replies SET model = CAST(? AS TEXT)", b"\xff\xfe"),
+    "other tokens": ("UPDATE replies SET input_tokens = ?", 10**9),
+    "an empty body": ("UPDATE replies SET body = ?", b""),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_reply_counts_as_absent_is_reported_and_replaced(path, how):
+    with CallDatabase(path) as cache:
+        cache.put([entry_of(0 if how == "another key" else 1), entry_of(2)])
+    change(path, *DAMAGE[how])
+    with CacheAdmin(path) as cache_admin:
+        checked = cache_admin.verify()
+    assert checked.replies == 2
+    assert (key_of(1), "its checksum does not match") in checked.findings
+    with CallDatabase(path) as cache:
+        assert get(cache, key_of(1)) is None
+        cache.put([entry_of(1), entry_of(2)])
+        assert get(cache, key_of(1)) == Reply("answer 1")
+    with CacheAdmin(path) as cache_admin:
+        assert cache_admin.verify().findings == ()
+
+
+ANSWER = {"content": "a", "finish_reason": "stop"}
+FORGED = {
+    "no zstd": forged(b"\x00" * 50),
+    "a bomb": forged(zstandard.compress(b"\0" * (1 << 29))),
+    "no size": forged(zstandard.ZstdCompressor(write_content_size=False).compress(b'{"content":"a","finish_reason":"stop"}')),
+    "no JSON": forged(zstandard.compress(b'{"content":')),
+    "deep JSON": forged(zstandard.compress(b"[" * 100_000 + b"]" * 100_000)),
+    "a list": forged(packed([])),
+    "NaN": forged(zstandard.compress(b'{"content":"a","finish_reason":"stop","usage":{"input_tokens":NaN}}')),
+    "another field": forged(packed(ANSWER | {"extra": 1})),
+    "a number for text": forged(packed({"content": 5, "finish_reason": "stop"})),
+    "a truncation": forged(packed({"content": "a", "finish_reason": "length"})),
+    "an unknown end": forged(packed({"content": "a", "finish_reason": "sudden"})),
+    "an id of no text": forged(packed(ANSWER | {"tool_calls": [{"id": 1, "name": "", "arguments": ""}]})),
+    "tokens of another": forged(packed(ANSWER), input_tokens=5),
+    "local time": forged(packed(ANSWER), created_at="2026-01-01T00:00:00"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_right(cache, path, how):
+    with cache._writing:
+        cache._writer.sql.execute(f"INSERT INTO replies ({', '.join(REPLY_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", FORGED[how])
+    assert get(cache, key_of(1)) is None
+    with CacheAdmin(path) as cache_admin:
+        assert [finding.key for finding in cache_admin.verify().findings] == [key_of(1)]
+
+
+def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
+    answers = {key_of(word): Reply(f"answer {word} {random.Random(word).random()}" * 9) for word in range(60)}
+    with CallDatabase(path) as cache:
+        cache.put([CacheEntry(key, "openai", "gpt-9", reply, AT) for key, reply in answers.items()])
+    whole, chance, unseen, lines = path.read_bytes(), random.Random(5), 0, []
+    for _ in range(150):
+        damaged = bytearray(whole)
+        place = chance.randrange(len(whole))
+        damaged[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            with CacheAdmin(path) as cache_admin:
+                findings = cache_admin.verify().findings
+            with CallDatabase(path) as cache:
+                given_ = {key: get(cache, key) for key in answers}
+        except StoreError as error:
+            lines.append(str(error))
+            continue
+        assert all(reply is None or reply == answers[key] for key, reply in given_.items())
+        lost = [key for key, reply in given_.items() if reply is None]
+        assert findings or not lost, f"byte {place}: {len(lost)} replies are lost and nothing is reported"
+        unseen += not lost
+    assert unseen < 150  # some of the damage hit something
+    assert lines
+    assert all(line.startswith(f"{path}: ") and "\n" not in line for line in lines)
+
+
+def test_damage_of_the_file_itself_is_a_finding(path):
+    with CallDatabase(path) as cache:
+        cache.put([entry_of(word) for word in range(300)])
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 4096] = os.urandom(4096)
+    path.write_bytes(data)
+    with CacheAdmin(path) as cache_admin:
+        assert any(not finding.key for finding in cache_admin.verify().findings)
+
+
+# ---- files that can't be used
+
+
+def fails_with(path: Path, message: str) -> None:
+    for open_ in (CallDatabase, CacheAdmin):
+        with pytest.raises(StoreError) as caught:
+            open_(path).close()
+        text = str(caught.value)
+        assert text.startswith(f"{path}: ")
+        assert message in text
+        assert "--cache" in text
+        assert "\n" not in text
+
+
+def test_the_file_of_another_application_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "bookmarks.sqlite"
+    change(path, "CREATE TABLE bookmarks (address TEXT)")
+    before = path.read_bytes()
+    fails_with(path, "is an SQLite file of another application and is left as it is")
+    change(path, "PRAGMA application_id = 1234")
+    fails_with(path, "another application")
+    change(path, "PRAGMA application_id = 0")
+    assert path.read_bytes()[100:] == before[100:]
+    assert [file.name for file in tmp_path.iterdir()] == ["bookmarks.sqlite"]
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("buy low, sell high\n" * 100)
+    fails_with(path, "file is not a database; it is not a reply cache, or damaged")
+    assert path.read_text() == "buy low, sell high\n" * 100
+
+
+def test_a_cache_of_another_version_is_refused(path):
+    CallDatabase(path).close()
+    change(path, "PRAGMA user_version = 2")
+    fails_with(path, "its version 2 is not 1; use the ktdeval that wrote it")
+
+
+def test_a_folder_in_its_place_and_a_folder_that_can_not_be_made(tmp_path):
+    fails_with(tmp_path, "unable to open database file; make it and its folder readable and writable")
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file"):
+        CallDatabase(tmp_path / "file" / "replies.sqlite")
+
+
+def test_an_empty_file_becomes_a_cache_but_is_none_to_look_after(path):
+    path.parent.mkdir()
+    path.touch()
+    with pytest.raises(StoreError, match="the file is empty"):
+        CacheAdmin(path)
+    CallDatabase(path).close()
+    assert keys_in(path) == set()
+
+
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555), (0o000, 0o777)])
+def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid(file_mode, folder_mode):
+    """In a process of an ordinary user, for the superuser may write everything; so in a folder that is open to all."""
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "replies.sqlite"
+    with CallDatabase(path) as cache:
+        cache.put([entry_of(1)])
+    program = """
+    import os, sys
+    from pathlib import Path
+    from ktdeval.calls.database import CallDatabase
+    from ktdeval.errors import StoreError
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    try:
+        CallDatabase(Path(sys.argv[1]))
+    except StoreError as error:
+        print(error)
+    """
+    path.chmod(file_mode)
+    path.parent.chmod(folder_mode)
+    out, err = python(program, path).communicate(timeout=60)
+    path.parent.chmod(0o755)
+    folder.cleanup()
+    assert err == ""
+    assert out.startswith(f"{path}: reply cache: ")
+    assert out.count("\n") == 1
+    assert "writable, or choose another file with --cache" in out
+
+
+# ---- many at once
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.replies import CacheEntry
+from ktdeval.harness.messages import Reply
+from ktdeval.jsonio import sha256_hex
+sys.stdin.readline()
+cache = CallDatabase(Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    key = sha256_hex(f"{sys.argv[2]} {number}")
+    cache.put([CacheEntry(key, "openai", "gpt-9", Reply(key * 20), "2026-01-31T23:59:59Z")])
+    assert cache.entry(key).reply == Reply(key * 20)
+    print(key, flush=True)
+cache.close()
+"""
+
+
+def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
+    processes = [python(WRITER, path, name, 25, stdin=subprocess.PIPE) for name in range(6)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ends = [process.communicate(timeout=120) for process in processes]
+    assert [err for _, err in ends] == [""] * 6
+    written = {key for out, _ in ends for key in out.split()}
+    assert len(written) == 150
+    assert keys_in(path) == written
+    with CacheAdmin(path) as cache_admin:
+        assert cache_admin.verify() == (150, ())
+
+
+def test_a_writer_waits_for_another_process_and_says_so_when_it_takes_too_long(path, monkeypatch):
+    monkeypatch.setattr(database, "BUSY_S", 0.2)
+    with CallDatabase(path) as cache:
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(
+            StoreError, match=r"database is locked; another process has held it .* or choose another file with --cache"
+        ):
+            cache.put([entry_of(1)])
+        threading.Timer(0.05, other.execute, ("COMMIT",)).start()
+        cache.put([entry_of(1)])
+        assert get(cache, key_of(1)) == Reply("answer 1")
+        other.close()
+
+
+def test_reading_does_not_wait_for_a_writer(path, monkeypatch):
+    monkeypatch.setattr(database, "BUSY_S", 0.0)
+    with CallDatabase(path) as cache:
+        cache.put([entry_of(1)])
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert get(cache, key_of(1)) == Reply("answer 1")
+        other.close()
+
+
+def test_a_closed_cache_is_one_error_and_closing_twice_none(path):
+    cache = CallDatabase(path)
+    cache.close()
+    cache.close()
+    with pytest.raises(StoreError, match="closed"):
+        get(cache, key_of(1))
+
+
+# ---- cache_admin
+
+
+def aged(days: float) -> str:
+    return (NOW - timedelta(days=days)).isoformat().replace("+00:00", "Z")
+
+
+@pytest.fixture
+def stocked(path: Path) -> Path:
+    """Ten replies of each of two models, from 0.5 to 9.5 days old, that can't be compressed well."""
+    with CallDatabase(path) as cache:
+        for model in ("gpt-9", "o-4"):
+            chance = random.Random(model)
+            replies = [Reply(chance.randbytes(1000).hex(), usage=Usage(100 + day, 10)) for day in range(10)]
+            cache.put([entry_of((model, day), reply, model, aged(day + 0.5)) for day, reply in enumerate(replies)])
+    return path
+
+
+def test_models_are_summed_up_with_their_first_and_last_day(stocked):
+    with CacheAdmin(stocked) as cache_admin:
+        first, second = cache_admin.models()
+        stored = sum(len(value.encode() if isinstance(value, str) else value) for entry in cache_admin.entries()
+                     if entry.model == "o-4" for value in pack(entry) if isinstance(value, (str, bytes)))  # fmt: skip
+    assert (first.provider, first.model, first.replies) == ("openai", "gpt-9", 10)
+    assert (second.model, second.input_tokens, second.output_tokens) == ("o-4", 1045, 100)
+    assert (second.first_day, second.last_day) == ("2026-01-31", "2026-02-09")
+    assert second.bytes == stored + 10 * 16
+
+
+RULES = {
+    "all": (PruneRule(), 20),
+    "one model": (PruneRule("openai/gpt-*"), 10),
+    "no model": (PruneRule("anthropic/*"), 0),
+    "old": (PruneRule(older_than_days=7), 6),
+    "older than all": (PruneRule(older_than_days=9.6), 0),
+    "old of one model": (PruneRule("*/o-4", older_than_days=7), 3),
+    "nothing may stay": (PruneRule(max_bytes=0), 20),
+    "all may stay": (PruneRule(max_bytes=10**9), 0),
+    "old, then too much": (PruneRule(older_than_days=7, max_bytes=10 * 1350), 10),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing(stocked, name):
+    rule, count = RULES[name]
+    before = stocked.stat().st_size
+    with CacheAdmin(stocked) as cache_admin:
+        entries = list(cache_admin.entries())
+        planned = cache_admin.prune(rule, NOW, dry_run=True)
+        assert list(cache_admin.entries()) == entries
+    with CacheAdmin(stocked, read_only=False) as cache_admin:
+        pruned = cache_admin.prune(rule, NOW)
+        left = list(cache_admin.entries())
+        assert cache_admin.verify().findings == ()
+    assert pruned == planned
+    assert pruned.replies == count == 20 - len(left)
+    gone = [entry for entry in entries if entry not in left and fits(entry, rule)]
+    stay = [entry for entry in left if fits(entry, rule)]
+    assert len(gone) == count
+    assert max((entry.created_at for entry in gone), default="") <= min((entry.created_at for entry in stay), default="~")
+    assert stocked.stat().st_size <= before - max(0, pruned.bytes - 3 * 4096)
+
+
+def fits(entry: CacheEntry, rule: PruneRule) -> bool:
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(f"{entry.provider}/{entry.model}", rule.model)
+
+
+def test_a_maximum_size_holds_for_what_is_left(stocked):
+    with CacheAdmin(stocked, read_only=False) as cache_admin:
+        largest = max(use.bytes for use in cache_admin.models()) // 10
+        cache_admin.prune(PruneRule(max_bytes=5_000), NOW)
+        assert 5_000 - 2 * largest < sum(use.bytes for use in cache_admin.models()) <= 5_000
+
+
+def test_many_replies_go_in_several_transactions_while_another_process_reads(path):
+    with CallDatabase(path) as cache:
+        cache.put([entry_of(number) for number in range(1_300)])
+        with CacheAdmin(path, read_only=False) as cache_admin:
+            assert cache_admin.prune(PruneRule(), NOW).replies == 1_300
+        assert get(cache, key_of(0)) is None
+        cache.put([entry_of("new")])
+    assert keys_in(path) == {key_of("new")}
+
+
+def test_an_upkeep_that_only_reads_can_not_prune(stocked):
+    with CacheAdmin(stocked) as cache_admin, pytest.raises(StoreError, match="readonly"):
+        cache_admin.prune(PruneRule(), NOW)
+    assert len(keys_in(stocked)) == 20

@@ -1,0 +1,458 @@
+"""Record of a run's calls: what it says is on disk is on disk, a call and its reply are one, and sums are over all of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ktdeval.calls.cache_admin import CacheAdmin
+from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE, CallLog, read_calls
+from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.prices import Price
+from ktdeval.calls.record import CACHED, CallRecord, Spent
+from ktdeval.calls.replies import CacheEntry
+from ktdeval.errors import StoreError
+from ktdeval.harness.messages import Reply, ToolCall, Usage
+from ktdeval.jsonio import dumps_canonical, sha256_hex
+
+AT = "2026-01-31T23:59:59.123Z"
+PAID = CallRecord(AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m")
+FAILED = CallRecord(AT, "e1", "0123456789abcdef", "timeout", 2, 120.0, held_usd=0.5)
+UNPRICED = msgspec.structs.replace(PAID, attempt=3, cost_usd=None)
+FROM_CACHE = msgspec.structs.replace(PAID, outcome=CACHED, cost_usd=0.0)
+CUT = msgspec.structs.replace(PAID, reply=Reply("ha", (ToolCall("1", "f", "{\ud800"),), "length", Usage(100, 20, 5, 60, 7)))
+RECORDS = [PAID, FAILED, UNPRICED, FROM_CACHE, CUT]
+
+
+class Run:
+    """A run's folder and the cache that it shares; opening them is what a resumed run does."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self.cache_path = folder, folder.parent / "replies.sqlite"
+
+    def recorded(self) -> list[str]:
+        """Who asked, for each call."""
+        return [record.episode for record in read_calls(self.folder)]
+
+    def kept(self, path: Path | None = None) -> set[str]:
+        """Contents of all replies of the run's own; or of another file."""
+        with CacheAdmin(path or self.folder / LOG_FILE) as file:
+            return {entry.reply.content for entry in file.entries()}
+
+    def shared(self) -> set[str]:
+        return self.kept(self.cache_path)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path / "run")
+
+
+@pytest.fixture
+def log(run: Run) -> Iterator[CallLog]:
+    with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as opened:
+        yield opened
+
+
+def call_of(word: object, **changes: Any) -> CallRecord:
+    record = CallRecord(AT, str(word), sha256_hex(str(word))[:16], "answered", 1, 0.5, Usage(10, 2), 0.25)
+    return msgspec.structs.replace(record, **changes)
+
+
+def entry_of(word: object) -> CacheEntry:
+    return CacheEntry(sha256_hex(str(word)), "openai", "gpt-9", Reply(str(word), usage=Usage(10, 2)), AT)
+
+
+def in_threads(count: int, work: Any) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# ---- what goes in comes out
+
+
+def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessions(run):
+    for records in (RECORDS[:2], RECORDS[2:]):
+        with CallLog(run.folder) as log:
+            for record in records:
+                log.record(record)
+    assert list(read_calls(run.folder)) == RECORDS
+    with CallLog(run.folder) as log:
+        resumed = log.resume(None)
+        assert resumed.spent == Spent(0.5, 0.5, 300, 60)
+        assert (resumed.was_answered, resumed.kept) == (True, {("e1", CUT.key): CUT.reply})
+        assert log.resume(Price(1e6, 0.0)).spent.cost_usd == 100.5  # what was paid without a known price counts at today's
+
+
+def test_a_run_that_asked_nothing_has_no_past(run, tmp_path):
+    assert list(read_calls(run.folder)) == list(read_calls(tmp_path / "no run")) == []
+    with CallLog(run.folder) as log:
+        assert (log.resume(None).spent, log.resume(None).was_answered) == (Spent(), False)
+
+
+def test_the_name_that_a_provider_gives_itself_can_always_be_written(log, run):
+    log.record(call_of("a", served_by="m\ud800\n模型"))
+    assert [record.served_by for record in read_calls(run.folder)] == ["m?\n模型"]
+
+
+def test_a_number_that_is_not_finite_harms_nobody_but_its_caller(log, run):
+    for wrong in ({"cost_usd": float("nan")}, {"latency_s": float("inf")}, {"held_usd": float("nan")}):
+        with pytest.raises(ValueError, match="not finite"):
+            log.record(call_of("a", **wrong), entry_of("a"))
+    log.record(call_of("b"), entry_of("b"))
+    assert (run.recorded(), run.kept(), run.shared()) == (["b"], {"b"}, {"b"})
+
+
+# ---- durable means on disk
+
+
+def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, run):
+    log.record(call_of("a"), entry_of("a"))
+    assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, {"a"})
+    log.record(call_of("b"))
+    assert (run.recorded(), run.kept(), run.shared()) == (["a", "b"], {"a"}, {"a"})
+    assert log.reply(sha256_hex("a")) == entry_of("a").reply
+    assert log.reply(sha256_hex("b")) is None
+
+
+def test_a_record_that_nobody_waits_for_goes_with_the_next_group_or_before_long(log, run):
+    log.record(call_of("a"), durable=False)
+    log.record(call_of("b"))
+    assert run.recorded() == ["a", "b"]
+    log.record(call_of("c"), entry_of("c"), durable=False)
+    until = time.monotonic() + 20
+    while len(run.recorded()) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert run.kept() == {"c"}
+
+
+def test_flush_and_close_write_what_is_still_in_memory(log, run):
+    log.flush()  # nothing yet
+    log.record(call_of("a"), entry_of("a"), durable=False)
+    log.flush()
+    assert (run.recorded(), run.kept()) == (["a"], {"a"})
+    log.flush()
+    log.record(call_of("b"), durable=False)
+    log.close()
+    assert run.recorded() == ["a", "b"]
+    log.close()
+    with pytest.raises(StoreError, match=r"calls\.sqlite: the record of calls is closed"):
+        log.record(call_of("c"))
+
+
+def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
+    """On a disk that takes 10 ms for a transaction, 500 records one by one would take 5 s."""
+    writes, write = [], CallDatabase.write
+
+    def slow_write(database: CallDatabase, *rows: Any) -> None:
+        time.sleep(0.01)
+        write(database, *rows)
+        writes.append(database.path)
+
+    monkeypatch.setattr(CallDatabase, "write", slow_write)
+    with CallLog(run.folder) as log:
+
+        def work(thread: int) -> None:
+            for number in range(10):
+                log.record(call_of((thread, number)), entry_of((thread, number)))
+                assert log.reply(sha256_hex(str((thread, number)))) is not None
+
+        in_threads(50, work)
+        assert log.resume(None).spent.input_tokens == 5_000
+    words = [str((thread, number)) for thread in range(50) for number in range(10)]
+    assert sorted(run.recorded()) == sorted(words)
+    assert run.kept() == set(words)
+    assert len(writes) < 100
+
+
+def test_two_runs_share_one_cache_and_keep_records_of_their_own(tmp_path):
+    runs = [Run(tmp_path / name) for name in ("one", "two")]
+
+    def work(number: int) -> None:
+        with CallDatabase(runs[number].cache_path) as cache, CallLog(runs[number].folder, cache) as log:
+            for place in range(20):
+                log.record(call_of(f"{number} {place}"), entry_of(f"{number} {place}"))
+
+    in_threads(2, work)
+    assert [run.recorded() for run in runs] == [[f"{number} {place}" for place in range(20)] for number in range(2)]
+    assert len(runs[0].shared()) == 40
+
+
+def test_a_run_without_a_cache_takes_nothing_from_elsewhere_and_gives_nothing(run):
+    with CallDatabase(run.cache_path) as cache:
+        cache.put([entry_of("a")])
+    with CallLog(run.folder) as log:
+        assert log.reply(sha256_hex("a")) is None
+        log.record(call_of("b"), entry_of("b"))
+        assert log.reply(sha256_hex("b")) == entry_of("b").reply
+    assert run.shared() == {"a"}
+
+
+# ---- errors
+
+SECOND_PROCESS = """
+import os, resource, signal, sys, time
+from pathlib import Path
+from ktdeval.calls.call_log import CallLog
+from ktdeval.calls.database import CallDatabase
+from ktdeval.errors import StoreError
+sys.path[:0] = [sys.argv[1]]
+from test_calls_call_log import Run, call_of, entry_of, in_threads
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+run = Run(Path(sys.argv[2]))
+cache = CallDatabase(run.cache_path)
+log = CallLog(run.folder, cache)
+
+def limit(most):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+def fails(action):
+    try:
+        action()
+    except StoreError as error:
+        return str(error)
+    return ""
+"""
+
+
+def second_process(run: Run, program: str) -> subprocess.Popen[str]:
+    """A second process that has the log of `run` open."""
+    source = SECOND_PROCESS + textwrap.dedent(program)
+    command = [sys.executable, "-c", source, str(Path(__file__).parent), str(run.folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def play(run: Run, program: str) -> str:
+    """What the second process prints."""
+    out, err = second_process(run, program).communicate(timeout=120)
+    assert err == ""
+    return out
+
+
+def test_a_full_disk_fails_every_waiting_thread_and_what_was_told_before_is_there(run):
+    out = play(
+        run,
+        """
+        limit(400_000)
+        outcomes = {}
+        def work(thread):
+            for number in range(200):
+                word = f"{thread} {number} " + os.urandom(500).hex()
+                outcomes[word] = fails(lambda: log.record(call_of(word), entry_of(word)))
+                if outcomes[word]:
+                    return
+        in_threads(8, work)
+        for word, problem in outcomes.items():
+            print(bool(problem), word)
+        problems = [problem for problem in outcomes.values() if problem]
+        assert len(problems) == 8 and all("free space" in problem and "\\n" not in problem for problem in problems), problems
+        print(end="", flush=True)  # what is still in the buffer would be cut off in the middle of a line
+        os._exit(0)
+        """,
+    )
+    told = [line.removeprefix("False ") for line in out.splitlines() if line.startswith("False ")]
+    assert len(told) > 8
+    recorded = Counter(run.recorded())
+    assert set(recorded) >= run.kept() >= set(told)
+    assert set(recorded.values()) == {1}
+
+
+def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
+    play(
+        run,
+        """
+        log.record(call_of("a"), entry_of("a"))
+        limit(0)
+        for word in "bc":
+            assert "calls.sqlite: record of calls: " in fails(lambda: log.record(call_of(word), entry_of(word)))
+        limit(resource.RLIM_INFINITY)
+        log.record(call_of("d"))
+        log.close()
+        """,
+    )
+    assert (run.recorded(), run.kept(), run.shared()) == (["a", "b", "c", "d"], {"a", "b", "c"}, {"a", "b", "c"})
+
+
+def test_a_failure_at_something_that_nobody_waited_for_is_told_to_the_next_who_comes(run):
+    out = play(
+        run,
+        """
+        for action in (lambda: log.record(call_of("next")), log.flush, log.close):
+            limit(0)
+            log.record(call_of("late"), durable=False)
+            while not log._late:
+                time.sleep(0.01)
+            limit(resource.RLIM_INFINITY)
+            print(fails(action), flush=True)
+            print(fails(lambda: log.record(call_of("more"))))
+        """,
+    )
+    first, more, second, again, third, closed = out.splitlines()
+    assert (more, again) == ("", "")
+    assert all("record of calls: " in line for line in (first, second, third))
+    assert "is closed" in closed
+    assert run.recorded() == ["late", "more", "late", "more", "late"]
+
+
+def test_a_shared_cache_that_fails_is_an_error_and_the_run_has_its_reply(run, monkeypatch):
+    with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log, monkeypatch.context() as patched:
+        patched.setattr(cache, "write", lambda *_: (_ for _ in ()).throw(StoreError("replies.sqlite: full")))
+        with pytest.raises(StoreError, match="full"):
+            log.record(call_of("a"), entry_of("a"))
+    assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, set())
+
+
+def test_a_place_that_can_not_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "taken" / LOG_FILE).mkdir(parents=True)
+    for folder in (tmp_path / "file", tmp_path / "taken"):
+        with pytest.raises(StoreError, match=r"calls\.sqlite: record of calls: .* choose another run folder with --out") as caught:
+            CallLog(folder)
+        assert "\n" not in str(caught.value)
+
+
+# ---- records that are damaged, and those of older runs
+
+
+@pytest.mark.parametrize(
+    "change", ["attempt = 'many'", "held_usd = 'much'", "input_tokens = 1.5", "outcome = X'00'", "reply = X'7B7D'", "reply = X'FF'"]
+)
+def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
+    with CallLog(run.folder) as log:
+        for record in RECORDS[:2]:
+            log.record(record)
+    with sqlite3.connect(run.folder / LOG_FILE) as file:
+        file.execute(f"UPDATE calls SET {change} WHERE number = 2")
+    file.close()
+    with pytest.raises(StoreError, match=r"calls\.sqlite: call 2: not the record of a call: ") as caught:
+        list(read_calls(run.folder))
+    assert "\n" not in str(caught.value)
+    with CallLog(run.folder) as log, pytest.raises(StoreError, match="call 2"):
+        log.resume(None)
+
+
+def old_line(record: CallRecord) -> bytes:
+    """The record as older runs wrote it."""
+    values = msgspec.structs.asdict(record)
+    usage, reply = record.usage, record.reply
+    plain = {"usage": usage and usage.to_json(), "reply": reply and reply.to_json()}
+    return dumps_canonical(values | plain).encode() + b"\n"
+
+
+OLD = [*RECORDS[:4], msgspec.structs.replace(CUT, reply=Reply("ha", (), "length"))]
+
+
+def test_the_lines_of_an_older_run_are_read_and_what_comes_later_is_added(run):
+    path = run.folder / OLD_LOG_FILE
+    path.write_bytes(b"".join(map(old_line, OLD)) + old_line(PAID)[:-5])  # the last one was torn by a crash
+    assert list(read_calls(run.folder)) == OLD
+    before = path.read_bytes()
+    with CallLog(run.folder) as log:
+        assert log.resume(None).kept == {("e1", CUT.key): Reply("ha", (), "length")}
+        log.record(call_of("new"))
+    assert run.recorded() == ["e1"] * 5 + ["new"]
+    assert path.read_bytes() == before
+
+
+BROKEN = {
+    "not JSON": b'{"at":',
+    "NaN": old_line(PAID).replace(b"0.25", b"NaN"),
+    "not an object": b"[1]",
+    "deep": b"[" * 100_000,
+    "a field less": json.dumps({"at": "", "episode": ""}).encode(),
+    "a field more": old_line(PAID).replace(b'"at"', b'"extra":1,"at"'),
+    "text for a number": old_line(PAID).replace(b"0.25", b'"0.25"'),
+    "a truth value for a number": old_line(PAID).replace(b"0.25", b"true"),
+    "a fraction of a token": old_line(PAID).replace(b'"input_tokens":100', b'"input_tokens":100.5'),
+    "not UTF-8": old_line(PAID).replace(b'"e1"', b'"\xff"'),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_line_that_is_not_a_record_is_an_error_that_names_it_and_nothing_is_changed(run, how):
+    path, data = run.folder / OLD_LOG_FILE, old_line(PAID) + BROKEN[how].rstrip(b"\n") + b"\n" + old_line(FAILED)
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=r"calls\.jsonl:2: not the record of a call: .*; restore the file, or delete the line"):
+        list(read_calls(run.folder))
+    assert path.read_bytes() == data
+
+
+# ---- kill -9
+
+
+@pytest.mark.parametrize("after", [1, 30, 400])
+def test_kill_9_at_any_moment_loses_nothing_that_was_told_and_records_every_reply_once(run, after):
+    steady = """
+    def work(thread):
+        for number in range(100_000):
+            word = f"{thread}/{number}"
+            log.record(call_of(word), entry_of(word))
+            os.write(1, (word + "\\n").encode())  # one write, whole lines
+    in_threads(20, work)
+    """
+    process = second_process(run, steady)
+    assert process.stdout is not None
+    told = [process.stdout.readline() for _ in range(after)]
+    time.sleep(random.random() / 100)
+    process.send_signal(signal.SIGKILL)
+    told += process.communicate(timeout=60)[0].splitlines(keepends=True)
+    assert process.returncode == -signal.SIGKILL
+    acknowledged = {line.strip() for line in told if line.endswith("\n")}
+    assert len(acknowledged) >= after
+    for _ in range(2):  # to resume twice changes nothing more
+        with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:
+            recorded = Counter(run.recorded())
+            assert acknowledged <= run.kept() == set(recorded)  # a call and its reply: both or neither
+            assert set(recorded.values()) == {1}
+            assert log.resume(None).spent.cost_usd == 0.25 * len(recorded)
+            assert all(log.reply(sha256_hex(word)) is not None for word in recorded)
+    assert run.shared() == run.kept()
+
+
+def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_and_shares_it_then(run):
+    process = second_process(
+        run,
+        """
+        cache.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        log.record(call_of("a"), entry_of("a"))
+        """,
+    )
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, set())
+    with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:
+        assert log.resume(None).spent.cost_usd == 0.25
+        assert log.reply(sha256_hex("a")) == entry_of("a").reply
+    assert run.shared() == {"a"}
+
+
+def test_a_run_that_is_over_is_one_plain_file_that_can_be_read_where_nothing_can_be_written(run):
+    for word in "ab":
+        with CallLog(run.folder) as log:
+            log.record(call_of(word), entry_of(word))
+            assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\2\2"  # readers do not wait for the writer
+        assert [file.name for file in run.folder.iterdir()] == [LOG_FILE]
+        assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\1\1"
+    run.folder.chmod(0o500)
+    assert run.recorded() == ["a", "b"]
+    run.folder.chmod(0o700)

@@ -1,0 +1,342 @@
+"""The drift sentinel: still where one model answered all, loud where another did, or did in part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import BudgetError, ModelError, StoreError
+from ktdeval.harness.messages import CallParams, ModelRequest, Reply
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.runner.canary import (
+    CANARIES,
+    LONGEST_ANSWER,
+    REPEATS,
+    Canary,
+    ask_canaries,
+    canary_requests,
+    distance,
+    drift,
+    finish_record,
+    read_record,
+    start_record,
+)
+from ktdeval.typed import encode_canonical, to_plain
+
+PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)
+BY_ID = {canary.id: canary for canary in CANARIES}
+BY_QUESTION = {canary.question: canary for canary in CANARIES}
+
+Ask = Callable[[ModelRequest], Reply]
+
+
+def question_of(request: ModelRequest) -> Canary:
+    return BY_QUESTION[request.messages[-1].content]
+
+
+def habits(model: str, canary: Canary) -> list[str]:
+    """Six answers that a simulated model gives to a question, the usual one first."""
+    rng = np.random.default_rng([ord(sign) for sign in model + canary.id])
+    if canary.kind == "number":
+        return [f"{number}" for number in rng.integers(1, 100, 6)]
+    if canary.kind == "choice":
+        return [str(word) for word in rng.permutation(canary.options)]
+    if canary.kind == "ranking":
+        return [", ".join(rng.permutation(canary.options)) for _ in range(6)]
+    return ["".join(rng.choice(list("aeiouklmnrst "), 12)) for _ in range(6)]
+
+
+def model(name: str, chance: np.random.Generator, loyalty: float = 0.75) -> Ask:
+    """A simulated model: the usual answer with probability `loyalty`, else one of the others."""
+    known = {canary.id: habits(name, canary) for canary in CANARIES}
+
+    def ask(request: ModelRequest) -> Reply:
+        answers = known[question_of(request).id]
+        usual = chance.random() < loyalty
+        return Reply(answers[0] if usual else answers[int(chance.integers(1, len(answers)))], served_by=name)
+
+    return ask
+
+
+def mixed(one: Ask, other: Ask, share: float, chance: np.random.Generator) -> Ask:
+    """`share` of the traffic goes to the other model."""
+    return lambda request: (other if chance.random() < share else one)(request)
+
+
+def run(at_start: Ask, at_end: Ask, count: int = 6) -> dict[str, Any]:
+    record = read_record(encode_canonical(start_record(at_start, count, PARAMS)))
+    return drift(read_record(encode_canonical(finish_record(record, at_end, PARAMS))))
+
+
+def excesses(at_start: Ask, at_end: Ask, runs: int = 120) -> np.ndarray:
+    return np.array([run(at_start, at_end)["excess"] for _ in range(runs)])
+
+
+# ---- what it finds
+
+
+@pytest.mark.parametrize("loyalty", [1.0, 0.85, 0.6])
+def test_one_model_twice_shows_no_excess_however_noisy_it_is(loyalty: float) -> None:
+    chance = np.random.default_rng(1)
+    same = excesses(model("one", chance, loyalty), model("one", chance, loyalty))
+    assert abs(same.mean()) < 0.03
+    assert np.quantile(np.abs(same), 0.95) < 0.3
+
+
+@pytest.mark.parametrize(("loyalty", "least"), [(1.0, 0.8), (0.85, 0.5), (0.75, 0.35)])
+def test_another_model_stands_out_in_nearly_every_run(loyalty: float, least: float) -> None:
+    chance = np.random.default_rng(2)
+    one, two = model("one", chance, loyalty), model("two", chance, loyalty)
+    same, other = excesses(one, one), excesses(one, two)
+    assert other.mean() > least
+    assert (other > np.quantile(same, 0.95)).mean() > 0.95
+
+
+def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> None:
+    chance = np.random.default_rng(3)
+    one, two = model("one", chance, 0.9), model("two", chance, 0.9)
+    same = excesses(one, one)
+    shares = [excesses(one, mixed(one, two, share, chance)) for share in (0.5, 0.75, 1.0)]
+    means = [found.mean() for found in shares]
+    assert same.mean() + 0.1 < means[0] < means[1] < means[2]
+    assert [(found > np.quantile(same, 0.95)).mean() > least for found, least in zip(shares, (0.5, 0.85, 0.99))] == [True] * 3
+
+
+def test_the_same_mixture_at_both_ends_is_no_drift() -> None:
+    chance = np.random.default_rng(4)
+    mixture = mixed(model("one", chance), model("two", chance), 0.5, chance)
+    assert abs(excesses(mixture, mixture).mean()) < 0.03
+
+
+def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
+    def ask(request: ModelRequest) -> Reply:
+        answers = habits("one", question_of(request))
+        return Reply(answers[int(np.random.default_rng(request.params.seed).integers(len(answers)))])
+
+    found = [drift(finish_record(start_record(ask, 12, params), ask, params)) for params in map(seeded, range(40))]
+    assert abs(np.mean([one["excess"] for one in found])) < 0.04
+    assert min(one["noise"] for one in found) > 0
+
+
+def seeded(seed: int) -> CallParams:
+    return CallParams(seed=seed)
+
+
+def test_a_model_that_never_varies_has_no_noise_and_any_change_shows() -> None:
+    chance = np.random.default_rng(5)
+    one = model("one", chance, 1.0)
+    assert run(one, one) == {"value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 6, "served_by_changed": False}
+
+    def changed(request: ModelRequest) -> Reply:
+        return Reply("1 to 100") if question_of(request).id == "pick" else one(request)
+
+    assert run(one, changed)["excess"] == pytest.approx(1 / 6, abs=1e-6)
+
+
+# ---- what is asked
+
+
+def test_questions_are_short_plain_and_ask_for_nothing_real() -> None:
+    assert len(CANARIES) == len(BY_ID) == len(BY_QUESTION) >= 12
+    for canary in CANARIES:
+        assert len(canary.question) < 400
+        assert not any(f"{century}{decade}" in canary.question for century in (19, 20) for decade in range(10))
+        assert canary.options == () or canary.kind in ("choice", "ranking")
+        assert all(option in canary.question for option in canary.options)
+    assert {canary.kind for canary in CANARIES[:6]} == {"number", "choice", "ranking", "text"}  # those of the default
+
+
+def test_each_question_is_asked_twice_with_the_parameters_of_the_run_and_seeds_of_its_own() -> None:
+    requests = [request for sitting in ("start", "end") for request in canary_requests(CANARIES[:3], PARAMS, sitting)]
+    assert [question_of(request).id for request in requests] == ["pick", "pick", "manager", "manager", "multiple", "multiple"] * 2
+    assert all(request.tools == () for request in requests)
+    assert {(request.params.temperature, request.params.reasoning_effort) for request in requests} == {(0.4, "low")}
+    assert len({request.params.seed for request in requests}) == 12
+
+
+@pytest.mark.parametrize(("count", "asked"), [(1, 1), (12, 12), (99, len(CANARIES))])
+def test_a_run_asks_as_many_questions_as_it_wants_and_there_are(count: int, asked: int) -> None:
+    chance = np.random.default_rng(6)
+    found = run(model("one", chance), model("one", chance), count)
+    assert found["prompts"] == asked
+
+
+def test_the_second_sitting_asks_what_the_first_asked() -> None:
+    asked: list[str] = []
+
+    def ask(request: ModelRequest) -> Reply:
+        asked.append(question_of(request).id)
+        return Reply("7")
+
+    record = start_record(ask, 2, PARAMS)
+    finish_record(record, ask, PARAMS)
+    assert asked == ["pick", "pick", "manager", "manager"] * 2
+
+
+def test_no_questions_are_no_drift_to_speak_of() -> None:
+    def ask(request: ModelRequest) -> Reply:
+        raise AssertionError
+
+    record = finish_record(start_record(ask, 0, PARAMS), ask, PARAMS)
+    assert drift(record) == {"value": None, "reason": "no fixed question was answered each time it was asked"}
+    assert drift(None)["value"] is None
+
+
+# ---- what is recorded
+
+
+def test_a_sitting_holds_time_questions_answers_and_who_answered() -> None:
+    replies = iter(
+        [Reply(" 42\n", served_by="house-2"), Reply("**37**", served_by="house-1"), Reply("A \ud800 B"), Reply("x" * 999)]
+    )
+    sitting = ask_canaries(lambda request: next(replies), CANARIES[:2], PARAMS, "start")
+    assert sitting.prompts == ("pick", "manager")
+    assert sitting.answers == (("42", "**37**"), ("A ? B", "x" * LONGEST_ANSWER))
+    assert sitting.served_by == ("house-1", "house-2")
+    assert datetime.fromisoformat(sitting.at).tzinfo is not None
+
+
+def test_what_is_no_answer_is_recorded_as_what_it_is() -> None:
+    outcomes: list[Any] = [
+        ModelError("timeout", "no reply, with a secret-key"), Reply(""), Reply("I", finish_reason="length"),
+        Reply("no", finish_reason="refusal"), Reply("", finish_reason="content_filter"), Reply("7"),
+    ]  # fmt: skip
+
+    def ask(request: ModelRequest) -> Reply:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, ModelError):
+            raise outcome
+        return outcome
+
+    sitting = ask_canaries(ask, CANARIES[:3], PARAMS, "start")
+    assert sitting.answers == (
+        ({"failed": "timeout"}, {"outcome": "empty"}),
+        ({"outcome": "length"}, {"outcome": "refusal"}),
+        ({"outcome": "content_filter"}, "7"),
+    )
+    assert "secret-key" not in encode_canonical(sitting)
+
+
+def test_a_question_without_a_reply_is_left_out() -> None:
+    def fails_at_pick(request: ModelRequest) -> Reply:
+        if question_of(request).id == "pick":
+            raise ModelError("server", "down")
+        return Reply("7")
+
+    assert run(lambda request: Reply("7"), fails_at_pick) == {
+        "value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 5, "served_by_changed": False,
+    }  # fmt: skip
+    found = run(lambda request: Reply("7"), fails_at_pick, 1)
+    assert found == {"value": None, "reason": "no fixed question was answered each time it was asked"}
+
+
+def test_a_model_that_begins_to_refuse_has_changed() -> None:
+    found = run(lambda request: Reply("7"), lambda request: Reply("", finish_reason="refusal"))
+    assert (found["value"], found["excess"]) == (1.0, 1.0)
+    both = run(lambda request: Reply("", finish_reason="refusal"), lambda request: Reply("", finish_reason="refusal"))
+    assert both["value"] == 0.0
+
+
+def test_what_stops_the_run_rises() -> None:
+    def ask(request: ModelRequest) -> Reply:
+        raise BudgetError("--max-cost is spent")
+
+    with pytest.raises(BudgetError):
+        start_record(ask, 6, PARAMS)
+
+
+def test_without_a_second_sitting_there_is_a_reason() -> None:
+    record = start_record(lambda request: Reply("7"), 6, PARAMS)
+    assert drift(record) == {"value": None, "reason": "the fixed questions were not asked again at the end"}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "changed"),
+    [(["a"], ["a"], False), (["a", "b"], ["b"], False), (["a"], ["b"], True), (["a"], ["a", "b"], True), ([], ["b"], True)],
+)
+def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(start: list[str], end: list[str], changed: bool) -> None:
+    record = to_plain(finish_record(start_record(lambda request: Reply("7"), 6, PARAMS), lambda request: Reply("7"), PARAMS))
+    record["start"]["served_by"], record["end"]["served_by"] = start, end
+    assert drift(read_record(dumps_canonical(record)))["served_by_changed"] is changed
+
+
+def reply_7(request: ModelRequest) -> Reply:
+    return Reply("7")
+
+
+def damaged() -> list[dict[str, Any]]:
+    def record() -> dict[str, Any]:
+        return json.loads(encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS)))
+
+    records = [record() for _ in range(8)]
+    del records[0]["start"]
+    records[1]["version"] = 2
+    records[2]["start"]["prompts"] = ["pick", "nonsense"]
+    records[3]["end"]["answers"] = [["7", "7"]]
+    records[4]["end"]["answers"][0][0] = 7
+    records[5]["end"]["answers"][0][0] = {"why": "x"}
+    records[6]["start"]["answers"] = "7"
+    records[7]["further"] = 1
+    return records
+
+
+@pytest.mark.parametrize("record", damaged())
+def test_a_damaged_record_is_named(record: dict[str, Any]) -> None:
+    with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
+        read_record(dumps_canonical(record))
+
+
+# ---- distances
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "expected"),
+    [
+        ("pick", "42", "The number is **42**.", 0),
+        ("pick", "42", "37", 1),
+        ("growth", "13,390.12", "13390.120", 0),
+        ("growth", "13390.12", "13390.13", 1),
+        ("pick", "−3", "-3", 0),
+        ("pick", "none", "None!", 0),
+        ("pick", "none", "42", 1),
+        ("desk", "Jade", "I take the jade session.", 0),
+        ("desk", "jade", "ivory", 1),
+        ("desk", "jade or ivory", "jade", 1),
+        ("risk", "A, C, E, B, F, D", "A > C > E > B > F > D", 0),
+        ("risk", "A, B, C, D, E, F", "F, E, D, C, B, A", 1),
+        ("risk", "A, B, C, D, E, F", "B, A, C, D, E, F", 1 / 15),
+        ("risk", "A, B, C, D, E, F", "A, B, C", 1),
+        ("manager", "Elena Voss", "elena  voss.", 0),
+        ("manager", "Elena Voss", "Elena Ross", 1 / 10),
+        ("manager", "Elena Voss", "", 1),
+        ("manager", "abc", "xyz", 1),
+        ("manager", "!", "?", 0),
+        ("pick", {"outcome": "refusal"}, {"outcome": "refusal"}, 0),
+        ("pick", {"outcome": "refusal"}, {"outcome": "length"}, 1),
+        ("pick", {"outcome": "refusal"}, "42", 1),
+    ],
+)  # fmt: skip
+def test_distances_are_those_of_the_definition(name: str, one: Any, other: Any, expected: float) -> None:
+    assert distance(BY_ID[name], one, other) == pytest.approx(expected)
+    assert distance(BY_ID[name], other, one) == pytest.approx(expected)
+    assert distance(BY_ID[name], one, one) == 0
+
+
+def test_the_three_figures_are_those_of_the_definition() -> None:
+    answers = {"start": ["1", "2"], "end": ["2", "3"]}
+    record: dict[str, Any] = {"version": 1}
+    for sitting, given in answers.items():
+        record[sitting] = {"at": "2020-01-01T00:00:00Z", "prompts": ["pick"], "answers": [given], "served_by": []}
+    assert len(answers["start"]) == REPEATS
+    assert drift(read_record(dumps_canonical(record))) == {
+        "value": 0.75,
+        "noise": 1.0,
+        "excess": -0.25,
+        "prompts": 1,
+        "served_by_changed": False,
+    }

@@ -1,0 +1,231 @@
+"""The capability check: the first protocol in which a whole small step works, and no call where there is nothing to find out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ktdeval.calls.capability import ATTEMPTS, choose_protocol
+from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.harness.messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
+from ktdeval.jsonio import JsonValue
+from protocol_speaker import spoken, understood
+
+LADDER: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
+PARAMS = CallParams(temperature=0.3, max_output_tokens=900, seed=77)
+
+Behaviour = Callable[[ModelRequest], Reply]
+
+
+class Server:
+    """A provider whose model obeys: behind each protocol stands how it takes a native request, or a server that refuses it."""
+
+    provider, name, endpoint, price_table = "house", "model-1", "http://localhost:1/v1", None
+
+    def __init__(self, behaviours: Mapping[ToolProtocol, Behaviour], protocols: tuple[ToolProtocol, ...] = LADDER) -> None:
+        self.behaviours, self.protocols = behaviours, protocols
+        self.asked: list[ModelRequest] = []
+
+    def connect(self) -> None:
+        """There is nothing to connect to."""
+
+    def settings(self) -> JsonValue:
+        return {}
+
+    def secrets(self) -> tuple[str, ...]:
+        return ()
+
+    def reply(self, request: ModelRequest) -> Reply:
+        self.asked.append(request)
+        protocol = request.params.tool_protocol
+        behaviour = self.behaviours.get(protocol, refuse("tools are not supported"))
+        if protocol == "native":
+            return behaviour(request)
+        return spoken(behaviour(understood(request, protocol)), protocol)
+
+    def choose(self, wanted: Any = "auto") -> ToolProtocol:
+        return choose_protocol(self, wanted, self.reply, PARAMS)
+
+    @property
+    def course(self) -> list[tuple[str, str | None]]:
+        """Protocol and forced tool of each request; a forced tool of the written protocols is not shown."""
+        return [(request.params.tool_protocol, request.tool_choice) for request in self.asked]
+
+
+def obey(request: ModelRequest) -> Reply:
+    """Call the tool on offer with what the last message names."""
+    text = request.messages[-1].content
+    arguments: dict[str, Any] = {"place": re.findall(r'"(\w+)"', text)[-1]}
+    if request.tool_choice is not None:
+        assert request.messages[-2].role == "tool"  # the result of the look-up came before
+        arguments["level"] = int(re.findall(r"\d+", text)[-1])
+    return call(request.tools[0].name, json.dumps(arguments))
+
+
+def call(name: str, arguments: str, number: int = 1) -> Reply:
+    return Reply("", (ToolCall(f"id-{number}", name, arguments),), "tool_calls")
+
+
+def refuse(words: str, kind: str = "bad_request") -> Behaviour:
+    def behaviour(request: ModelRequest) -> Reply:
+        raise ModelError(kind, f"house/model-1: HTTP 400: {words}")
+
+    return behaviour
+
+
+def talk(request: ModelRequest) -> Reply:
+    return Reply("Let me see what I can find.")
+
+
+def refuse_free_tools(request: ModelRequest) -> Reply:
+    """vLLM without a tool-call parser: a forced tool works, a free one does not."""
+    if request.tool_choice is None:
+        raise ModelError("bad_request", '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
+    return obey(request)
+
+
+def leave_forced_tools_aside(request: ModelRequest) -> Reply:
+    return obey(request) if request.tool_choice is None else talk(request)
+
+
+def answers_with(name: str, arguments: str) -> Behaviour:
+    return lambda request: call(name, arguments)
+
+
+# ---- where there is nothing to find out
+
+
+@pytest.mark.parametrize("protocol", LADDER)
+def test_a_model_of_one_protocol_is_not_asked(protocol: ToolProtocol) -> None:
+    server = Server({}, (protocol,))
+    assert server.choose() == protocol
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("protocol", LADDER)
+def test_a_wish_is_not_questioned(protocol: ToolProtocol) -> None:
+    server = Server({})
+    assert server.choose(protocol) == protocol
+    assert server.asked == []
+
+
+def test_a_wish_that_the_model_can_not_meet_names_those_that_it_can() -> None:
+    with pytest.raises(ConfigError, match=r"--tool-protocol text: house/model-1 takes only native, json_schema"):
+        Server({}, ("native", "json_schema")).choose("text")
+
+
+def test_a_model_without_protocols_is_a_defect_of_its_plugin() -> None:
+    with pytest.raises(PluginError, match="`protocols` is empty"):
+        Server({}, ()).choose()
+
+
+# ---- the ladder
+
+
+def test_native_is_taken_where_it_works_after_one_step_of_two_calls() -> None:
+    server = Server(dict.fromkeys(LADDER, obey))
+    assert server.choose() == "native"
+    assert server.course == [("native", None), ("native", "record_level")]
+    assert {(request.params.temperature, request.params.max_output_tokens) for request in server.asked} == {(0.3, 900)}
+
+
+def test_the_order_is_the_models() -> None:
+    assert Server(dict.fromkeys(LADDER, obey), ("text", "native")).choose() == "text"
+
+
+@pytest.mark.parametrize(
+    "flawed",
+    [
+        talk,
+        refuse_free_tools,
+        leave_forced_tools_aside,
+        refuse("stub does not support tools"),
+        refuse("no template", "server"),
+        refuse("cut", "bad_response"),
+        answers_with("look_up_level", '{"place": "south"}'),
+        answers_with("look_up_level", '{"place": "north"'),
+        answers_with("look_up_level", '["north"]'),
+        answers_with("look_up_level", "[" * 100_000),
+        answers_with("look_up", '{"place": "north"}'),
+        lambda request: obey(request) if request.tool_choice is None else call("record_level", '{"place": "north", "level": "41"}'),
+        lambda request: Reply("", finish_reason="content_filter"),
+    ],
+)  # fmt: skip
+def test_a_protocol_that_does_not_carry_a_step_gives_way_to_the_next(flawed: Behaviour) -> None:
+    assert Server({"native": flawed, "json_schema": obey, "text": obey}).choose() == "json_schema"
+    assert Server({"native": flawed, "json_schema": flawed, "text": obey}).choose() == "text"
+
+
+def test_a_single_slip_does_not_cost_a_model_its_protocol() -> None:
+    def slip_once(request: ModelRequest) -> Reply:
+        return talk(request) if request.params.seed == 0 else obey(request)
+
+    server = Server({"native": slip_once})
+    assert server.choose() == "native"
+    assert [request.params.seed for request in server.asked] == [0, 1, 1]  # so no cache gives the first reply again
+
+
+def test_a_refusal_is_not_asked_for_twice_but_a_bad_reply_is() -> None:
+    server = Server({"native": refuse("no tools"), "json_schema": talk, "text": obey})
+    assert server.choose() == "text"
+    assert [protocol for protocol, _ in server.course] == ["native", *["json_schema"] * ATTEMPTS, "text", "text"]
+
+
+def test_a_model_that_calls_several_times_in_one_reply_passes() -> None:
+    def eager(request: ModelRequest) -> Reply:
+        one = obey(request)
+        return replace(one, tool_calls=(*one.tool_calls, replace(one.tool_calls[0], id="id-2")))
+
+    server = Server({"native": eager})
+    assert server.choose() == "native"
+    answered = [message.tool_call_id for message in server.asked[1].messages if message.role == "tool"]
+    assert answered == ["id-1", "id-2"]
+
+
+# ---- where it can't be found out
+
+
+def test_when_nothing_works_each_problem_is_named_on_one_line() -> None:
+    words = "this model\nhas no template for tools" + " at all" * 100
+    flawed = {"native": refuse(words), "json_schema": talk, "text": lambda request: Reply("I", finish_reason="length")}
+    with pytest.raises(ProviderError) as caught:
+        Server(flawed).choose()
+    message = str(caught.value)
+    assert message.startswith(
+        "house/model-1 calls no tools, however it is asked (native: bad_request, house/model-1: HTTP 400: this"
+    )
+    assert "json_schema: a reply without a call; text: the reply was cut at --max-output-tokens)" in message
+    assert "--tool-protocol" in message
+    assert "\n" not in message
+    assert len(message) < 600
+
+
+@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "connection"])
+def test_trouble_of_the_network_says_nothing_about_tools(kind: str) -> None:
+    server = Server({"native": refuse("no route", kind), "json_schema": obey})
+    with pytest.raises(ProviderError, match=rf"house/model-1: no answer .* \({kind}: .*no route\); run the same command again"):
+        server.choose()
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("error", [BudgetError("--max-cost is spent"), ProviderError("set HOUSE_API_KEY")])
+def test_what_stops_a_run_stops_the_check(error: Exception) -> None:
+    def stop(request: ModelRequest) -> Reply:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        Server({"native": stop, "json_schema": obey}).choose()
+    assert caught.value is error
+
+
+def test_the_check_asks_every_model_the_same() -> None:
+    one, two = Server(dict.fromkeys(LADDER, obey)), Server(dict.fromkeys(LADDER, obey))
+    two.name = "model-2"
+    one.choose()
+    two.choose()
+    assert one.asked == two.asked

@@ -1,0 +1,54 @@
+"""What an adapter of another plugin is given for the failures of HTTP: a typed error, one line, no secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktdeval.calls import Caller, ContentFiltered, RetryPolicy, http_error, is_retryable, json_reply, network_error
+from ktdeval.errors import ModelError, ProviderError
+
+KEY = "mine-0123456789abcdef"
+CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KEY,), {"e17": 402})
+
+
+def test_a_status_is_a_kind_of_one_call_that_is_tried_again_or_not_or_the_end_of_the_run() -> None:
+    for status, kind in ((429, "rate_limited"), (503, "overloaded"), (500, "server"), (408, "timeout"), (400, "bad_request")):
+        error = http_error(status, b"<html>oops</html>", {"retry-after": "7"}, CALLER)
+        assert isinstance(error, ModelError)
+        assert (error.kind, error.retry_after_s, is_retryable(error)) == (kind, 7.0, kind != "bad_request")
+    for status, words in ((401, "key is refused"), (402, "no quota"), (404, "no model 'm-1'"), (302, "--base-url")):
+        stop = http_error(status, f'{{"error": {{"message": "key {KEY}"}}}}'.encode(), {}, CALLER)
+        assert isinstance(stop, ProviderError)
+        assert words in str(stop)
+        assert KEY not in str(stop)
+
+
+def test_codes_of_a_server_mean_what_its_adapter_says() -> None:
+    assert "no quota" in str(http_error(400, b'{"code": "E17"}', {}, CALLER))
+    with pytest.raises(ProviderError, match="no quota"):
+        json_reply(b'{"error": {"code": "E17"}}', CALLER)
+    assert isinstance(http_error(400, b'{"error": {"code": "content_filter"}}', {}, CALLER), ContentFiltered)
+
+
+def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response() -> None:
+    assert network_error(CALLER, "", is_timeout=True).kind == "timeout"
+    lost = network_error(CALLER, f"getaddrinfo failed for {KEY}")
+    assert (lost.kind, "is the address right?" in str(lost), KEY in str(lost)) == ("connection", True, False)
+    for content in (b"", b"<html>", b"[1]", b'{"cut": '):
+        with pytest.raises(ModelError) as caught:
+            json_reply(content, CALLER)
+        assert caught.value.kind == "bad_response"
+    assert json_reply(b'{"a": 1}', CALLER) == {"a": 1}
+
+
+def test_retries_are_open_to_callers_of_their_own() -> None:
+    failures = [network_error(CALLER, "reset"), network_error(CALLER, "reset")]
+    waits: list[float] = []
+
+    def attempt() -> str:
+        if failures:
+            raise failures.pop()
+        return "answer"
+
+    assert RetryPolicy(3, 10.0, base_s=0.001).run(attempt, waits.append, lambda *_: None) == "answer"
+    assert len(waits) == 2

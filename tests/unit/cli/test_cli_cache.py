@@ -1,0 +1,181 @@
+"""`ktdeval cache`: what is kept, whether it is whole, and removing it, in the words of the command line."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.replies import CacheEntry
+from ktdeval.cli.main import main
+from ktdeval.harness.messages import Reply, Usage
+from ktdeval.jsonio import sha256_hex
+
+
+def aged(days: float) -> str:
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def fill(path: Path) -> Path:
+    """Three replies of one model, 1, 20 and 40 days old, and two of another."""
+    with CallDatabase(path) as cache:
+        for provider, model, ages in (("openai", "gpt-9", (1, 20, 40)), ("anthropic", "opus-7", (2, 50))):
+            entries = [
+                CacheEntry(sha256_hex(f"{model} {age}"), provider, model, Reply(f"{age}" * 50, usage=Usage(1000, age)), aged(age))
+                for age in ages
+            ]
+            cache.put(entries)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "caches"))
+    return tmp_path / "caches"
+
+
+@pytest.fixture
+def shared(folder: Path) -> Path:
+    return fill(folder / "replies.sqlite")
+
+
+@pytest.fixture
+def ktdeval(capsys: pytest.CaptureFixture[str]):
+    def run(*words: object, code: int = 0, warning: str = "") -> str:
+        """What a command prints; where it fails, its one line of error."""
+        capsys.readouterr()
+        assert main(["cache", *map(str, words)]) == code
+        out, err = capsys.readouterr()
+        if code == 2:
+            assert out == ""
+            assert err.startswith("ktdeval: error: ")
+            assert err.count("\n") == 1
+            return err
+        assert warning in err if warning else err == ""
+        return out
+
+    return run
+
+
+def test_ls_lists_models_with_their_replies_tokens_and_days(ktdeval, shared):
+    header, first, second, total = ktdeval("ls").splitlines()
+    assert header.split("  ")[0] == "MODEL"
+    assert first.split()[:2] == ["anthropic/opus-7", "2"]
+    assert second.split()[:2] == ["openai/gpt-9", "3"]
+    assert second.split()[3:] == ["3,000", "61", aged(40)[:10], aged(1)[:10]]
+    assert total == f"{shared}: 5 replies, {shared.stat().st_size:,} bytes on disk"
+    assert ktdeval() == ktdeval("ls")
+
+
+def test_ls_as_json(ktdeval, shared):
+    listing = json.loads(ktdeval("ls", "--json"))
+    assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
+    assert [(use["provider"], use["model"], use["replies"], use["input_tokens"]) for use in listing["models"]] == [
+        ("anthropic", "opus-7", 2, 2000),
+        ("openai", "gpt-9", 3, 3000),
+    ]
+
+
+def test_another_file_is_named_with_file(ktdeval, shared, tmp_path):
+    with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
+        cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
+    assert "vllm/qwen" in ktdeval("ls", "--file", tmp_path / "run" / "replies.sqlite")
+    assert "vllm/qwen" not in ktdeval("ls")
+
+
+def test_before_anything_is_kept_there_is_nothing_and_nothing_is_made(ktdeval, folder):
+    assert ktdeval("ls") == f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk\n"
+    assert json.loads(ktdeval("ls", "--json"))["models"] == []
+    assert "0 replies checked, all as they were stored" in ktdeval("verify")
+    assert "removed 0 replies" in ktdeval("prune", "--all")
+    assert not folder.exists()
+
+
+PRUNES = {
+    ("--all",): 5,
+    ("--older-than", "30"): 2,
+    ("--older-than", "0.5"): 5,
+    ("--model", "openai/*"): 3,
+    ("--model", "openai/*", "--older-than", "30"): 1,
+    ("--max-size", "1"): 0,
+    ("--max-size", "0"): 5,
+    ("--max-size", "0.0006"): 3,
+    ("--max-size", "0.0006", "--model", "openai/*"): 1,
+}
+
+
+@pytest.mark.parametrize("options", PRUNES)
+def test_prune_removes_what_the_options_name_and_a_dry_run_says_the_same(ktdeval, shared, options):
+    count = PRUNES[options]
+    planned = json.loads(ktdeval("prune", *options, "--dry-run", "--json"))
+    assert (planned["replies"], planned["dry_run"]) == (count, True)
+    assert "5 replies" in ktdeval("ls")
+    words = "1 reply" if count == 1 else f"{count} replies"
+    assert ktdeval("prune", *options) == f"{shared}: removed {words}, {planned['bytes']:,} bytes\n"
+    assert f"{5 - count} repl" in ktdeval("ls")
+    assert "all as they were stored" in ktdeval("verify")
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--all", "--model", "openai/*"), ("--all", "--older-than", "0")])
+def test_prune_wants_to_be_told_what_to_remove(ktdeval, shared, options):
+    assert "say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all" in ktdeval("prune", *options, code=2)
+    assert "5 replies" in ktdeval("ls")
+
+
+@pytest.mark.parametrize(
+    "options", [("--older-than", "-1"), ("--max-size", "-1"), ("--older-than", "nan"), ("--max-size", "nan"), ("--max-size", "inf")]
+)
+def test_ages_and_sizes_that_are_none_are_refused(ktdeval, shared, options):
+    assert options[0] in ktdeval("prune", *options, code=2)
+    assert "5 replies" in ktdeval("ls")
+
+
+def test_a_glob_that_names_nothing_is_said_with_near_names(ktdeval, shared):
+    out = ktdeval("prune", "--model", "openai/gpt9", warning="fits no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?")
+    assert "removed 0 replies" in out
+
+
+def damage(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE replies SET body = x'00' WHERE model = 'opus-7'")
+    connection.close()
+
+
+def test_verify_finds_every_damaged_reply_and_exits_with_1(ktdeval, shared):
+    assert ktdeval("verify") == f"{shared}: 5 replies checked, all as they were stored\n"
+    damage(shared)
+    *findings, verdict = ktdeval("verify", code=1).splitlines()
+    assert sorted(findings) == sorted(f"reply {sha256_hex(f'opus-7 {age}')[:16]}: its checksum does not match" for age in (2, 50))
+    assert verdict == f"{shared}: 5 replies checked, 2 problems"
+    report = json.loads(ktdeval("verify", "--json", code=1))
+    assert (report["replies"], len(report["findings"])) == (5, 2)
+    assert report["findings"][0]["problem"] == "its checksum does not match"
+
+
+def test_verify_says_what_to_do_where_the_file_itself_is_damaged(ktdeval, shared):
+    with CallDatabase(shared) as cache:
+        cache.put([CacheEntry(sha256_hex(str(n)), "openai", "gpt-9", Reply("x" * n), aged(0)) for n in range(1, 200)])
+    data = bytearray(shared.read_bytes())
+    data[8 * 4096 : 9 * 4096] = bytes(4096)
+    shared.write_bytes(data)
+    out = ktdeval("verify", code=1)
+    assert "the file: " in out
+    assert out.endswith("the file itself is damaged: delete it; replies that are asked for again are then paid again\n")
+
+
+def test_files_that_are_no_cache_are_one_line(ktdeval, tmp_path):
+    notes, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    notes.write_text("buy low, sell high\n" * 99)
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE bookmarks (address TEXT)")
+    connection.close()
+    for command in (("ls",), ("verify",), ("prune", "--all")):
+        assert "file is not a database" in ktdeval(*command, "--file", notes, code=2)
+        assert "of another application and is left as it is" in ktdeval(*command, "--file", other, code=2)
+        assert "no such file" in ktdeval(*command, "--file", tmp_path / "nothing.sqlite", code=2)
+        assert "is a directory" in ktdeval(*command, "--file", tmp_path, code=2)
+    assert notes.read_text() == "buy low, sell high\n" * 99

@@ -1,0 +1,336 @@
+"""`ktdeval plan`: what it measures, that it asks nobody, and that a part that is finished speaks for itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import far_plugin
+from ktdeval.cli.main import main
+from ktdeval.config import RunConfig
+from ktdeval.errors import PluginError
+from ktdeval.harness.agent import StepCounts
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.jsonio import loads_strict
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner.estimate import RunEstimate, estimate_run
+from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, MeasuringModel, StepSize, _research_calls, example, measure_step
+from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.runner.rates import ASSUMED, CallLimits, assumed_rates, observed_rates
+from ktdfin_market import small_market
+from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
+
+PLUGIN = str(Path(far_plugin.__file__))
+MEMORY = "blinded_memory_only"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small market and a price table."""
+    folder = tmp_path_factory.mktemp("desk")
+    store_market(folder / "market")
+    (folder / "prices.yaml").write_text(far_plugin.TABLE)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _table(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAR_PLUGIN_TABLE", str(session / "prices.yaml"))
+    monkeypatch.chdir(session)
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins([PLUGIN])
+
+
+def config(**changes: Any) -> RunConfig:
+    fields: dict[str, Any] = {"model": "far/momentum", "tasks": (TASK,), "windows": (WINDOW,), "data": "market", "out": "run"}
+    return RunConfig(**fields | changes)
+
+
+def plan(plugins: Plugins, **changes: Any) -> RunEstimate:
+    return estimate_run(config(**changes), plugins)
+
+
+# -- a step, measured ---------------------------------------------------------------------------------------------------
+
+
+def parts_of(plugins: Plugins, task: str) -> tuple[Any, Any, EpisodeFactory]:
+    settings = config(model="builtin/hold", tasks=(task,))
+    tasks, snapshot = choose_tasks(settings, plugins), small_market()
+    snapshot = replace(snapshot, id="0" * 64)
+    spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
+    return spec, tasks[task], EpisodeFactory(tasks, plugins, snapshot)
+
+
+def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:
+    return measure_step(*parts_of(plugins, task), behaviour)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "task", "requests"),
+    [
+        (LOW, TASK, 2),  # the end of research, a submission
+        (TYPICAL, TASK, 5),  # six calls in three turns, the end of research, a submission
+        (HIGH, TASK, 16),  # twelve calls in as many turns, four submissions
+        (TYPICAL, MEMORY, 1),
+        (HIGH, MEMORY, 4),
+    ],
+)
+def test_requests_of_a_step_are_those_of_the_real_agent(plugins: Plugins, behaviour: Behaviour, task: str, requests: int) -> None:
+    assert size(plugins, behaviour, task).requests == requests
+
+
+def test_research_is_measured_with_results_and_not_with_errors(plugins: Plugins) -> None:
+    assert size(plugins, HIGH).failed_calls == 0
+
+
+def test_a_later_request_holds_the_whole_conversation_again(plugins: Plugins) -> None:
+    few, many = size(plugins, replace(HIGH, research_share=0.25)), size(plugins, HIGH)
+    assert (few.requests, many.requests) == (8, 16)  # three calls leave room for a remark that ends the research
+    assert many.data_bytes > 3 * few.data_bytes
+
+
+def test_a_step_is_measured_with_as_many_positions_as_the_task_allows(plugins: Plugins) -> None:
+    empty, full = size(plugins, LOW, MEMORY), size(plugins, TYPICAL, MEMORY)
+    assert full.prose_bytes == empty.prose_bytes
+    assert full.data_bytes > empty.data_bytes + 1000
+
+
+def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
+    model = MeasuringModel(LOW, 0)
+    tool = ToolSpec("t", "Ü", {"type": "object"})
+    model.reply(ModelRequest((Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()))
+    assert (model.requests, model.prose_bytes, model.data_bytes) == (1, 6 + len('["t","Ü",{"type":"object"}]'.encode()), 3)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"enum": ["BUY", "SELL"]}, None, "BUY"),
+        ({"type": "integer", "minimum": 3}, None, 3),
+        ({"type": "boolean"}, None, False),
+        ({"type": "array", "items": {"type": "number"}, "minItems": 2}, None, [0, 0]),
+        ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}, None, {"a": 0}),
+        ({"type": "object", "properties": {"stock_id": {"type": "string"}}, "required": ["stock_id"]}, None, None),
+        ({"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}, "why", {"reason": "why"}),
+        ({"type": "object", "minProperties": 1}, None, None),
+        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, None, None),
+        ({"type": "array", "items": {"type": "string"}}, None, []),
+    ],
+)
+def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(schema: Any, text: str | None, value: Any) -> None:
+    assert example(schema, text) == value
+
+
+def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktdeval_builtin.react import ReactAgent
+
+    monkeypatch.setattr(ReactAgent, "decide", lambda *_: 1 / 0)
+    with pytest.raises(PluginError, match=f"task {TASK}, agent react: a step can't be measured: ZeroDivisionError"):
+        plan(plugins)
+
+
+# -- from a step to a run -----------------------------------------------------------------------------------------------
+
+
+SIZE = StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0)
+
+
+def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
+    rates = assumed_rates(dict.fromkeys(ASSUMED, SIZE), CallLimits(4096, 120.0))
+    typical = rates["typical"]
+    assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (3, 2000.0, 1800, 24.5)
+    assert rates["high"].output_tokens == 3 * 4096
+    assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
+
+
+def test_a_reply_is_no_longer_and_takes_no_longer_than_it_may() -> None:
+    typical = assumed_rates(dict.fromkeys(ASSUMED, SIZE), CallLimits(100, 5.0))["typical"]
+    assert (typical.output_tokens, typical.seconds) == (300, 15.5)
+
+
+def test_finished_steps_take_the_place_of_assumptions() -> None:
+    steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
+    transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
+    rates = observed_rates(steps, transcript, dict.fromkeys(ASSUMED, SIZE), CallLimits(4096, 120.0, [2.0] * 44))
+    assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (4.0, 6000.0, 8.5)
+    assert (rates["low"].input_tokens, rates["high"].input_tokens) == (2000.0, 10_000.0)
+    assert {rate.output_tokens for rate in rates.values()} == {50.0}
+
+
+def test_a_mean_beyond_the_percentiles_stays_between_low_and_high() -> None:
+    steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
+    rates = observed_rates(
+        steps, [TranscriptEntry(step=0, exchanges=({},), submission=None)] * 31, dict.fromkeys(ASSUMED, SIZE), None
+    )
+    assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
+
+
+def test_nobody_is_asked_and_no_key_is_needed(plugins: Plugins) -> None:
+    made = plan(plugins, seeds=2)  # the model fails when it is connected to or asked
+    assert (made.protocol, made.tasks[0].episodes, made.tasks[0].steps) == ("native", 2, 2 * DAYS_IN_WINDOW)
+    assert made.left["typical"].calls == 5 * 2 * DAYS_IN_WINDOW
+    assert not Path("run").exists()
+
+
+def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
+    made = plan(plugins)
+    typical = made.left["typical"]
+    assert made.price is not None
+    assert made.price.as_of == "2026-01-02"
+    assert typical.cost_usd == pytest.approx((typical.input_tokens * 2.0 + typical.output_tokens * 8.0) / 1e6)
+    dear = plan(plugins, price={"input": 20.0, "output": 80.0}).left["typical"]
+    assert dear.cost_usd == pytest.approx(10 * (typical.cost_usd or 0))
+
+
+def test_without_a_price_the_cost_is_not_known(plugins: Plugins) -> None:
+    made = plan(plugins, model="far/nameless", max_cost=1.0)
+    assert made.left["high"].cost_usd is None
+    assert "--max-cost can't be kept without a price" in made.warnings[0]
+
+
+def test_a_model_of_this_machine_costs_nothing(plugins: Plugins) -> None:
+    made = plan(plugins, model="builtin/momentum")
+    assert (made.protocol, made.left["high"].cost_usd, made.left["high"].input_tokens) == (None, 0.0, 0)
+
+
+def test_episodes_side_by_side_take_as_long_as_their_longest_lane(plugins: Plugins) -> None:
+    one = plan(plugins, seeds=1).left["typical"].hours
+    assert plan(plugins, seeds=3).left["typical"].hours == pytest.approx(3 * one, rel=0.01)
+    assert plan(plugins, seeds=3, concurrency=2).left["typical"].hours == pytest.approx(2 * one, rel=0.01)
+    assert plan(plugins, seeds=3, concurrency=50).left["typical"].hours == pytest.approx(one, rel=0.01)
+
+
+def test_a_gap_between_calls_holds_over_all_episodes(plugins: Plugins) -> None:
+    made = plan(plugins, seeds=3, concurrency=50, call_gap_s=60.0).left["typical"]
+    assert made.hours == pytest.approx(made.calls * 60 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("budget", "warning"),
+    [
+        ({"max_cost": 0.5}, "--max-cost 0.5 would stop the run before its end, resumably"),
+        ({"max_cost": 10.0}, "--max-cost 10 might stop the run before its end, resumably"),
+        ({"max_tokens": 1000}, "--max-tokens 1000 would stop the run before its end, resumably"),
+        ({"max_hours": 0.01}, "--max-hours 0.01 would stop the run before its end, resumably"),
+    ],
+)
+def test_a_budget_that_would_end_the_run_is_named(plugins: Plugins, budget: dict[str, Any], warning: str) -> None:
+    assert plan(plugins, **budget).warnings == (warning,)
+    assert plan(plugins, **dict.fromkeys(budget, 10**9)).warnings == ()
+
+
+# -- a run that was begun -----------------------------------------------------------------------------------------------
+
+
+def words(*more: str) -> list[str]:
+    task = ["--model", "far/momentum", "--plugin", PLUGIN, "--tasks", f"{TASK},{MEMORY}", "--windows", WINDOW, "--data", "market"]
+    return [*task, *more]
+
+
+@pytest.fixture(scope="module")
+def begun(session: Path) -> Path:
+    """A run that its budget stopped in the second of two tasks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(session)
+        patch.setenv("FAR_PLUGIN_TABLE", str(session / "prices.yaml"))
+        patch.setenv(far_plugin.ANSWERS, "1")
+        budget = ["--max-cost", "0.8", "--tool-protocol", "native", "--canary", "0", "--cache", "run", "--out", "begun", "--quiet"]
+        assert main(words(*budget)) == 1
+    return session / "begun"
+
+
+def test_what_is_finished_is_counted_and_speaks_for_what_is_left(
+    begun: Path, plugins: Plugins, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *words("--out", "begun", "--json")]) == 0
+    made = json.loads(capsys.readouterr().out)
+    first, second = made["tasks"]
+    assert first["finished"]["steps"] == first["steps"] == DAYS_IN_WINDOW
+    assert 0 < second["finished"]["steps"] < second["steps"]
+    assert {amount["calls"] for amount in first["left"].values()} == {0}
+    card = json.loads((begun / "cards" / f"{TASK}.json").read_text())
+    for name in ("input_tokens", "output_tokens"):
+        assert first["finished"][name] == card["usage"][name]
+    assert second["is_observed"]
+    each = second["finished"]["input_tokens"] / second["finished"]["steps"]
+    left = second["left"]["typical"]["input_tokens"]
+    assert left == pytest.approx(each * (second["steps"] - second["finished"]["steps"]), abs=1)
+    # Every call of the second task is a step, so that none was paid for a step that did not finish.
+    assert made["paid"]["cost_usd"] == pytest.approx(first["finished"]["cost_usd"] + second["finished"]["cost_usd"])
+
+
+def test_the_run_that_is_there_says_how_tools_were_offered(begun: Path, plugins: Plugins) -> None:
+    assert begun.exists()
+    made = plan(plugins, tasks=(TASK, MEMORY), out="begun", tool_protocol="auto")
+    assert (made.protocol, made.warnings) == ("native", ())
+
+
+def test_a_folder_of_another_run_is_named(begun: Path, plugins: Plugins) -> None:
+    made = plan(plugins, tasks=(TASK,), seeds=3, out=str(begun))
+    assert made.tasks[0].finished.steps == 0
+    assert made.warnings[0].startswith("the folder holds another run")
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words("--out", "dry")]) == 0
+    planned = capsys.readouterr().out
+    assert main([*words("--out", "dry", "--dry-run")]) == 0
+    dry = capsys.readouterr().out
+    hours = "  hours "  # which rest on how long this machine took for a step
+    assert [line for line in planned.splitlines() if not line.startswith(hours)] == [
+        line for line in dry.splitlines() if not line.startswith(hours)
+    ]
+    assert not Path("dry").exists()
+
+
+def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words("--out", "new", "--max-cost", "0.01")]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert lines[0] == "model     far/momentum, tools offered by native"
+    assert lines[1] == "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)"
+    assert lines[2] == "folder    new"
+    title = lines.index(f"{TASK}: 1 episode, {DAYS_IN_WINDOW} steps")
+    assert lines[title + 1].split() == ["low", "typical", "high"]
+    assert lines[title + 2].split() == ["calls", "42", "105", "336"]
+    assert "all tasks, steps that are left" in lines
+    assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
+    assert "  4.2 / 3.7 / 3.3 bytes a token in instructions, 2.7 / 2.3 / 1.5 in data" in lines
+    assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
+    assert max(map(len, lines)) <= 132
+
+
+def test_json_holds_the_same_figures_and_is_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words("--out", "new", "--json")]) == 0
+    made = loads_strict(capsys.readouterr().out)
+    assert made["tool_protocol"] == "native"
+    assert [task["left"]["typical"]["calls"] for task in made["tasks"]] == [5 * DAYS_IN_WINDOW, DAYS_IN_WINDOW]
+    assert made["left"]["typical"]["calls"] == 6 * DAYS_IN_WINDOW
+
+
+def test_an_unknown_name_is_one_line_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--model", "builtin/momentun", "--tasks", TASK]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "builtin/momentum" in error
+
+
+def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() -> None:
+    class Calls:
+        harness = HarnessConfig(max_tool_calls=24)
+        usual_tool_calls = 2
+
+    assert [_research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [0, 2, 24]

@@ -1,0 +1,98 @@
+"""`ktdeval luck`: trials are counted from run folders, and ranks and exposures come from the cards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from ktdeval.cli.main import main
+from ktdeval.runner.store import RunFolder
+from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
+from ktdeval_compare.luck import cohort, rank
+
+MODELS = ("random", "momentum", "low_volatility")
+WINDOWS = ("W5", "W9")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models over two windows, and one run of the first window alone that was cut short."""
+    folder = tmp_path_factory.mktemp("luck")
+    common = ["--tasks", "blinded_open_research", "--quiet"]
+    for model in MODELS:
+        words = ["--model", f"builtin/{model}", "--windows", ",".join(WINDOWS), "--out", str(folder / model), *common]
+        assert main(words) == 0
+    assert main(["--model", "builtin/hold", "--windows", "W5", "--limit", "3", "--out", str(folder / "cut"), *common]) == 0
+    return folder
+
+
+def report(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    capsys.readouterr()
+    assert main(["luck", *words, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_every_planned_episode_of_a_window_counts_as_a_trial(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cards = [str(runs / model) for model in MODELS]
+    alone = report(capsys, cards[0])
+    assert [row["trials"] for row in alone["cards"]] == [[1, 1]]
+    among = report(capsys, *cards, "--runs", str(runs))
+    assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}  # the cut run of W5 was a chance too
+
+
+def test_the_deflated_sharpe_ratio_is_that_of_the_library_on_the_ledgers(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = report(capsys, *(str(runs / model) for model in MODELS))
+    folders = [RunFolder.load(runs / model) for model in MODELS]
+    expected = []
+    for place in range(len(WINDOWS)):
+        ledgers = [folder.load_ledger(folder.manifest.specs[place]) for folder in folders]
+        shapes = [shape.sharpe for ledger in ledgers if (shape := sharpe_shape(ledger)) is not None]
+        expected.append(deflated_sharpe_ratio(ledgers[0].returns, shapes, len(ledgers)).value)
+    assert found["cards"][0]["dsr"] == pytest.approx(sum(expected) / 2, rel=1e-12)
+    assert found["cards"][0]["dsr"] < found["cards"][0]["psr"]
+
+
+def test_ranks_and_exposures_are_those_of_the_cards(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = report(capsys, *(str(runs / model) for model in MODELS))
+    rows = {row["card"]: row for row in found["cards"]}
+    for key in ("return", "selection"):
+        assert sorted(rows, key=lambda name: -rows[name][key]) == sorted(rows, key=lambda name: rows[name][f"{key}_rank"])
+    momentum = next(row for row in found["exposures"] if row["factor"] == "MOM_12_1")["cards"]
+    assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
+    assert main(["luck", str(runs / "momentum")]) == 0
+    assert "fewer than two models" in capsys.readouterr().out
+
+
+def test_a_folder_without_runs_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["luck", str(runs / "momentum"), "--runs", str(tmp_path)]) == 2
+    assert "no run here" in capsys.readouterr().err
+
+
+def test_cohort_exposures_average_members_and_count_signs() -> None:
+    table = cohort({"a": {"SKEW": 0.4, "ILLIQ": None}, "b": {"SKEW": -0.1, "ILLIQ": None}, "c": {"SKEW": 0.3, "ILLIQ": -0.2}})
+    assert [(row["mean"], row["members"], row["same_sign"]) for row in table] == [(pytest.approx(0.2), 3, 2), (-0.2, 1, 1)]
+    assert table[0]["cards"] == {"a": 0.4, "b": -0.1, "c": 0.3}
+    assert [(row["mean"], row["members"]) for row in cohort({"cash": {"SKEW": None}})] == [(None, 0)]
+    assert cohort({}) == cohort({"a": {"SKEW": 1.0}, "b": {"ILLIQ": 1.0}}) == []
+
+
+def test_ranks_by_return_and_by_selection() -> None:
+    figures = {"a": (0.10, 0.05), "b": (0.30, -0.02), "c": (0.20, 0.01), "d": (0.20, 0.00), "e": (None, 0.1)}
+    rows = [{"card": name, "return": total, "selection": alpha} for name, (total, alpha) in figures.items()]
+    found = rank(rows)
+    assert [row["return_rank"] for row in rows[:4]] == [4.0, 1.0, 2.5, 2.5]
+    assert [row["selection_rank"] for row in rows[:4]] == [1.0, 4.0, 2.0, 3.0]
+    assert "return_rank" not in rows[4]
+    pairs = list(zip(*list(figures.values())[:4], strict=True))
+    assert found["spearman"] == pytest.approx(stats.spearmanr(*pairs).statistic)
+    assert found["kendall"] == pytest.approx(stats.kendalltau(*pairs).statistic)
+
+
+def test_ranks_without_an_order_have_no_correlation_and_say_why() -> None:
+    assert rank([{"return": 1.0, "selection": 2.0}])["reason"] == "fewer than two models"
+    tie = rank([{"return": 1.0, "selection": 2.0}, {"return": 1.0, "selection": 3.0}])
+    assert (tie["spearman"], tie["reason"]) == (None, "all models tie")

@@ -1,0 +1,251 @@
+"""Signed-rank test, Hodges-Lehmann shift and sign flips: hand-worked, against scipy, and by their false-positive rate."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import stats
+
+from ktdeval.stats.overlap import blocks_of, effective_count, mean_with_interval, overlap_correlation, shared_days
+from ktdeval.stats.paired import correlated_null, hodges_lehmann, rank_null, sign_flip, signed_rank
+
+DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(lambda values: np.array(values, dtype=float))
+W1_TO_W10 = [
+    ("2024-04-01", "2024-06-05"), ("2024-05-27", "2024-07-25"), ("2024-07-25", "2024-09-25"), ("2024-09-09", "2024-11-15"),
+    ("2024-10-21", "2024-12-13"), ("2024-12-06", "2025-02-14"), ("2025-03-03", "2025-05-09"), ("2025-07-14", "2025-09-19"),
+    ("2025-10-13", "2025-12-19"), ("2026-02-02", "2026-04-10"),
+]  # fmt: skip
+
+
+def test_a_hand_worked_case() -> None:
+    # |d| ranks: 1 -> 1, 2 -> 2, 3 -> 3, 4 -> 4, 5 -> 5; negative: 2 -> W- = 2, W+ = 13. P(W <= 2) = 3/32, doubled.
+    found = signed_rank(np.array([1.0, -2.0, 3.0, 4.0, 5.0]))
+    assert (found.positive_ranks, found.negative_ranks, found.method) == (13.0, 2.0, "exact")
+    assert found.p == pytest.approx(2 * 3 / 32)
+    assert found.rank_biserial == pytest.approx((13 - 2) / 15)
+    assert found.smallest_p == pytest.approx(2 / 32)
+
+
+def test_five_pairs_can_not_reach_five_per_cent_and_six_can() -> None:
+    assert signed_rank(np.arange(1.0, 6.0)).p == pytest.approx(0.0625)
+    assert signed_rank(np.arange(1.0, 7.0)).p == pytest.approx(0.03125)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 10, 25, 50, 80, 200, 300])
+def test_without_ties_it_equals_the_exact_test_of_scipy(n: int) -> None:
+    for seed in range(5):
+        sample = np.random.default_rng(seed).normal(0.1 * seed, 1.0, n)
+        expected = stats.wilcoxon(sample, method="exact")
+        found = signed_rank(sample)
+        assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9, abs=1e-15)
+        assert min(found.positive_ranks, found.negative_ranks) == expected.statistic
+
+
+@settings(deadline=None, max_examples=60)
+@given(DIFFERENCES.filter(lambda sample: len(sample) > 1), st.sampled_from(["wilcoxon", "pratt"]))
+@pytest.mark.slow
+def test_with_zeros_and_ties_it_equals_the_permutation_of_scipy(sample: np.ndarray, zeros: str) -> None:
+    found = signed_rank(sample, zeros)  # type: ignore[arg-type]
+    if found.n_nonzero == 0:
+        assert (found.p, found.rank_biserial) == (1.0, None)
+        return
+    method = stats.PermutationMethod(n_resamples=np.inf)
+    expected = stats.wilcoxon(sample, zero_method={"wilcoxon": "wilcox"}.get(zeros, zeros), method=method)
+    assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+
+
+@pytest.mark.parametrize("zeros", ["wilcoxon", "pratt"])
+def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy(zeros: str) -> None:
+    for decimals in (1, 8):
+        sample = np.round(np.random.default_rng(decimals).normal(0.05, 1.0, 500), decimals)
+        expected = stats.wilcoxon(sample, zero_method={"wilcoxon": "wilcox"}.get(zeros, zeros), method="asymptotic")
+        found = signed_rank(sample, zeros)  # type: ignore[arg-type]
+        assert found.method == "normal"
+        assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+
+
+def test_no_pair_has_a_reason_and_pairs_that_never_differ_are_tied() -> None:
+    assert signed_rank(np.array([])).reason == "no pair"
+    assert signed_rank(np.zeros(4)).p == 1.0
+    assert sign_flip(np.zeros(4)).p == 1.0
+    assert sign_flip(np.array([])).p is None
+    assert hodges_lehmann(np.array([])).value is None
+
+
+@settings(deadline=None)
+@given(DIFFERENCES, st.floats(0.1, 1000.0))
+def test_scale_changes_no_p_and_sign_changes_only_the_direction(sample: np.ndarray, scale: float) -> None:
+    found, turned = signed_rank(sample), signed_rank(-sample)
+    assert signed_rank(sample * 2.0 ** round(np.log2(scale))).p == found.p
+    assert turned.p == pytest.approx(found.p)
+    assert turned.positive_ranks == found.negative_ranks
+    assert hodges_lehmann(-sample).value == pytest.approx(-hodges_lehmann(sample).value, abs=1e-12)  # type: ignore[operator]
+
+
+@settings(deadline=None)
+@given(DIFFERENCES)
+def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
+    sums = [abs(float(np.dot(signs, sample))) for signs in itertools.product((1, -1), repeat=len(sample))]
+    expected = np.mean([total >= abs(sample.sum()) for total in sums])
+    assert sign_flip(sample).p == pytest.approx(expected)
+
+
+def test_sign_flips_equal_the_permutation_test_of_scipy() -> None:
+    sample = np.random.default_rng(3).normal(0.4, 1.0, 12)
+    expected = stats.permutation_test((sample,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert sign_flip(sample).p == pytest.approx(float(expected.pvalue))
+
+
+def test_differences_of_one_block_change_sign_together() -> None:
+    flips = sign_flip(np.array([3.0, 3.0, 1.0]), np.array([7, 7, 9]))
+    # Block sums 6 and 1: |±6 ± 1| is 7 twice and 5 twice.
+    assert (flips.blocks, flips.p, flips.smallest_p) == (2, 0.5, 0.5)
+
+
+def test_sampled_sign_flips_agree_with_all_of_them_and_are_never_zero() -> None:
+    sample = np.random.default_rng(5).normal(0.5, 1.0, 16)
+    padded = np.concatenate([sample, np.full(1, 1e-13)])
+    assert sign_flip(padded, draws=40_000, seed=1).method == "sampled"
+    assert sign_flip(padded, draws=40_000, seed=1).p == pytest.approx(sign_flip(sample).p, abs=0.01)
+    assert sign_flip(np.ones(40), draws=100).p == pytest.approx(1 / 101)
+
+
+def test_the_shift_is_the_median_of_walsh_averages() -> None:
+    # Walsh averages of 1, 2, 6: 1, 1.5, 2, 3.5, 4, 6.
+    assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)
+
+
+def test_the_interval_is_that_of_tables() -> None:
+    """n = 10: the 95 % interval runs from the 9th smallest to the 9th largest Walsh average, with coverage 95.1 %."""
+    sample = np.random.default_rng(0).normal(size=10)
+    rows, columns = np.triu_indices(10)
+    walsh = np.sort((sample[rows] + sample[columns]) / 2)
+    found = hodges_lehmann(sample)
+    assert (found.low, found.high) == (pytest.approx(walsh[8]), pytest.approx(walsh[-9]))
+    assert found.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
+
+
+def test_few_pairs_have_no_interval_and_the_reason_says_what_they_have() -> None:
+    found = hodges_lehmann(np.arange(1.0, 6.0))
+    assert (found.low, found.high) == (None, None)
+    assert found.reason == "5 pairs give an interval of at most 93.75 %"
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
+def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(values: list[float]) -> None:
+    sample = np.array(values)
+    if len(np.unique(np.abs(sample))) < len(sample) or (sample == 0).any():
+        return
+    rows, columns = np.triu_indices(len(sample))
+    if (sample[rows] + sample[columns] == 0).any():
+        return
+    found, p = hodges_lehmann(sample), signed_rank(sample).p
+    assert found.low is not None
+    assert found.high is not None
+    assert p is not None
+    assert (found.low < 0 < found.high) == (p > 0.05)
+
+
+def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
+    ranks = np.array([1.5, 1.5, 3.0, 4.0])
+    sums = sorted(sum(rank for rank, taken in zip(ranks, signs) if taken) for signs in itertools.product((0, 1), repeat=4))
+    null = rank_null(ranks)
+    expected = [sums.count(value) / 16 for value in null.support]
+    assert null.probabilities.tolist() == pytest.approx(expected)
+
+
+# ---- windows that share days
+
+
+def test_shared_days_and_their_correlation() -> None:
+    assert shared_days(("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-31")) == 5
+    assert shared_days(("2024-01-01", "2024-01-05"), ("2024-01-08", "2024-01-12")) == 0
+    found = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
+    assert found[0, 1] == pytest.approx(0.5)
+    assert effective_count(found) == pytest.approx(4 / 3)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
+def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
+    start = np.datetime64("2024-01-01")
+    found = overlap_correlation([(str(start + first), str(start + first + length)) for first, length in spans])
+    assert np.linalg.eigvalsh(found).min() > -1e-9
+    assert np.allclose(np.diag(found), 1.0)
+    assert (found == found.T).all()
+
+
+def test_the_paper_windows_share_days() -> None:
+    found = overlap_correlation(W1_TO_W10)
+    assert found[3, 4] == pytest.approx(0.447, abs=0.001)
+    assert effective_count(found) == pytest.approx(8.26, abs=0.01)
+    assert blocks_of(found).tolist() == [0, 0, 1, 1, 1, 1, 2, 3, 4, 5]
+
+
+def test_the_correlated_null_of_separate_windows_is_the_exact_one() -> None:
+    simulated, exact = correlated_null(np.eye(8), 100_000, 1), rank_null(np.arange(1.0, 9.0))
+    assert np.abs(simulated.at_or_below - exact.at_or_below).max() < 0.005
+    assert simulated.kind == "simulated"
+    assert simulated.probabilities.tolist() == simulated.probabilities[::-1].tolist()
+
+
+def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_count() -> None:
+    sample, correlation = np.array([0.01, 0.03, -0.02, 0.05]), np.eye(4)
+    plain = mean_with_interval(sample).detail
+    t_test = stats.ttest_1samp(sample, 0.0)
+    assert plain["t_p"] == pytest.approx(float(t_test.pvalue))
+    assert (plain["low"], plain["high"]) == pytest.approx(tuple(t_test.confidence_interval(0.95)))
+    correlation[0, 1] = correlation[1, 0] = 0.5
+    assert mean_with_interval(sample, correlation).detail["se"] > plain["se"]
+
+
+def test_means_that_say_nothing_of_other_windows_have_a_reason() -> None:
+    assert mean_with_interval(np.array([])).value is None
+    assert mean_with_interval(np.array([0.1])).detail["reason"] == "one window says nothing of other windows"
+    assert mean_with_interval(np.array([0.1, 0.1]), np.ones((2, 2))).detail["reason"] == "the windows are all the same days"
+    assert mean_with_interval(np.zeros(3)).detail["t_p"] == 1.0
+
+
+# ---- false positives
+
+
+def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> dict[str, float]:
+    null = None if correlation is None else correlated_null(correlation, 100_000, 0)
+    blocks = None if correlation is None else blocks_of(correlation)
+    hits = {"wilcoxon": 0, "sign_flip": 0, "interval": 0, "t": 0}
+    for number in range(comparisons):
+        sample = make(np.random.default_rng([11, number]))  # type: ignore[operator]
+        shift, mean = hodges_lehmann(sample, null=null), mean_with_interval(sample, correlation).detail
+        hits["wilcoxon"] += signed_rank(sample, null=null).p <= 0.05  # type: ignore[operator]
+        hits["sign_flip"] += sign_flip(sample, blocks).p <= 0.05  # type: ignore[operator]
+        hits["interval"] += not shift.low <= 0 <= shift.high  # type: ignore[operator]
+        hits["t"] += not mean["low"] <= 0 <= mean["high"]
+    return {name: count / comparisons for name, count in hits.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", [9, 10, 12, 20])
+def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:
+    """Two agents without skill whose daily returns differ by fat-tailed noise: 5 % ± 1.5 % of 2,000 comparisons."""
+    rates = _rates(lambda chance: chance.standard_t(4, (windows, 43)).sum(axis=1), None, 2000)
+    assert all(0.035 <= rate <= 0.065 for rate in rates.values()), rates
+
+
+@pytest.mark.slow
+def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_days() -> None:
+    days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2026-05-01"))
+    days = days[np.is_busday(days)]
+    inside = np.array([(days >= np.datetime64(first)) & (days <= np.datetime64(last)) for first, last in W1_TO_W10], dtype=float)
+
+    def sample(chance: np.random.Generator) -> np.ndarray:
+        return inside @ chance.standard_t(4, len(days))
+
+    rates = _rates(sample, overlap_correlation(W1_TO_W10), 4000)
+    assert all(0.035 <= rates[name] <= 0.065 for name in ("wilcoxon", "interval", "t")), rates
+    assert rates["sign_flip"] <= 0.065  # six blocks allow levels of 1/32 and 2/32 only: it is the careful one
+    naive = _rates(sample, None, 4000)
+    assert naive["wilcoxon"] > 0.055  # what taking the windows as separate would have claimed

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_data_long import BARS, write
+
+from ktdeval.cli.main import main
+from ktdeval.market.assembly import assemble
+from ktdeval.market.storage import load_snapshot, save_snapshot
+from raw_market import changed, market
+
+
+def options(folder: Path, **files: str) -> list[str]:
+    return [word for name, path in write(folder, **files).items() for word in (f"--{name}", path)]
+
+
+def test_the_listing_names_every_provider(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data"]) == 0
+    text = capsys.readouterr().out
+    assert "ktdeval data import long --help" in text
+    assert "ktdeval data build synthetic --help" in text
+    assert main(["data", "--json"]) == 0
+    entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert {"long", "qlib", "synthetic"} <= entries.keys()
+    (unit,) = (field for field in entries["long"]["params"] if field["name"] == "volume_unit")
+    assert (unit["required"], unit["default"], unit["help"]) == (False, "share", "a lot is 100 shares")
+    assert all(field["help"] for entry in entries.values() for field in entry["params"])
+
+
+def test_options_of_an_import_derive_from_the_providers_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "import", "long", "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in ("--bars", "--benchmark-code", "--map", "--volume-unit", "--repair", "--set", "--spec", "--out"):
+        assert name in text
+    assert main(["data", "import", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "qlib" in text
+    assert "synthetic" not in text
+
+
+def test_an_import_writes_a_snapshot_and_says_what_to_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "import", "long", *options(tmp_path), "--out", str(tmp_path / "m")]) == 0
+    text = capsys.readouterr().out
+    snapshot = load_snapshot(tmp_path / "m")
+    assert f"2 days 2024-01-02…2024-01-03, 2 assets, id {snapshot.id}" in text
+
+
+def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    doubled = BARS + BARS.splitlines()[1] + "\n"
+    words = ["data", "import", "long", *options(tmp_path, bars=doubled), "--out", str(tmp_path / "m")]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ktdeval: error: market bars: 1 duplicate_rows (first: 600519.SH 2024-01-02)")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "m").exists()
+    assert main([*words, "--repair", "drop_duplicates"]) == 0
+    assert "repaired: drop_duplicates: 1 rows" in capsys.readouterr().out
+    assert load_snapshot(tmp_path / "m").meta.repairs == ("drop_duplicates: 1 rows",)
+
+
+def test_file_set_and_options_give_parameters_in_that_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write(tmp_path, bars=BARS.replace("open", "o").replace("close", "c"))
+    spec = tmp_path / "spec.yaml"
+    lines = [f"{name}: {path}" for name, path in paths.items()]
+    spec.write_text("\n".join([*lines, "name: from file", "map: {open: o, close: nothing}", "volume_unit: lot"]))
+    words = ["data", "import", "long", "--spec", str(spec), "--set", "name=from set,volume_unit=share"]
+    assert main([*words, "--map", "close=c", "--name", "from option", "--out", str(tmp_path / "m")]) == 0
+    snapshot = load_snapshot(tmp_path / "m")
+    assert snapshot.meta.name == "from option"
+    assert snapshot.volume[0, 1] == 1200
+    capsys.readouterr()
+
+
+def test_choices_keep_their_spelling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["data", "import", "long", *options(tmp_path), "--amount-unit", "thousand_CNY", "--volume_unit", "lot"]
+    assert main([*words, "--out", str(tmp_path / "m")]) == 0
+    assert load_snapshot(tmp_path / "m").amount[0, 1] == 12_100_000
+    capsys.readouterr()
+
+
+def test_check_judges_a_source_and_its_exit_code_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", "long", *options(tmp_path)]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("0 kinds of error")
+    bad = options(tmp_path, bars=BARS.replace("10.3,9.9", "1,9.9"))
+    assert main(["data", "check", "long", *bad]) == 1
+    assert "impossible_bars" in capsys.readouterr().out
+    assert main(["data", "check", "long", *bad, "--repair", "drop_impossible"]) == 0
+    capsys.readouterr()
+
+
+def test_check_judges_a_stored_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_snapshot(assemble(market(changed("600519.SH", "2024-01-04", volume=0.0))), tmp_path / "m")
+    for words in (["--json", str(tmp_path / "m")], [str(tmp_path / "m"), "--json"]):
+        assert main(["data", "check", *words]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["errors"] == 0
+        assert [(entry["kind"], entry["count"]) for entry in report["findings"]] == [("suspended_rows", 1)]
+
+
+def test_info_says_what_a_snapshot_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored = save_snapshot(assemble(market()), tmp_path / "m")
+    assert main(["data", "info", str(tmp_path / "m"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["id"] == stored.id
+    assert (facts["days"], facts["assets"], facts["bars"], facts["boards"]) == (5, 3, 15, {"main": 2, "star": 1})
+    assert main(["data", "info", str(tmp_path / "m")]) == 0
+    assert "benchmark      000688.SH" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["import", "lon"], "unknown data provider 'lon'; did you mean 'long'?"),
+        (["import", "synthetic"], "data provider 'synthetic' imports nothing; say `ktdeval data build synthetic`"),
+        (["check", "nowhere"], "nowhere is neither a folder nor a data provider"),
+        (["info", "nowhere"], "nowhere: not a market snapshot"),
+        (["import", "long", "--out", "x"], "field 'bars' is missing"),
+        (["import", "long", "--bars", "x.csv", "--benchmark", "y.csv", "--out", "x"], "x.csv: no such file"),
+        (["import", "long", "--spec", "none.yaml", "--out", "x"], "none.yaml: can't read"),
+        (["import", "long", "--set", "brs=x", "--out", "x"], "unknown field 'brs'; did you mean 'bars'"),
+        (["import", "long", "--map", "close", "--out", "x"], "--map: expected key=value"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_generated_market_is_stored_with_its_truth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["data", "build", "synthetic", "--set", "seed=3", "--first", "2024-01-02", "--last", "2024-02-08"]
+    assert main([*words, "--out", str(tmp_path / "m")]) == 0
+    names = {path.name for path in (tmp_path / "m").iterdir()}
+    assert {"manifest.json", "truth.json", "truth.parquet"} <= names
+    assert load_snapshot(tmp_path / "m").meta.synthetic
+    capsys.readouterr()

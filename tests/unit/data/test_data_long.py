@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import gzip
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.errors import ConfigError, DataError, UsageError
+from ktdeval.fields import build
+from ktdeval.market.assembly import assemble
+from ktdeval.market.quality import check
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+
+BARS = """date,code,open,high,low,close,volume,amount,factor
+2024-01-02,600519.SH,10,10.3,9.9,10.1,1200,12100,1.5
+2024-01-03,600519.SH,10.1,10.3,10,10.2,34500,350000,1.5
+2024-01-02,000001.SZ,5,5.1,4.9,5.05,100,505,1
+2024-01-03,000001.SZ,5,5.1,4.9,5.1,100,505,1
+"""
+LEVELS = "date,close\n2024-01-02,3386.35\n2024-01-03,3390\n"
+MEMBERS = "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n000001.SZ,2024-01-03,\n"
+INDUSTRY = "code,name,area,industry\n600519.SH,贵州茅台,贵州,白酒\n"
+
+
+def write(folder: Path, **files: str) -> dict[str, str]:
+    """Write the faultless tables, or other contents by name; returns the parameters that name them."""
+    contents = {"bars": BARS, "benchmark": LEVELS, "members": MEMBERS, "industry": INDUSTRY} | files
+    paths = {}
+    for name, text in contents.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+        paths[name] = str(folder / f"{name}.csv")
+    return paths
+
+
+def read(folder: Path, files: dict[str, str] | None = None, **params: Any) -> Any:
+    return read_long(build(LongParams, {**write(folder, **(files or {})), **params}, "long"))
+
+
+def test_tables_become_a_snapshot(tmp_path: Path) -> None:
+    snapshot = assemble(read(tmp_path))
+    assert snapshot.codes == ("000001.SZ", "600519.SH")
+    assert snapshot.close.tolist() == [[5.05, 10.1], [5.1, 10.2]]
+    assert snapshot.factor[0].tolist() == [1.0, 1.5]
+    assert snapshot.member.tolist() == [[False, True], [True, True]]
+    assert snapshot.names == ("000001.SZ", "贵州茅台")
+    assert snapshot.industries == ("unknown", "白酒")
+    assert snapshot.benchmark.tolist() == [3386.35, 3390]
+    assert snapshot.meta.name == "bars"
+    assert snapshot.meta.source == "long tables bars.csv, benchmark.csv, members.csv, industry.csv"
+    assert str(tmp_path) not in str(snapshot.meta)
+
+
+@pytest.mark.parametrize(
+    ("header", "code", "day"),
+    [
+        ("date,code", "{}.SH", "2024-01-0{}"),
+        ("trade_date,ts_code", "{}.SH", "2024010{}"),
+        ("datetime,instrument", "SH{}", "2024/1/{}"),
+        ("Day,Symbol", "{}", "2024-01-0{} 00:00:00"),
+        ("date,stock_code", "sh.{}", "2024/01/0{}"),
+        ("date,code", "{}.SHH", "2024-01-0{}"),
+    ],
+)
+def test_columns_codes_and_days_of_any_vendor_are_the_same_market(tmp_path: Path, header: str, code: str, day: str) -> None:
+    rows = "".join(f"{day.format(place)},{code.format(600519)},10,10.3,9.9,10.1,1200,12100,1.5\n" for place in (2, 3))
+    raw = read(tmp_path, {"bars": f"{header},open,high,low,close,vol,turnover,adj_factor\n{rows}"})
+    assert raw.table.codes == ("600519.SH",)
+    assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
+    assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
+
+
+def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
+    bars = BARS.replace("open,high,low,close", "1. buy price,h,l,4. sell price")
+    files = {"bars": bars, "benchmark": LEVELS.replace("close", "level"), "industry": INDUSTRY.replace("industry", "SW1")}
+    mapping = {
+        "open": "1. buy price",
+        "high": "h",
+        "low": "l",
+        "close": "4. sell price",
+        "benchmark.close": "level",
+        "industry.industry": "SW1",
+    }
+    snapshot = assemble(read(tmp_path, files, map=mapping))
+    assert snapshot.open[0].tolist() == [5, 10]
+    assert snapshot.benchmark[0] == 3386.35
+    assert snapshot.industries[1] == "白酒"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "error", "message"),
+    [
+        ({"clse": "close"}, UsageError, r"map: 'clse' is no field of bars.csv; did you mean 'close'"),
+        ({"close": "clsoe"}, DataError, r"no column 'clsoe'; did you mean 'close'"),
+        ({"index.close": "close"}, UsageError, r"'index.close' names no file"),
+        ({"benchmark.level": "close"}, UsageError, r"'level' is no field of benchmark.csv"),
+    ],
+)
+def test_mappings_that_lead_nowhere_are_refused(
+    tmp_path: Path, mapping: dict[str, str], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        read(tmp_path, map=mapping)
+
+
+def test_units_are_brought_to_shares_and_yuan(tmp_path: Path) -> None:
+    raw = read(tmp_path, volume_unit="lot", amount_unit="thousand_CNY")
+    assert raw.bars["volume"].iloc[0] == 120_000
+    assert raw.bars["amount"].iloc[0] == 12_100_000
+
+
+def test_adjusted_prices_are_divided_by_the_factor_to_whole_fen(tmp_path: Path) -> None:
+    adjusted = BARS.replace("600519.SH,10,10.3,9.9,10.1", "600519.SH,15,15.45,14.85,15.15")
+    raw = read(tmp_path, {"bars": adjusted}, prices="adjusted")
+    assert raw.bars.loc[0, ["open", "high", "low", "close"]].tolist() == [10, 10.3, 9.9, 10.1]
+    assert raw.has_factor
+
+
+def test_without_a_factor_prices_stay_as_they_are(tmp_path: Path) -> None:
+    rows = "\n".join(line.rpartition(",")[0] for line in BARS.splitlines())
+    for prices in ("adjusted", "unadjusted"):
+        raw = read(tmp_path, {"bars": rows}, prices=prices)
+        assert not raw.has_factor
+        assert raw.bars["close"].iloc[0] == 10.1
+
+
+def test_dated_lists_hold_until_the_next_one(tmp_path: Path) -> None:
+    days = pd.bdate_range("2024-01-02", "2024-01-12").strftime("%Y-%m-%d")
+    bars = "date,code,open,high,low,close,volume\n" + "".join(
+        f"{day},{code},5,5,5,5,1\n" for day in days for code in ("600519", "000001")
+    )
+    levels = "date,close\n" + "".join(f"{day},1\n" for day in days)
+    lists = "date,code\n20240103,600519\n20240103,000001\n20240105,600519\n20240110,000001\n20240110,600519\n"
+    raw = read(tmp_path, {"bars": bars, "benchmark": levels, "members": lists})
+    assert not {"membership_overlaps", "membership_reversed"} & {finding.kind for finding in check(raw)}
+    member = assemble(raw).member
+    assert member[:, 1].tolist() == [day >= "2024-01-03" for day in days]
+    assert member[:, 0].tolist() == ["2024-01-03" <= day < "2024-01-05" or day >= "2024-01-10" for day in days]
+
+
+def test_lists_of_several_indices_give_the_benchmarks_members(tmp_path: Path) -> None:
+    lists = "index_code,con_code,trade_date\n000300.SH,600519.SH,20230929\n000905.SH,000001.SZ,20230929\n"
+    assert read(tmp_path, {"members": lists}).members["code"].tolist() == ["600519.SH"]
+    with pytest.raises(DataError, match=r"no members of 000016\.SH"):
+        read(tmp_path, {"members": lists, "benchmark": "date,code,close\n2024-01-02,000016,1\n"}, benchmark_code="000016")
+
+
+def test_without_a_membership_file_assets_are_members_while_they_have_bars(tmp_path: Path) -> None:
+    paths = write(tmp_path, bars=BARS.replace("2024-01-02,000001.SZ,5,5.1,4.9,5.05,100,505,1\n", ""))
+    raw = read_long(LongParams(bars=paths["bars"], benchmark=paths["benchmark"]))
+    assert assemble(raw).member.tolist() == [[False, True], [True, True]]
+    assert "every asset is a member" in raw.source
+
+
+def test_assets_that_were_never_members_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    members = {"members": "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n"}
+    assert read(tmp_path, members).table.codes == ("600519.SH",)
+    assert read(tmp_path, members, assets="all").table.codes == ("000001.SZ", "600519.SH")
+    with pytest.raises(DataError, match="no bars of any member"):
+        read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
+
+
+def test_a_range_of_days_is_read(tmp_path: Path) -> None:
+    assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]
+    assert read(tmp_path, last="2024-01-02").table.days.astype(str).tolist() == ["2024-01-02"]
+    with pytest.raises(DataError, match="no bars from 2025-01-01 to the end"):
+        read(tmp_path, first="2025-01-01")
+
+
+def test_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
+    levels = "date,code,close\n" + "".join(
+        f"2024-01-0{day},{code},{day}\n" for day in (2, 3) for code in ("000300", "399006", "000905.SH")
+    )
+    snapshot = assemble(read(tmp_path, {"benchmark": levels}))
+    assert dict(snapshot.index_names) == {"000300.SH": "CSI300", "000905.SH": "CSI500", "399006.SZ": "ChiNext Index"}
+    with pytest.raises(DataError, match=r"no levels of benchmark 000016\.SH; it has 000300\.SH"):
+        read(tmp_path, {"benchmark": levels}, benchmark_code="000016.SH")
+
+
+def test_parquet_gzip_and_folders_are_the_same_market(tmp_path: Path) -> None:
+    paths = write(tmp_path)
+    table = pd.read_csv(paths["bars"], dtype={"code": str})
+    (tmp_path / "bars.csv.gz").write_bytes(gzip.compress(BARS.encode()))
+    table.assign(date=pd.to_datetime(table["date"])).to_parquet(tmp_path / "bars.parquet")
+    (tmp_path / "years").mkdir()
+    (tmp_path / "codes").mkdir()
+    for place, half in enumerate((table.iloc[:3], table.iloc[3:])):
+        half.to_csv(tmp_path / "years" / f"{place}.csv", index=False)
+    for code, rows in table.groupby("code"):
+        rows.drop(columns="code").to_csv(tmp_path / "codes" / f"{code}.csv", index=False)
+    expected = assemble(read_long(LongParams(**paths)))
+    for name in ("bars.csv.gz", "bars.parquet", "years", "codes"):
+        found = assemble(read_long(LongParams(**{**paths, "bars": str(tmp_path / name)})))
+        assert np.array_equal(found.close, expected.close), name
+        assert np.array_equal(found.volume, expected.volume), name
+
+
+def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: Path) -> None:
+    paths = write(tmp_path, benchmark='date,close\n2024-01-02,"3,386.35"\n2024-01-03,"3,390"\n')
+    Path(paths["industry"]).write_bytes(INDUSTRY.encode("gbk"))
+    snapshot = assemble(read_long(LongParams(**paths)))
+    assert snapshot.benchmark.tolist() == [3386.35, 3390]
+    assert snapshot.names[1] == "贵州茅台"
+
+
+@pytest.mark.parametrize("flags", [("True", "False"), ("1", "0"), ("true", "false")])
+def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> None:
+    lines = BARS.splitlines()
+    marked = [
+        f"{lines[0]},traded",
+        f"{lines[1]},{flags[0]}",
+        f"{lines[2]},{flags[1]}",
+        f"{lines[3]},{flags[0]}",
+        f"{lines[4]},{flags[0]}",
+    ]
+    snapshot = assemble(read(tmp_path, {"bars": "\n".join(marked)}))
+    assert np.isnan(snapshot.close[1, 1])
+    assert snapshot.volume[1, 1] == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"bars": BARS.replace("2024-01-03", "2024-01-03 10:30")}, "'2024-01-03 10:30' is no day"),
+        ({"bars": BARS.replace("2024-01-03", "")}, "2 rows have no date"),
+        ({"bars": BARS.replace("10.2,", "ten,")}, "column 'close' holds 'ten', expected numbers"),
+        ({"bars": BARS.replace("open,", "opening,")}, r"no column for 'open' \(tried open\); map one of date, code, opening"),
+        ({"bars": ""}, "can't read: No columns"),
+        ({"bars": "date,code,open,high,low,close,volume\n"}, "no bars"),
+        ({"members": "code\n600519.SH\n"}, "no column in_date"),
+        ({"members": "name\nMoutai\n"}, "no column for 'code'"),
+        ({"bars": BARS.replace("factor", "traded").replace(",1.5\n", ",yes\n")}, "'yes' is neither true nor false"),
+    ],
+)
+def test_cells_and_columns_that_can_not_be_read_are_named(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, files)
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    paths = write(tmp_path)
+    for name, message in [("none.csv", "no such file"), ("bars.xlsx", "unknown kind of file"), ("empty", "holds no .parquet")]:
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(DataError, match=message):
+            read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
+    (tmp_path / "broken.parquet").write_bytes(b"no parquet")
+    with pytest.raises(DataError, match="can't read"):
+        read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
+
+
+def test_parameters_are_checked_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
+        read(tmp_path, prices="hfq")
+    with pytest.raises(ConfigError, match="unknown field 'bar'; did you mean 'bars'"):
+        build(LongParams, {"bar": "x"}, "long")
+
+
+def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
+    paths = write(tmp_path)
+    table = pd.read_csv(paths["bars"], dtype={"code": str})
+    table["date"] = pd.to_datetime(table["date"]).dt.date
+    table["volume"] = table["volume"].astype("Int64").mask(table["code"] == "000001.SZ")
+    table["code"] = table["code"].astype("category")
+    table["amount"] = table["amount"].map(lambda value: Decimal(str(value)))
+    table.to_parquet(tmp_path / "bars.parquet")
+    raw = read_long(LongParams(**{**paths, "bars": str(tmp_path / "bars.parquet")}))
+    assert raw.table.codes == ("000001.SZ", "600519.SH")
+    assert raw.bars["volume"].isna().sum() == 2
+    assert raw.bars["amount"].iloc[0] == 12100
+    assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]

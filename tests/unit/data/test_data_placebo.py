@@ -1,0 +1,539 @@
+"""Placebo markets: what stays of the source, what goes, and that nobody can select in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from placebo_check import DESCRIPTION, LIKENESS, books, describe, false_alpha, likeness, selection
+
+from accept_runs import card, evaluate, import_real, silently, verify
+from ktdeval.attribution.fit import Fit, fit_factors
+from ktdeval.cli.main import main
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.market.quality import check, raw_from_snapshot
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id, with_id
+from ktdeval.registry import load_plugins
+from ktdeval.runner.data_source import open_snapshot
+from ktdeval.stats.bootstrap import Resampling
+from ktdeval.stats.hac import newey_west_mean
+from ktdeval.testing.markets import tiny_snapshot
+from ktdeval_data import placebo as placebo_module
+from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
+from ktdeval_data.placebo import placebo_of, take_apart
+from ktdeval_data.placebo_draws import Draws, Recipe, draw
+from ktdeval_data.synthetic import make_synthetic
+from ktdfin_market import FIRST, LAST, small_market
+
+pytestmark = pytest.mark.slow
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PRICES = ("open", "high", "low", "close")
+LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
+LONG = ("2024-01-02", "2026-04-10")
+
+
+def recipe(kind: Kind, seed: int = 0, block_days: int | None = None) -> Recipe:
+    return Recipe(kind, seed, block_days or {"sign_flip": 1, "block_bootstrap": 20, "shuffle": 1}[kind])
+
+
+@pytest.fixture(scope="module")
+def source() -> MarketSnapshot:
+    """48 names, 310 days: all boards, suspensions, a split, a late listing, index changes."""
+    return with_id(small_market())
+
+
+@pytest.fixture(scope="module")
+def placebos(source: MarketSnapshot) -> Mapping[Kind, MarketSnapshot]:
+    return {kind: placebo_of(source, recipe(kind)) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def embedded() -> MarketSnapshot:
+    return with_id(make_synthetic(SyntheticParams()))
+
+
+def long_rows(market: MarketSnapshot) -> range:
+    return range(market.day_index(LONG[0]), market.day_index(LONG[1]) + 1)
+
+
+def references(market: MarketSnapshot) -> FloatArray:
+    """[T, N] the last close before each day in that day's terms."""
+    adjusted = np.full(len(market.codes), np.nan)
+    found = np.full(market.close.shape, np.nan)
+    for row in range(len(market.days)):
+        found[row] = adjusted / market.factor[row]
+        traded = np.isfinite(market.close[row])
+        adjusted[traded] = market.close[row, traded] * market.factor[row, traded]
+    return found
+
+
+# ---- what it is
+
+
+def test_equal_parameters_give_the_same_market_and_others_another_one(source: MarketSnapshot) -> None:
+    recipes = [recipe(kind, seed) for kind in KINDS for seed in (0, 1)] + [
+        recipe("sign_flip", 0, 5),
+        recipe("block_bootstrap", 0, 5),
+    ]
+    ids = [snapshot_id(placebo_of(source, one)) for one in recipes]
+    assert len(set(ids)) == len(recipes)
+    assert ids == [snapshot_id(placebo_of(source, one)) for one in recipes]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_meta_says_placebo_of_which_snapshot_how_and_whether_the_source_was_synthetic(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
+    meta = placebos[kind].meta
+    assert meta.name == f"small-placebo-{kind}-0"
+    assert meta.source.startswith(f"placebo of snapshot {source.id}: {kind}, seed 0")
+    assert meta.source.endswith(source.meta.source)
+    real = dataclasses.replace(source, meta=dataclasses.replace(source.meta, synthetic=False))
+    assert meta.synthetic
+    assert not placebo_of(real, recipe(kind)).meta.synthetic
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calendar_identities_membership_suspensions_volumes_factors_and_indices_are_the_sources(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
+    made = placebos[kind]
+    for name in ("days", "member", "volume", "factor"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(source, name))
+    assert (made.codes, made.names, made.industries, made.index_names) == (
+        source.codes, source.names, source.industries, source.index_names,
+    )  # fmt: skip
+    for code in source.indices:
+        np.testing.assert_array_equal(made.indices[code], source.indices[code])
+    for name in (*PRICES, "amount"):
+        np.testing.assert_array_equal(np.isnan(getattr(made, name)), np.isnan(getattr(source, name)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_bar_of_an_asset_stays_and_later_ones_change(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
+    made = placebos[kind]
+    first = np.isfinite(source.close).argmax(axis=0)
+    assert first.max() > 200  # one is listed late
+    columns = np.arange(len(source.codes))
+    for name in PRICES:
+        np.testing.assert_array_equal(getattr(made, name)[first, columns], getattr(source, name)[first, columns])
+    assert np.nanmean(made.close[50:] == source.close[50:]) < 0.02
+
+
+# ---- its bars
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bars_are_whole_fen_in_order_inside_the_limits_and_without_errors(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
+    made = placebos[kind]
+    bars = np.isfinite(made.close)
+    prices = np.stack([getattr(made, name)[bars] for name in PRICES])
+    np.testing.assert_allclose(prices, np.round(prices, 2), rtol=0, atol=1e-9)
+    assert prices.min() > 0
+    opens, highs, lows, closes = prices
+    assert (highs >= np.maximum(opens, closes)).all()
+    assert (lows <= np.minimum(opens, closes)).all()
+    # Beyond a limit only where the source itself is.
+    limit = np.array([LIMIT[board] for board in source.boards])
+    own, there = references(source)[1:], references(made)[1:]
+    reached = np.fmax.reduce([np.abs(getattr(source, name)[1:] / own - 1.0) for name in PRICES])
+    moved = np.fmax.reduce([np.abs(getattr(made, name)[1:] / there - 1.0) for name in PRICES])
+    free = reached > limit
+    assert 0 < free[bars[1:]].mean() < 0.2
+    assert (moved <= limit + 1e-9)[bars[1:] & ~free & np.isfinite(there)].all()
+    assert (moved <= reached + 1e-9)[bars[1:] & free & np.isfinite(there)].all()
+    assert not [finding for finding in check(raw_from_snapshot(made)) if finding.severity == "error"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_amounts_follow_prices_and_stay_inside_the_bar(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
+    made = placebos[kind]
+    bars = np.isfinite(made.close)
+    average = made.amount[bars] / made.volume[bars]
+    assert (average >= made.low[bars] - 1e-6).all()
+    assert (average <= made.high[bars] + 1e-6).all()
+    assert np.nanmedian(np.abs(made.amount[bars] / source.amount[bars] - made.close[bars] / source.close[bars])) < 0.02
+
+
+def test_prices_that_came_adjusted_are_in_ticks_and_the_market_still_says_so(source: MarketSnapshot) -> None:
+    meta = dataclasses.replace(source.meta, has_factor=False)
+    adjusted = {name: getattr(source, name) * source.factor * 0.3571 for name in PRICES}
+    made = placebo_of(dataclasses.replace(source, meta=meta, factor=np.ones_like(source.factor), **adjusted), recipe("sign_flip"))
+    assert not made.meta.has_factor
+    closes = made.close[1:, np.isfinite(source.close[0])]  # first bars are the source's
+    np.testing.assert_allclose(closes, np.round(closes, 4), rtol=0, atol=1e-9)
+    assert np.nanmean(closes == np.round(closes, 2)) < 0.1
+
+
+# ---- nobody can know: the heart of it
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before(
+    kind: Kind, source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So with fair signs the mean of every residual is zero, whatever is known of the source and of the days before."""
+    row = 280
+
+    def made(turned: bool) -> MarketSnapshot:
+        def drawn(*words: Any) -> Draws:
+            draws = draw(*words)
+            sign = draws.sign.copy()
+            sign[row - 1 :] *= -1.0 if turned else 1.0
+            return draws._replace(sign=sign)
+
+        monkeypatch.setattr(placebo_module, "draw", drawn)
+        return placebo_of(source, recipe(kind, 5))
+
+    one, other = made(False), made(True)
+    for name in (*PRICES, "amount"):
+        np.testing.assert_array_equal(getattr(one, name)[:row], getattr(other, name)[:row])
+    changed = np.isfinite(one.close[row]) & np.isfinite(one.close[row - 1])
+    fits = [fit_factors(market, row, row) for market in (one, other)]
+    turned = fits[0].residuals[0] + fits[1].residuals[0]
+    sizes = np.abs(fits[0].residuals[0])[changed]
+    fen = (0.01 / one.close[row - 1])[changed]
+    assert np.median(sizes) > 10 * np.median(fen)
+    assert (np.abs(turned[changed]) < 2 * fen + 0.03 * sizes.mean()).all()
+
+
+@pytest.mark.parametrize("kind", ["sign_flip", "shuffle"])
+def test_no_later_day_of_the_source_enters(kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]) -> None:
+    stop = 270
+    grids = {name: getattr(source, name)[:stop] for name in ("days", *PRICES, "volume", "amount", "factor", "member")}
+    indices = {code: levels[:stop] for code, levels in source.indices.items()}
+    cut = placebo_of(dataclasses.replace(source, **grids, indices=indices), recipe(kind))
+    for name in (*PRICES, "amount"):
+        np.testing.assert_array_equal(getattr(cut, name), getattr(placebos[kind], name)[:stop])
+
+
+def test_signs_are_fair_and_of_one_asset_and_day_or_of_a_whole_day(source: MarketSnapshot) -> None:
+    parts = take_apart(source)
+    flipped = draw(recipe("sign_flip"), parts.has_return, source.boards, 250)
+    assert abs(flipped.sign.mean()) < 4 / np.sqrt(flipped.sign.size)
+    assert set(np.unique(flipped.sign)) == {-1.0, 1.0}
+    assert abs((flipped.sign[1:] * flipped.sign[:-1]).mean()) < 4 / np.sqrt(flipped.sign.size)
+    np.testing.assert_array_equal(flipped.asset, np.broadcast_to(np.arange(48), flipped.asset.shape))
+    blocks = draw(recipe("sign_flip", 0, 5), parts.has_return, source.boards, 250).sign
+    np.testing.assert_array_equal(blocks[:5], np.broadcast_to(blocks[0], (5, 48)))
+    assert (blocks[4] != blocks[5]).any()
+    for kind in ("block_bootstrap", "shuffle"):
+        sign = draw(recipe(kind), parts.has_return, source.boards, 250).sign
+        np.testing.assert_array_equal(sign, np.broadcast_to(sign[:, :1], sign.shape))
+        assert abs(sign[:, 0].mean()) < 4 / np.sqrt(len(sign))
+
+
+def test_a_shuffle_permutes_the_assets_of_a_board_that_traded(source: MarketSnapshot) -> None:
+    parts = take_apart(source)
+    drawn = draw(recipe("shuffle"), parts.has_return, source.boards, 250)
+    boards = np.array([str(board) for board in source.boards])
+    for day in range(0, len(drawn.day), 7):
+        there = np.flatnonzero(parts.has_return[day])
+        np.testing.assert_array_equal(np.sort(drawn.asset[day, there]), there)
+        assert (boards[drawn.asset[day, there]] == boards[there]).all()
+    np.testing.assert_array_equal(drawn.day, np.broadcast_to(np.arange(len(drawn.day))[:, None], drawn.day.shape))
+    assert (drawn.asset != np.arange(48)).mean() > 0.8
+
+
+def test_a_block_bootstrap_draws_whole_days_in_blocks_and_puts_the_board_in_for_who_did_not_trade(source: MarketSnapshot) -> None:
+    parts = take_apart(source)
+    drawn = draw(recipe("block_bootstrap", 1), parts.has_return, source.boards, 250)
+    days = drawn.day[:, 0]
+    np.testing.assert_array_equal(drawn.day, np.broadcast_to(days[:, None], drawn.day.shape))
+    assert days[:250].max() < 250 <= days[250:].min()  # what styles can't explain yet stays among itself
+    assert 0.9 < (np.diff(days) == 1).mean() < 1.0
+    wanted, own = parts.has_return, np.arange(48)
+    there = parts.has_return[drawn.day, own]
+    boards = np.array([str(board) for board in source.boards])
+    np.testing.assert_array_equal(drawn.asset[there], np.broadcast_to(own, drawn.asset.shape)[there])
+    substituted = wanted & ~there
+    assert substituted.sum() > 50
+    assert parts.has_return[drawn.day[substituted], drawn.asset[substituted]].all()
+    assert (boards[drawn.asset] == boards)[substituted].mean() > 0.99
+
+
+# ---- what is kept, what is destroyed
+
+
+def with_extra_returns(market: MarketSnapshot, extra: FloatArray) -> MarketSnapshot:
+    """The market with [T, N] returns multiplied onto its prices."""
+    growth = np.cumprod(1.0 + extra, axis=0)
+    return with_id(dataclasses.replace(market, **{name: np.round(getattr(market, name) * growth, 2) for name in PRICES}))
+
+
+@pytest.fixture(scope="module")
+def remembering(embedded: MarketSnapshot) -> MarketSnapshot:
+    """The embedded market with residuals that go on the next day by a tenth of their size: selection for who follows them."""
+    fit = fit_factors(embedded, 1, len(embedded.days) - 1)
+    extra = np.zeros(embedded.close.shape)
+    extra[2:] = 0.1 * fit.residuals[:-1] * fit.has_return[1:]
+    return with_extra_returns(embedded, extra)
+
+
+@pytest.fixture(scope="module")
+def forgetting(remembering: MarketSnapshot) -> Mapping[Kind, MarketSnapshot]:
+    return {kind: placebo_of(remembering, recipe(kind)) for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes(
+    kind: Kind, remembering: MarketSnapshot, forgetting: Mapping[Kind, MarketSnapshot]
+) -> None:
+    first = remembering.day_index(LONG[0])
+    alike = likeness(remembering, forgetting[kind], first)
+    before, after = (describe(market, first) for market in (remembering, forgetting[kind]))
+    print(json.dumps({"kind": kind, "source": before, "placebo": after, "likeness": alike}, indent=1))
+    assert list(after) == list(DESCRIPTION)
+    assert list(alike)[: len(LIKENESS)] == list(LIKENESS)
+    # Kept.
+    assert alike["benchmark"] == pytest.approx(1.0)
+    assert min(alike["members"], alike["common"], alike["style"]) > 0.998
+    for name in ("dispersion_pct", "residual_volatility_pct", "explained_share", "exposure_memory_20d"):
+        assert after[name] == pytest.approx(before[name], rel=0.12), name
+    assert after["tracking_pct"] == pytest.approx(before["tracking_pct"], rel=0.02)
+    assert after["size_memory_1d"] > 0.35 * before["size_memory_1d"]
+    assert alike["volatility_of_assets"] > {"sign_flip": 0.95, "block_bootstrap": 0.8, "shuffle": 0.0}[kind]
+    assert alike["dispersion"] > {"sign_flip": 0.95, "block_bootstrap": 0.5, "shuffle": 0.95}[kind]
+    if kind == "block_bootstrap":
+        assert after["industry_correlation"] == pytest.approx(before["industry_correlation"], rel=0.15)
+    # Destroyed.
+    assert before["residual_memory_1d"] > 0.08
+    assert abs(after["residual_memory_1d"]) < 0.02
+    assert before["residual_variance_ratio_20d"] > 1.08
+    assert after["residual_variance_ratio_20d"] == pytest.approx(1.0, abs=0.06)
+    assert abs(alike["residuals"]) < 0.05
+
+
+def t_of(daily: FloatArray) -> float:
+    mean, error = newey_west_mean(daily)
+    return mean / error
+
+
+def long_fit(market: MarketSnapshot) -> Fit:
+    rows = long_rows(market)
+    return fit_factors(market, rows.start, rows.stop - 1)
+
+
+def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
+    remembering: MarketSnapshot, forgetting: Mapping[Kind, MarketSnapshot]
+) -> None:
+    def t_of_followers(market: MarketSnapshot) -> float:
+        fit = long_fit(market)
+        return t_of(selection(books(fit, 0)["residual_winners"], fit))
+
+    assert t_of_followers(remembering) > 5.0
+    assert all(abs(t_of_followers(market)) < 3.0 for market in forgetting.values())
+
+
+def test_names_that_drift_upwards_no_more_do(embedded: MarketSnapshot) -> None:
+    rows, chosen = long_rows(embedded), np.flatnonzero(embedded.member.all(axis=0))[::16][:15]
+    extra = np.zeros(embedded.close.shape)
+    extra[rows.start : rows.stop, chosen] = 0.002
+    weights = np.zeros((len(rows), len(embedded.codes)))
+    weights[:, chosen] = 1.0 / len(chosen)
+    drifting = with_extra_returns(embedded, extra)
+    assert t_of(selection(weights, long_fit(drifting))) > 4.0
+    assert abs(t_of(selection(weights, long_fit(placebo_of(drifting, recipe("sign_flip")))))) < 3.0
+
+
+@pytest.mark.slow
+def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(embedded: MarketSnapshot) -> None:
+    """Placebos of each kind, five books, twelve windows of 43 days; nominal: one interval in twenty leaves out zero."""
+    rates, counts = [], []
+    for number in range(9):
+        fit = long_fit(placebo_of(embedded, recipe(KINDS[number % 3], number)))
+        series = {name: selection(weights, fit) for name, weights in books(fit, number).items()}
+        found = false_alpha(series, 43, Resampling(seed=number))
+        print(json.dumps({name: dataclasses.asdict(one) for name, one in found.items()}))
+        rates += [one.rate for one in found.values()]
+        counts += [one.intervals for one in found.values()]
+    assert sum(counts) == 9 * 5 * 12
+    assert np.average(rates, weights=counts) == pytest.approx(0.05, abs=0.03)
+
+
+# ---- through the command line and the real runner
+
+
+@pytest.fixture(scope="module")
+def stored(source: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("placebo") / "small"
+    save_snapshot(source, folder)
+    return folder
+
+
+def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
+    stored: Path, source: MarketSnapshot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "data",
+        "build",
+        "placebo",
+        "--of",
+        str(stored),
+        "--kind",
+        "block_bootstrap",
+        "--seed",
+        "4",
+        "--out",
+        str(tmp_path / "p"),
+    ]
+    assert main(words) == 0
+    assert "small-placebo-block_bootstrap-4" in capsys.readouterr().out
+    facts = json.loads((tmp_path / "p" / "placebo.json").read_text())
+    assert facts == {
+        "placebo_of": source.id, "name": "small", "kind": "block_bootstrap", "seed": 4, "block_days": 20, "version": 1, "alpha": 0,
+    }  # fmt: skip
+    made = load_snapshot(tmp_path / "p")
+    args = {"of": str(stored), "kind": "block_bootstrap", "seed": 4}
+    assert open_snapshot(load_plugins(), "placebo", args).id == made.id
+    assert silently(["data", "check", str(tmp_path / "p")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "block_days", "alpha"),
+    [({"kind": "sign_flip"}, 1, 0), ({"kind": "sign_flip", "block_days": 5}, 5, None), ({"kind": "shuffle"}, None, 0)],
+)
+def test_the_file_claims_no_alpha_only_where_that_is_so_by_construction(
+    args: dict[str, Any], block_days: int | None, alpha: int | None, stored: Path
+) -> None:
+    _, files = placebo_module.build(PlaceboParams(of=str(stored), **args))
+    facts = json.loads(files["placebo.json"])
+    assert (facts["block_days"], facts["alpha"]) == (block_days, alpha)
+
+
+def test_without_a_source_it_is_a_placebo_of_the_embedded_market(embedded: MarketSnapshot) -> None:
+    made = load_plugins().make_snapshot("placebo", {})
+    assert made.meta.name == "synthetic-7-placebo-sign_flip-0"
+    assert made.meta.source.startswith(
+        f"placebo of snapshot {embedded.id}: sign_flip, seed 0, block days 1, version 1; ktdeval synthetic"
+    )
+
+
+@pytest.mark.parametrize("model", ["momentum", "reversal", "random"])
+def test_models_run_on_a_placebo_and_the_card_tells(model: str, stored: Path, source: MarketSnapshot, tmp_path: Path) -> None:
+    words = ["--data", "placebo", "--data-args", f"of={stored},kind=shuffle,seed=2", "--windows", f"{FIRST}:{LAST}"]
+    run = evaluate(tmp_path / "run", f"builtin/{model}", ["blinded_open_research"], *words)
+    verify(run.path)
+    found = card(run, "blinded_open_research")
+    assert found["snapshot"]["name"] == "small-placebo-shuffle-2"
+    assert found["snapshot"]["source"].startswith(f"placebo of snapshot {source.id}: shuffle, seed 2")
+    assert found["orders"]["filled"] > 0
+
+
+@pytest.mark.slow
+def test_a_model_that_selects_on_the_source_does_not_on_its_placebo(embedded: MarketSnapshot, tmp_path: Path) -> None:
+    """The 25 members that fell most in 20 days are made to gain 0.5 % a day: what `builtin/reversal` buys."""
+    rows = range(embedded.day_index("2023-12-01"), embedded.day_index("2024-06-28") + 1)
+    close, growth = embedded.adjusted_close, np.ones(embedded.close.shape)
+    extra = np.zeros(embedded.close.shape)
+    for row in rows:
+        fallen = close[row - 1] * growth[row - 1] / (close[row - 21] * growth[row - 21])
+        losers = np.argsort(np.where(embedded.member[row - 1] & np.isfinite(fallen), fallen, np.inf))[:25]
+        extra[row, losers] = 0.005
+        growth[row:] *= 1.0 + extra[row]
+    planted = with_extra_returns(embedded, extra)
+    daily = {}
+    for market in (planted, placebo_of(planted, recipe("sign_flip")), placebo_of(planted, recipe("block_bootstrap"))):
+        folder = tmp_path / market.meta.name
+        save_snapshot(market, folder / "market")
+        words = ["--data", str(folder / "market"), "--windows", "2024-01-02:2024-06-28"]
+        run = evaluate(folder / "run", "builtin/reversal", ["blinded_open_research"], *words)
+        metric = card(run, "blinded_open_research")["episodes"][0]["metrics"]["selection_alpha"]
+        daily[market.meta.name] = metric["detail"]["daily"]["t"]
+    print(json.dumps(daily))
+    on_source, *on_placebos = daily.values()
+    assert on_source > 5.0
+    assert all(abs(t) < 3.0 for t in on_placebos)
+
+
+@pytest.fixture(scope="module")
+def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> MarketSnapshot:
+    return load_snapshot(import_real(shared_data, tmp_path_factory.mktemp("placebo-real") / "csi300"))
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(kind: Kind, real: MarketSnapshot) -> None:
+    made = placebo_of(real, recipe(kind))
+    assert not made.meta.synthetic
+    assert made.meta.source.startswith(f"placebo of snapshot {real.id}")
+    kinds = [
+        {finding.kind for finding in check(raw_from_snapshot(market)) if finding.severity != "info"} for market in (real, made)
+    ]
+    assert kinds[1] <= kinds[0]
+    first = real.day_index(LONG[0])
+    alike = likeness(real, made, first)
+    assert min(alike["members"], alike["common"], alike["style"]) > 0.998
+    after = describe(made, first)
+    assert after["tracking_correlation"] == pytest.approx(describe(real, first)["tracking_correlation"], abs=0.005)
+    assert abs(after["residual_memory_1d"]) < 0.02
+
+
+# ---- bad input, docs
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("of=nowhere", "of='nowhere' is neither 'synthetic' nor the folder of a stored snapshot; `ktdeval data` tells"),
+        ("of=sinthetic", "did you mean 'synthetic'"),
+        ("kind=flip", "expected one of sign_flip, block_bootstrap, shuffle, was 'flip'"),
+        ("kind=shuffle,block_days=5", "kind shuffle has no blocks; leave block_days out"),
+        ("block_days=0", "expected a value in 1"),
+        ("seed=-1", "expected a value in 0"),
+    ],
+)
+def test_bad_parameters_are_one_clear_line(
+    args: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "build", "placebo", "--set", args, "--out", "out"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_market_too_short_is_refused_by_name(source: MarketSnapshot) -> None:
+    with pytest.raises(DataError, match="placebo of tiny: it has fewer than two trading days"):
+        placebo_of(tiny_snapshot({"609001.SH": [10.0]}), recipe("sign_flip"))
+    with pytest.raises(DataError, match=r"rows from 300 on are no 60 days"):
+        describe(source, 300)
+    with pytest.raises(DataError, match="has other days or assets than small"):
+        likeness(source, tiny_snapshot({"609001.SH": [10.0, 10.1]}), 1)
+    with pytest.raises(DataError, match="no window of 43 days has an interval"):
+        false_alpha({"random": np.ones(30)}, 43, Resampling())
+
+
+def test_two_days_and_a_handful_of_names_are_market_enough() -> None:
+    made = placebo_of(tiny_snapshot({"609001.SH": [10.0, 10.5], "609002.SH": [20.0, None]}), recipe("block_bootstrap"))
+    assert made.close[1, 0] > 0
+    assert np.isnan(made.close[1, 1])
+
+
+def test_block_days_of_a_shuffle_are_refused_in_code_as_well() -> None:
+    with pytest.raises(ConfigError, match="has no blocks"):
+        placebo_module.build(PlaceboParams(kind="shuffle", block_days=3))
+
+
+def test_every_kind_parameter_and_figure_is_documented(repository: Path) -> None:
+    text = (repository / "docs" / "placebo.md").read_text(encoding="utf-8")
+    for field in dataclasses.fields(PlaceboParams):
+        assert field.metadata["help"]
+        assert f"`{field.name}`" in text
+    for name in (*KINDS, *DESCRIPTION, *LIKENESS):
+        assert re.search(rf"`{name}`", text), name

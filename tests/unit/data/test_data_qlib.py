@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval.market.assembly import assemble
+from ktdeval.market.quality import check
+from ktdeval_data.params import QlibParams
+from ktdeval_data.qlib_binary import read_bin, read_qlib
+from qlib_writer import write_qlib
+
+CALENDAR = ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"]
+NAN = float("nan")
+RAW = {
+    "open": [10.0, 10.1, 10.2, 5.2],
+    "high": [10.3, 10.3, 10.4, 5.3],
+    "low": [9.9, 10.0, 10.1, 5.0],
+    "close": [10.1, 10.2, 10.3, 5.1],
+}
+FACTOR = [3.7, 3.7, 3.7, 7.4]
+VOLUME = [1200.0, 34567.0, 890.0, 2100.0]
+
+
+def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
+    """One code from the second day on, adjusted as Qlib's data are, with a suspended day; one over the whole calendar; an index."""
+    adjusted = {name: (1, [value * factor for value, factor in zip(values, FACTOR)]) for name, values in RAW.items()}
+    moutai = {
+        **adjusted,
+        "factor": (1, FACTOR),
+        "volume": (1, [volume / factor for volume, factor in zip(VOLUME, FACTOR)]),
+        "amount": (1, [12_000.0, 350_000.0, 9_100.0, 10_800.0]),
+    }
+    for name, (start, values) in list(moutai.items()):
+        moutai[name] = (start, [*values[:2], NAN, values[3]])
+    bank = {name: (0, [10.0] * 5) for name in ("open", "high", "low", "close", "amount")}
+    bank |= {"factor": (0, [1.0] * 5), "volume": (0, [1.0] * 5)}
+    return {"SH600519": moutai, "SZ000001": bank, "SH000300": {"close": (0, [3300.0, 3310, 3320, 3330, 3340])}}
+
+
+def instruments() -> dict[str, list[tuple[str, str, str]]]:
+    return {
+        "csi300": [
+            ("SH600519", "2024-01-03", "2024-01-05"),
+            ("SH600519", "2024-01-08", "2030-01-01"),
+            ("SZ000001", "2020-01-01", "2024-01-04"),
+        ]
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_qlib(tmp_path / "cn_data", CALENDAR, features(), instruments())
+
+
+def read(folder: Path, **changes: Any) -> Any:
+    return read_qlib(dataclasses.replace(QlibParams(folder=str(folder)), **changes))
+
+
+def test_prices_come_back_to_whole_fen_and_volumes_to_whole_shares(folder: Path) -> None:
+    snapshot = assemble(read(folder))
+    assert snapshot.codes == ("000001.SZ", "600519.SH")
+    for name, values in RAW.items():
+        expected = [NAN, values[0], values[1], NAN, values[3]]
+        assert np.array_equal(getattr(snapshot, name)[:, 1], expected, equal_nan=True), name
+    assert snapshot.volume[1:3, 1].tolist() == VOLUME[:2]
+    assert snapshot.factor[:, 1] == pytest.approx([1, 3.7, 3.7, 3.7, 7.4])
+    assert snapshot.amount[4, 1] == pytest.approx(10_800)
+    assert snapshot.adjusted_close[4, 1] == pytest.approx(5.1 * 7.4)
+
+
+def test_membership_and_benchmark_are_read(folder: Path) -> None:
+    snapshot = assemble(read(folder))
+    assert snapshot.member[:, 1].tolist() == [False, True, True, True, True]
+    assert snapshot.member[:, 0].tolist() == [True, True, True, False, False]
+    assert snapshot.benchmark.tolist() == [3300, 3310, 3320, 3330, 3340]
+    assert snapshot.meta.benchmark == "000300.SH"
+    assert snapshot.meta.name == "cn_data"
+
+
+def test_unadjusted_data_are_taken_as_they_are(folder: Path) -> None:
+    bars = read(folder, prices="unadjusted").bars
+    assert bars[bars["code"] == "600519.SH"]["close"].iloc[0] == pytest.approx(10.1 * 3.7)
+
+
+def test_a_range_of_days_can_be_read(folder: Path) -> None:
+    assert assemble(read(folder, first="2024-01-03", last="2024-01-06")).days.astype(str).tolist() == CALENDAR[1:4]
+    with pytest.raises(DataError, match="no days from 2025-01-01 to None; its calendar is 2024-01-02…2024-01-08"):
+        read(folder, first="2025-01-01")
+
+
+def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None:
+    universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
+    raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
+    (found,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
+    assert found.examples == ("600837.SH member 2024-01-02…2024-01-08",)
+
+
+def test_without_a_factor_prices_are_traded_as_they_are(tmp_path: Path) -> None:
+    without = {code: {name: field for name, field in fields.items() if name != "factor"} for code, fields in features().items()}
+    snapshot = assemble(read(write_qlib(tmp_path / "q", CALENDAR, without, instruments())))
+    assert not snapshot.meta.has_factor
+    assert snapshot.close[1, 1] == pytest.approx(10.1 * 3.7)
+
+
+def test_values_land_on_their_days(tmp_path: Path) -> None:
+    path = tmp_path / "close.day.bin"
+    path.write_bytes(np.array([2, 7.5, 8.5], dtype="<f4").tobytes())
+    assert np.array_equal(read_bin(path, 6), [NAN, NAN, 7.5, 8.5, NAN, NAN], equal_nan=True)
+    assert np.isnan(read_bin(tmp_path / "none.day.bin", 6)).all()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x00\x00", np.array([-1, 1.0], "<f4").tobytes(), np.array([NAN, 1.0], "<f4").tobytes()]
+)
+def test_what_is_no_field_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "close.day.bin"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="not a Qlib field"):
+        read_bin(path, 6)
+
+
+def test_a_field_of_another_calendar_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "close.day.bin"
+    path.write_bytes(np.array([5, 1.0, 2.0], dtype="<f4").tobytes())
+    with pytest.raises(DataError, match="belongs to another calendar"):
+        read_bin(path, 6)
+
+
+def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"day\.txt: can't read"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"csi500\.txt: can't read"):
+        read(folder, universe="csi500")
+    with pytest.raises(DataError, match=r"no close.day.bin of benchmark 000905\.SH"):
+        read(folder, benchmark_code="000905")
+    (folder / "instruments" / "csi300.txt").write_text("SH600519 2024-01-01\n")
+    with pytest.raises(DataError, match="line 1: expected code, first day and last day"):
+        read(folder)
+    (folder / "calendars" / "day.txt").write_text("2024-01-03\n2024-01-02\n")
+    with pytest.raises(DataError, match="ascending order"):
+        read(folder)

@@ -1,0 +1,121 @@
+"""Real prices beside the checkout: what the notes that came with them say is what import and check find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval.market.assembly import assemble
+from ktdeval.market.calendar import window_rows
+from ktdeval.market.quality import Finding, RawMarket, check, raw_from_snapshot
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+
+pytestmark = pytest.mark.shared_data
+
+
+def params(folder: Path, **changes: object) -> LongParams:
+    mapping = {name: f"raw_{name}" for name in ("open", "high", "low", "close")}
+    files = {
+        "bars": "csi300_ever_daily.parquet",
+        "benchmark": "index_daily.csv.gz",
+        "members": "csi300_members_by_rebalance.csv",
+        "industry": "stock_industry.csv",
+    }
+    return LongParams(**{**{name: str(folder / file) for name, file in files.items()}, "map": mapping, **changes})
+
+
+@pytest.fixture(scope="module")
+def raw(shared_data: Path) -> RawMarket:
+    return read_long(params(shared_data / "a_share"))
+
+
+@pytest.fixture(scope="module")
+def snapshot(raw: RawMarket) -> MarketSnapshot:
+    return assemble(raw)
+
+
+def by_kind(raw: RawMarket) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in check(raw)}
+
+
+def test_the_check_finds_what_the_notes_list(raw: RawMarket) -> None:
+    found = by_kind(raw)
+    assert found["unpriced_members"].count == 2
+    assert [example[:9] for example in found["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
+    assert found["codes_without_amount"].count == 22
+    assert found["suspended_rows"].count == 380
+    assert not [finding for finding in found.values() if finding.severity == "error"]
+
+
+def test_the_stored_snapshot_gives_the_same_findings(raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    save_snapshot(snapshot, tmp_path / "m")
+    assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == check(raw)
+
+
+def test_the_benchmarks_return_over_the_long_window(snapshot: MarketSnapshot) -> None:
+    start, stop = window_rows(snapshot.days, "2024-01-01", "2026-04-10")
+    assert stop - start == 548
+    assert snapshot.benchmark[stop - 1] / snapshot.benchmark[start - 1] == 4636.5654 / 3431.1099
+
+
+def test_every_day_has_three_hundred_members_and_the_priced_ones_are_as_noted(snapshot: MarketSnapshot) -> None:
+    assert (snapshot.member.sum(axis=1) == 300).all()
+    priced = np.isfinite(snapshot.close).any(axis=0)
+    counts = (snapshot.member & priced).sum(axis=1)
+    for day, expected in [("2022-12-12", 298), ("2025-06-13", 298), ("2025-06-16", 299), ("2025-12-12", 299), ("2025-12-15", 300)]:
+        assert counts[snapshot.day_index(day)] == expected, day
+
+
+def test_adjusted_prices_give_the_same_unadjusted_ones(shared_data: Path, snapshot: MarketSnapshot) -> None:
+    other = assemble(read_long(params(shared_data / "a_share", map={}, prices="adjusted")))
+    for name in ("open", "high", "low", "close"):
+        assert np.array_equal(getattr(other, name), getattr(snapshot, name), equal_nan=True), name
+
+
+def test_adjusted_prices_taken_for_unadjusted_ones_are_refused(shared_data: Path) -> None:
+    with pytest.raises(DataError, match="prices_look_adjusted"):
+        assemble(read_long(params(shared_data / "a_share", map={})))
+
+
+def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:
+    filled = assemble(raw, ["fill_amount"])
+    assert filled.meta.repairs == ("fill_amount: 104106 rows",)
+    traded = filled.volume > 0
+    assert np.isfinite(filled.amount[traded]).all()
+    ratio = filled.amount[traded] / (filled.volume[traded] * filled.close[traded])
+    assert 0.9 < np.percentile(ratio, 0.1) < np.percentile(ratio, 99.9) < 1.1
+
+
+def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
+    folder = shared_data / "a_share_sse50"
+    common = {"benchmark": str(folder / "index_sse50_daily.csv.gz"), "benchmark_code": "000016.SH"}
+    lots = read_long(
+        LongParams(
+            bars=str(folder / "daily_prices_sse_50.csv"),
+            members=str(folder / "sse_50_weight.csv"),
+            volume_unit="lot",
+            amount_unit="thousand_CNY",
+            **common,
+        )
+    )
+    shares = read_long(LongParams(bars=str(folder / "sse50_daily.csv.gz"), **common))
+    both = pd.merge(lots.bars, shares.bars, on=["date", "code"])
+    assert len(both) > 1000
+    for name in ("open", "high", "low", "close", "volume"):
+        assert np.isclose(both[f"{name}_x"], both[f"{name}_y"], rtol=1e-6).mean() > 0.99, name
+    average = lots.bars["amount"] / lots.bars["volume"]
+    assert ((average > lots.bars["low"] * 0.99) & (average < lots.bars["high"] * 1.01)).all()
+    assert set(by_kind(lots)) == {"no_factor"}
+
+
+def test_hourly_bars_are_refused(shared_data: Path) -> None:
+    folder = shared_data / "a_share_sse50"
+    with pytest.raises(DataError, match="'2025-10-09 10:30' is no day"):
+        read_long(LongParams(bars=str(folder / "A_stock_hourly.csv"), benchmark=str(folder / "index_sse50_daily.csv.gz")))

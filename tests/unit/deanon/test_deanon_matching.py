@@ -1,0 +1,471 @@
+"""Attackers that need no language model: what they find, and that they are given nothing but the payload."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, strategies as st
+from judging import Chances, Gold, Hits, chances_of, judge
+
+from accept_runs import import_real
+from ktdeval.errors import DataError
+from ktdeval.market.storage import load_snapshot
+from ktdeval.masking.coarsen import round_significant
+from ktdeval.masking.lens import MASK_KINDS, MaskConfig
+from ktdeval.masking.render import render_number
+from ktdeval.stats.proportions import poisson_binomial, wilson
+from ktdeval_deanon.certificate.evidence import FIELDS, Clues, figure_span, stands_for
+from ktdeval_deanon.certificate.history import PARTS, PublicHistory
+from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
+from ktdeval_deanon.certificate.reading import read_payload
+from ktdeval_ktdfin.step import figure
+from ktdfin_market import small_market
+from masked_payloads import Masked, drawn, history_of, table
+
+MARKET = small_market()
+HISTORY = history_of(MARKET)
+LAST = len(MARKET.days) - 1
+SUSPENDED = (LAST - 20, LAST - 11, 5)  # no bar on this day and the six before it
+PROBES = [*drawn(MARKET, 25, first=255), SUSPENDED]
+EXACT_MASKS = [
+    MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(round_digits=4), MaskConfig(round_digits=3),
+    MaskConfig(rebase_prices=True, round_digits=2), MaskConfig("bright", round_digits=3), MaskConfig("stock_blind"),
+    MaskConfig("date_blind", rebase_prices=True),
+]  # fmt: skip
+NOISY_MASKS = [MaskConfig(noise_pct=0.5), MaskConfig(noise_pct=2.0), MaskConfig(rebase_prices=True, round_digits=3, noise_pct=1.0)]
+
+
+def attack(payload: Any, history: PublicHistory, fields: Any = FIELDS, mask: MaskConfig | None = None) -> Guess:
+    """The exact matcher."""
+    return weigh(payload, history, fields, mask).guess(fields)
+
+
+@cache
+def masked(mask: MaskConfig, base: int, seed: int = 1) -> Masked:
+    return Masked(MARKET, mask, base, seed)
+
+
+@cache
+def payload_of(mask: MaskConfig, probe: tuple[int, int, int], lookback: int = 20) -> dict[str, Any]:
+    base, row, asset = probe
+    return masked(mask, base).payload(row, asset, lookback)
+
+
+def gold_of(probe: tuple[int, int, int]) -> Gold:
+    return Gold.of(MARKET, probe[2], probe[1])
+
+
+# ---- the exact matcher
+
+
+@pytest.mark.parametrize("mask", EXACT_MASKS, ids=repr)
+def test_the_truth_agrees_with_every_field_that_is_shown_without_noise(mask: MaskConfig) -> None:
+    for probe in PROBES:
+        evidence = weigh(payload_of(mask, probe), HISTORY, FIELDS, mask)
+        for field, agrees in evidence.agrees.items():
+            assert np.broadcast_to(agrees, MARKET.close.shape)[probe[1], probe[2]], (field, probe)
+        assert evidence.anonymity() >= 1
+
+
+@pytest.mark.parametrize("mask", NOISY_MASKS, ids=repr)
+def test_the_truth_nearly_always_agrees_under_noise(mask: MaskConfig) -> None:
+    verdicts = [
+        np.broadcast_to(agrees, MARKET.close.shape)[probe[1], probe[2]]
+        for probe in PROBES
+        for agrees in weigh(payload_of(mask, probe), HISTORY, FIELDS, mask).agrees.values()
+    ]
+    assert np.mean(verdicts) > 0.98
+
+
+@pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
+def test_a_perfect_memory_finds_stock_and_day_under_every_mask(mask: MaskConfig) -> None:
+    hits = [judge(attack(payload_of(mask, probe), HISTORY, mask=mask), gold_of(probe), HISTORY.rows) for probe in PROBES]
+    assert all(hit == Hits(*[True] * 8) for hit in hits)
+
+
+def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased() -> None:
+    mask = MaskConfig(rebase_prices=True)
+    for probe in PROBES:
+        guess = attack(payload_of(mask, probe), HISTORY, ["returns"], mask)
+        assert (guess.tickers[0], guess.day) == (gold_of(probe).ticker, gold_of(probe).day)
+
+
+def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() -> None:
+    def mean_k(mask: MaskConfig) -> float:
+        return float(
+            np.mean([weigh(payload_of(mask, probe), HISTORY, ["price_level"], mask).anonymity(["price_level"]) for probe in PROBES])
+        )
+
+    original = mean_k(MaskConfig())
+    assert 1 < original < mean_k(MaskConfig(round_digits=3)) < mean_k(MaskConfig(round_digits=2))
+    assert original < mean_k(MaskConfig(rebase_prices=True))
+
+
+def test_a_level_means_the_close_as_traded() -> None:
+    probe = PROBES[0]
+    evidence = weigh(payload_of(MaskConfig(), probe), HISTORY, ["price_level"])
+    same = np.abs(MARKET.close - MARKET.close[probe[1], probe[2]]) < 0.005
+    assert np.array_equal(evidence.agrees["price_level"], same)
+    assert evidence.anonymity(["price_level"]) == same.sum()
+
+
+@pytest.mark.parametrize(
+    "mask", [MaskConfig(round_digits=2), MaskConfig(round_digits=1), MaskConfig(rebase_prices=True, round_digits=1)]
+)
+def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
+    """Held against rendering the payload of every asset on many days, each as many days after its episode's start."""
+    start, row, asset = 262, 265, 4
+
+    def volumes(day: int, column: int) -> Any:
+        snapshot = masked(mask, day - (row - start)).snapshot(day, column, 1)
+        bars = [(bar["volume_shares"], bar["amount_cny"]) for bar in table(snapshot["bars"])]
+        return (bars, snapshot["factors"]["amount_20d_cny"]) if bars else None
+
+    evidence = weigh(masked(mask, start).payload(row, asset, 1), HISTORY, ["volume"], mask)
+    rows, wanted = range(row - 3, row + 9), volumes(row, asset)
+    same = np.array([[volumes(day, column) == wanted for column in range(len(MARKET.codes))] for day in rows])
+    found = evidence.agrees["volume"][rows.start : rows.stop]
+    assert same[3, asset]
+    assert (found | ~same).all()  # nobody who looks the same is shut out
+    assert same.sum() <= found.sum() <= 1.25 * same.sum() + 2  # rounding twice leaves a little to doubt
+    assert mask.round_digits == 2 or same.sum() > 3
+
+
+def test_days_without_a_bar_tell_who_was_suspended() -> None:
+    """A payload stripped of all its numbers still shows on which days there was no trade."""
+    base, row, asset = SUSPENDED
+    payload = payload_of(MaskConfig(), SUSPENDED)
+    days = [[bar["day"]] for bar in table(payload["snapshot"]["bars"])]
+    bare = {**payload, "snapshot": {**payload["snapshot"], "factors": {}, "bars": {"columns": ["day"], "rows": days}}}
+    missing = set(range(row - 19, row + 1)) - {masked(MaskConfig(), base).lens.parse_day(day[0]) for day in days}
+    assert len(missing) >= 7
+    evidence = weigh(bare, HISTORY, ["returns"])
+    closed = np.isnan(MARKET.close)
+    expected = np.zeros_like(closed)
+    for day in range(19, LAST + 1):
+        expected[day] = np.all([closed[day - (row - gone)] for gone in missing], axis=0)
+    assert np.array_equal(evidence.agrees["returns"][19:], expected[19:])
+    assert expected[row, asset]
+    assert 1 <= evidence.anonymity(["returns"]) < 10
+
+
+def test_the_board_field_means_board_and_membership() -> None:
+    boards = HISTORY.boards
+    base, row, outsider = LAST - 30, LAST - 25, 47  # never an index member
+    for asset in (4, outsider):
+        evidence = weigh(masked(MaskConfig(), base).payload(row, asset), HISTORY, ["board"])
+        same = np.broadcast_to(boards == boards[asset], MARKET.member.shape)
+        assert np.array_equal(evidence.agrees["board"], same & MARKET.member if asset == 4 else same)
+
+
+def test_the_matcher_knows_the_law_of_the_noise() -> None:
+    """Shown prices over the last close lie off the true ones by nothing on average, and by one unit of scale."""
+    mask = MaskConfig(noise_pct=3.0)
+    off: dict[str, list[float]] = {part: [] for part in PARTS}
+    for base, row, asset in PROBES[:12]:
+        evidence = dict(Clues(read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask).by_field())
+        for clue in evidence["returns"]:
+            for part, values in HISTORY.log_prices.items():
+                if clue.values is values and clue.minus is not None:
+                    true = values[row + clue.offset, asset] - clue.minus[row + clue.minus_offset, asset]
+                    off[part].append(float((true - clue.shown) / clue.scale))
+    # One reference price is behind twenty ratios, so the mean of a dozen payloads is no better than that of a dozen draws.
+    reference = np.mean(off["close"])
+    for part in PARTS:
+        assert np.mean(off[part]) - reference == pytest.approx(0.0, abs=0.2), part
+        assert np.std(off[part]) == pytest.approx(1.0, abs=0.25), part
+
+
+def test_more_fields_leave_fewer() -> None:
+    mask = MaskConfig(round_digits=1, noise_pct=5.0)
+    for probe in PROBES[:10]:
+        evidence = weigh(payload_of(mask, probe, 3), HISTORY, FIELDS, mask)
+        counts = [evidence.anonymity(FIELDS[:size]) for size in range(len(FIELDS) + 1)]
+        assert counts == sorted(counts, reverse=True)
+        assert counts[0] == HISTORY.is_listed.sum()
+
+
+def test_one_pass_serves_all_field_sets() -> None:
+    probe = PROBES[3]
+    payload = payload_of(MaskConfig(), probe)
+    whole = weigh(payload, HISTORY)
+    for name, fields in field_sets().items():
+        part = weigh(payload, HISTORY, fields)
+        assert part.anonymity(fields) == whole.anonymity(fields), name
+        assert part.guess(fields) == whole.guess(fields), name
+
+
+# ---- it is given nothing but the payload
+
+
+def test_the_answer_depends_on_what_is_shown_and_not_on_whose_it_is() -> None:
+    """The same numbers under another asset's handle, and under other seeds, give the same answer."""
+    probe = PROBES[1]
+    base, row, asset = probe
+    payload = payload_of(MaskConfig(), probe)
+    guess = attack(payload, HISTORY)
+    other = {**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}
+    assert attack(other, HISTORY) == guess
+    reseeded = masked(MaskConfig(), base, seed=2).payload(row, asset)
+    assert reseeded["snapshot"]["stock_id"] != payload["snapshot"]["stock_id"]
+    assert attack(reseeded, HISTORY) == guess
+
+
+def test_a_payload_with_another_assets_numbers_is_taken_for_that_asset() -> None:
+    (_, row, asset), other = PROBES[2], 9
+    of = masked(MaskConfig(), PROBES[2][0])
+    mixed = of.payload(row, asset) | {"snapshot": {**of.snapshot(row, other), "stock_id": of.lens.asset_handle(asset)}}
+    assert attack(mixed, HISTORY, ["returns", "volume"]).tickers[0] == MARKET.codes[other]
+
+
+def test_labels_are_read_where_the_mask_shows_them() -> None:
+    for probe in PROBES[:8]:
+        gold = gold_of(probe)
+        shown = {kind: weigh(payload_of(MaskConfig(kind), probe), HISTORY, ["labels"]) for kind in MASK_KINDS}
+        assert judge(shown["bright"].guess(["labels"]), gold, HISTORY.rows) == Hits(*[True] * 8)
+        assert shown["bright"].anonymity(["labels"]) == 1
+        assert shown["stock_blind"].guess(["labels"]).day == gold.day
+        assert shown["date_blind"].guess(["labels"]).tickers[0] == gold.ticker
+        assert shown["blinded"].agrees == {}
+
+
+def test_ties_are_drawn_by_seed_and_favour_no_column() -> None:
+    payload = payload_of(MaskConfig(), PROBES[0])
+    evidence = weigh(payload, HISTORY, ["board"])
+    firsts = [evidence.guess(["board"], seed).tickers[0] for seed in range(60)]
+    assert evidence.guess(["board"], 7) == evidence.guess(["board"], 7)
+    assert len(set(firsts)) > 12
+    assert {HISTORY.boards[MARKET.asset_index[code]] for code in firsts} == {payload["snapshot"]["board"]}
+
+
+# ---- the date
+
+
+@pytest.mark.parametrize(
+    "mask", [MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(noise_pct=2.0), MaskConfig(round_digits=3)]
+)
+@pytest.mark.parametrize("field", ["index", "breadth"])
+def test_the_market_as_a_whole_tells_the_day(mask: MaskConfig, field: Any) -> None:
+    for probe in PROBES:
+        evidence = weigh(payload_of(mask, probe), HISTORY, [field], mask)
+        assert evidence.day([field]) == gold_of(probe).day
+
+
+def test_the_market_as_a_whole_tells_no_stock() -> None:
+    evidence = weigh(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["index"])
+    assert evidence.anonymity(["index"]) == HISTORY.is_listed[PROBES[0][1]].sum()
+    assert len({evidence.guess(["index"], seed).tickers[0] for seed in range(20)}) > 5
+
+
+# ---- the public history says what the tools say
+
+
+def test_figures_are_those_of_the_tools() -> None:
+    for row in (0, 1, 6, 30, 70, 255, LAST):
+        step = masked(MaskConfig("bright"), min(row, 255)).step(row)
+        for name, values in step.dims.items():
+            ours = HISTORY.figure(name)
+            assert ours is not None
+            np.testing.assert_allclose(ours[row], values, rtol=2e-5, atol=1e-5, err_msg=f"{name} on row {row}")
+
+
+def test_what_a_history_does_not_know_is_not_compared() -> None:
+    bare = PublicHistory(MARKET)
+    assert bare.figure("MOM_12_1") is None
+    assert bare.figure("return_5d_pct") is not None
+    assert "factors" not in weigh(payload_of(MaskConfig(), PROBES[0]), bare).agrees
+    with pytest.raises(DataError, match=r"factor SKEW has shape \(3, 2\)"):
+        PublicHistory(MARKET, {"SKEW": np.zeros((3, 2))})
+
+
+@pytest.mark.parametrize(
+    ("shown", "digits", "low", "high"),
+    [
+        (12.34, 6, 12.33995, 12.34005), (12.3, 3, 12.25, 12.35), (9.99, 3, 9.985, 9.995), (10.0, 3, 9.995, 10.05),
+        (-1.234, 4, -1.2345, -1.2335), (0.0123, 4, 0.012295, 0.012305), (0.0, 4, -5e-6, 5e-6), (1e8, 2, 9.95e7, 1.05e8),
+        (1.0, 1, 0.95, 1.5), (0.1, 6, 0.099995, 0.100005),
+    ],
+)  # fmt: skip
+def test_what_a_rendered_number_may_stand_for(shown: float, digits: int, low: float, high: float) -> None:
+    assert stands_for(shown, digits) == pytest.approx((low, high), rel=1e-12)
+
+
+@given(value=st.floats(-1e9, 1e9), digits=st.integers(1, 6))
+def test_a_number_is_among_those_that_its_rendering_stands_for(value: float, digits: int) -> None:
+    shown = float(render_number(round_significant(value, digits)))
+    span = stands_for(shown, digits)
+    assert span.low - 1e-12 * abs(value) <= value <= span.high + 1e-12 * abs(value)
+
+
+@given(value=st.floats(-1e9, 1e9) | st.floats(-1, 1) | st.floats(-1e-3, 1e-3), digits=st.none() | st.integers(1, 6))
+@example(value=0.0091149538, digits=None)  # 0.009115 by the tool, then 0.00911 or 0.00912
+@example(value=0.00000549, digits=2)
+def test_a_figure_is_among_those_that_its_rendering_stands_for(value: float, digits: int | None) -> None:
+    of_tool = figure(value)
+    shown = float(render_number(of_tool if digits is None else round_significant(of_tool, digits)))
+    span = figure_span(shown, digits)
+    assert span.low - 1e-12 * abs(value) <= value <= span.high + 1e-12 * abs(value)
+
+
+# ---- payloads that are none
+
+
+def test_a_stock_without_a_bar_yet_or_in_the_look_back_is_no_trouble() -> None:
+    listed_late = (250, 255, 7)  # from row 260 on
+    for base, row, asset in (listed_late, SUSPENDED):
+        of = masked(MaskConfig(), base)
+        assert len(table(of.snapshot(row, asset, 3)["bars"])) < 3
+        weigh(of.payload(row, asset, 3), HISTORY).guess()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("snapshot",), None, "snapshot: expected a JSON object, was NoneType"),
+        (("snapshot", "day"), "yesterday", "snapshot.day: expected a handle such as day_\\+3 or a day of the public calendar"),
+        (("snapshot", "day"), 5, "snapshot.day: expected text, was int"),
+        (("snapshot", "bars"), {"columns": ["day"], "rows": [[1, 2]]}, "snapshot.bars: expected rows of 1 values"),
+        (("snapshot", "bars"), {"columns": ["day"], "rows": [["2030-01-01"]]}, "snapshot.bars: day: expected a handle"),
+        (("market_context", "indices"), {"rows": []}, "market_context.indices: expected a table with columns and rows"),
+        (("market_context", "calendar"), [], "market_context.calendar: expected a JSON object, was list"),
+    ],
+)
+def test_what_is_no_payload_is_refused_with_its_place(path: tuple[str, ...], value: Any, message: str) -> None:
+    payload = payload_of(MaskConfig(), PROBES[0])
+    spoiled: Any = {name: dict(part) for name, part in payload.items()}
+    if len(path) == 1:
+        spoiled[path[0]] = value
+    else:
+        spoiled[path[0]][path[1]] = value
+    with pytest.raises(DataError, match=f"^payload: {message}"):
+        attack(spoiled, HISTORY)
+
+
+def test_a_field_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(DataError, match="no field 'return' to attack; did you mean 'returns'"):
+        attack(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["return"])  # type: ignore[list-item]
+
+
+def test_the_sets_of_an_ablation() -> None:
+    sets = field_sets(["returns", "board", "index"])
+    assert list(sets) == ["returns", "board", "index", "all but returns", "all but board", "all but index", "all"]
+    assert sets["all but board"] == ("returns", "index")
+    assert sets["all"] == ("returns", "board", "index")
+
+
+# ---- judging, and chance
+
+
+def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
+    days = HISTORY.days
+    gold = Gold("B", days[100], "steel", "main")
+    near = Guess(("A", "B"), days[105], "steel", "star")
+    assert judge(near, gold, HISTORY.rows) == Hits(False, True, False, True, True, True, True, True)
+    assert judge(Guess(("B",), days[126], "", "main"), gold, HISTORY.rows) == Hits(
+        True, True, True, False, False, False, True, False
+    )
+    assert judge(Guess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(*[False] * 8)
+    with pytest.raises(DataError, match="2030-01-01, is no trading day"):
+        judge(near, gold._replace(day="2030-01-01"), HISTORY.rows)
+
+
+def test_the_random_attackers_chances_are_those_of_its_answers() -> None:
+    attacker = RandomAttacker(HISTORY, range(200, 300))
+    for probe in PROBES[:4]:
+        payload, gold = payload_of(MaskConfig(), probe), gold_of(probe)
+        chances = chances_of(attacker, payload, gold)
+        answers = [judge(attacker.guess(payload, seed), gold, HISTORY.rows) for seed in range(2000)]
+        assert attacker.guess(payload, 3) == attacker.guess(payload, 3)
+        for name, chance, share in zip(Chances._fields, chances, np.mean(answers, axis=0), strict=True):
+            assert share == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 2000) + 1e-12), (name, probe)
+        assert chances.board == 1.0
+
+
+@pytest.mark.parametrize("asset", [20, 45])
+def test_chances_by_hand(asset: int) -> None:
+    probe = (LAST - 30, LAST - 15, asset)
+    assert MARKET.member[probe[1], asset]
+    attacker = RandomAttacker(HISTORY)
+    payload, gold = payload_of(MaskConfig(), probe), gold_of(probe)
+    same = [column for column in range(48) if HISTORY.boards[column] == gold.board and MARKET.member[:, column].any()]
+    assert asset == 20 or len(same) < (HISTORY.boards == gold.board).sum()
+    chances = chances_of(attacker, payload, gold)
+    assert chances.ticker_top1 == pytest.approx(1 / len(same))
+    assert chances.ticker_top5 == pytest.approx(5 / len(same))
+    assert chances.date_within_5 == pytest.approx(11 / len(MARKET.days))
+    assert chances.joint == pytest.approx(chances.ticker_top5 * chances.date_within_5)
+    assert chances.sector == pytest.approx(np.mean([MARKET.industries[column] == gold.sector for column in same]))
+
+
+def test_hits_by_chance_lie_in_the_range_computed_for_the_probes() -> None:
+    attacker = RandomAttacker(HISTORY, range(250, 320))
+    payloads = [(payload_of(MaskConfig(), probe), gold_of(probe)) for probe in PROBES]
+    expected = poisson_binomial([chances_of(attacker, payload, gold).ticker_top5 for payload, gold in payloads])
+    low, high = expected.middle(0.95)
+    counts = [
+        sum(
+            judge(attacker.guess(payload, 1000 * draw + place), gold, HISTORY.rows).ticker_top5
+            for place, (payload, gold) in enumerate(payloads)
+        )
+        for draw in range(200)
+    ]
+    within = sum(low <= count <= high for count in counts)
+    true = expected.at_most(high) - expected.at_most(low - 1)
+    assert wilson(within, len(counts), 0.999).low <= true <= wilson(within, len(counts), 0.999).high
+
+
+def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
+    payload = payload_of(MaskConfig(), PROBES[0])
+    moon = {**payload, "snapshot": {**payload["snapshot"], "board": "moon"}}
+    assert RandomAttacker(HISTORY).guess(moon, 0).tickers
+    gold = gold_of(PROBES[0])
+    chances = chances_of(RandomAttacker(HISTORY), moon, gold)
+    assert chances.ticker_top1 == pytest.approx(1 / len(MARKET.codes))
+    assert chances_of(RandomAttacker(HISTORY), payload, gold._replace(ticker="600519.SH")).ticker_top5 == 0.0
+    with pytest.raises(DataError, match="is no trading day"):
+        chances_of(RandomAttacker(HISTORY), payload, gold._replace(day="1990-01-01"))
+
+
+# ---- the tables of the docs
+
+
+@pytest.mark.slow
+def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(repository: Path, tmp_path: Path) -> None:
+    script = repository / "benchmarks" / "identifiability.py"
+    command = [sys.executable, str(script), "--probes", "2", "--steps", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for begin in ("price_level", "all but volume", "random attacker, computed", "noise 0.5 %", "rebase, 2 digits, noise 2 %"):
+        assert re.search(rf"^\| {begin} \| [\d.]+", done.stdout, re.MULTILINE), begin
+    assert re.search(r"^\| blinded \| 100\.0 \(.*\| 1\.0000 \| .* \| 100\.0 \| 100\.0 \|$", done.stdout, re.MULTILINE)
+
+
+# ---- real prices
+
+
+@pytest.mark.shared_data
+def test_on_real_prices_every_probe_is_found_whatever_the_mask(shared_data: Path, tmp_path: Path) -> None:
+    market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
+    history = history_of(market)
+    for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(rebase_prices=True, round_digits=3, noise_pct=0.5)):
+        for base, row, asset in drawn(market, 8, seed=3, first=480):
+            payload = Masked(market, mask, base).payload(row, asset)
+            guess = attack(payload, history, mask=mask)
+            assert judge(guess, Gold.of(market, asset, row), history.rows) == Hits(*[True] * 8)
+
+
+def test_nobody_agrees_with_a_payload_of_another_market() -> None:
+    stranger = small_market(seed=12)
+    base, row, asset = PROBES[0]
+    payload = Masked(stranger, MaskConfig(), base).payload(row, asset)
+    evidence = weigh(payload, HISTORY)
+    assert evidence.anonymity() == 0
+    assert len(evidence.guess().tickers) == 5

@@ -1,0 +1,242 @@
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.trading.types import Order
+from masking_market import BASE_ROW, MARKET, guard_of, lens_of
+
+CONFIG = HarnessConfig()
+BLIND = lens_of("blinded")
+FORM = ActionForm(CONFIG, BLIND)
+ONE, TWO = BLIND.asset_handle(1), BLIND.asset_handle(2)
+REASON = "strong momentum, low risk"
+
+
+def order(**changes):
+    whole = {"stock_id": ONE, "side": "BUY", "confidence": 0.6, "reason": REASON, "target_weight": 0.05} | changes
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def text_of(*orders, overall_reason="fine"):
+    return json.dumps({"orders": orders, "overall_reason": overall_reason})
+
+
+def problems(text, form=FORM):
+    submission = form.parse(text)
+    assert submission.action is None
+    error = json.loads(submission.feedback)["error"]
+    assert error["kind"] == submission.failure
+    return submission.failure, [(item["at"], item["rule"]) for item in error["problems"]]
+
+
+def test_the_schema_is_a_valid_draft_2020_12_schema():
+    jsonschema.Draft202012Validator.check_schema(action_schema(CONFIG))
+    assert action_schema(CONFIG)["properties"]["orders"]["items"]["properties"]["reason"]["minLength"] == 10
+
+
+def test_the_tool_carries_the_schema_and_passes_the_guard_of_every_mask():
+    assert FORM.tool.name == SUBMIT_TOOL == "submit_action"
+    assert FORM.tool.parameters["required"] == ["orders", "overall_reason"]
+    guard_of("blinded").check(json.dumps(FORM.tool.parameters) + FORM.tool.description)
+
+
+def test_a_submission_becomes_orders_on_true_assets():
+    submission = FORM.parse(text_of(order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1)))
+    assert submission.action == (
+        Order(1, "BUY", 0.6, REASON, 0.05, None),
+        Order(2, "SELL", 1.0, REASON, None, 300),
+    )
+    assert submission.stock_ids == (ONE, TWO)
+    assert submission.overall_reason == "fine"
+    assert submission.failure is None
+
+
+def test_an_empty_list_of_orders_is_a_full_answer():
+    assert FORM.parse(text_of()).action == ()
+
+
+def test_a_whole_number_may_be_written_as_a_fraction():
+    text = text_of(order(target_weight=None, shares=5)).replace('"shares": 5', '"shares": 2e3')
+    action = FORM.parse(text).action
+    assert action[0].shares == 2000
+    assert type(action[0].shares) is int
+
+
+@pytest.mark.parametrize("text", ["", "hold", "{", "[" * 100_000, '{"orders": [NaN]}', '{"orders": Infinity}', "9" * 5000])
+def test_what_is_no_json_is_bad_json(text):
+    assert problems(text) == ("bad_json", [("(whole)", "must be one JSON object, without NaN or Infinity")])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([], [("(whole)", "must be of type object")]),
+        (None, [("(whole)", "must be of type object")]),
+        ({}, [("(whole)", "must have orders, overall_reason")]),
+        ({"orders": {}, "overall_reason": ""}, [("orders", "must be of type array")]),
+        ({"orders": [], "overall_reason": 5}, [("overall_reason", "must be of type string")]),
+        ({"orders": [], "overall_reason": "", "mood": 1}, [("(whole)", "must have no properties but orders, overall_reason")]),
+        ({"orders": [5], "overall_reason": ""}, [("orders[0]", "must be of type object")]),
+        ({"orders": [order(side="HOLD")], "overall_reason": ""}, [("orders[0].side", "must be one of BUY, SELL")]),
+        ({"orders": [order(confidence=1.5)], "overall_reason": ""}, [("orders[0].confidence", "must be from 0 to 1")]),
+        ({"orders": [order(confidence="high")], "overall_reason": ""}, [("orders[0].confidence", "must be of type number")]),
+        ({"orders": [order(target_weight=-1)], "overall_reason": ""}, [("orders[0].target_weight", "must be from 0 to 1")]),
+        ({"orders": [order(reason="short")], "overall_reason": ""}, [("orders[0].reason", "must have at least 10 characters")]),
+        ({"orders": [order(stock_id="x" * 65)], "overall_reason": ""}, [("orders[0].stock_id", "must have at most 64 characters")]),
+        ({"orders": [order(stock_id=600519)], "overall_reason": ""}, [("orders[0].stock_id", "must be of type string")]),
+        (
+            {"orders": [order(), order(shares=100)], "overall_reason": ""},
+            [("orders[1]", "must have exactly one of target_weight and shares")],
+        ),
+        (
+            {"orders": [order(target_weight=None)], "overall_reason": ""},
+            [("orders[0]", "must have exactly one of target_weight and shares")],
+        ),
+        (
+            {"orders": [order(target_weight=None, shares=0)], "overall_reason": ""},
+            [("orders[0].shares", "must be from 1 to 100000000")],
+        ),
+        (
+            {"orders": [order(target_weight=None, shares=10**300)], "overall_reason": ""},
+            [("orders[0].shares", "must be from 1 to 100000000")],
+        ),
+        (
+            {"orders": [order(target_weight=None, shares=1.5)], "overall_reason": ""},
+            [("orders[0].shares", "must be of type integer")],
+        ),
+        (
+            {"orders": [order(leverage=3)], "overall_reason": ""},
+            [("orders[0]", "must have no properties but stock_id, side, confidence, reason, target_weight, shares")],
+        ),
+        (
+            {"orders": [{"side": "BUY", "shares": 5}], "overall_reason": ""},
+            [("orders[0]", "must have stock_id, confidence, reason")],
+        ),
+    ],
+)
+def test_feedback_names_path_and_rule(value, expected):
+    assert problems(json.dumps(value)) == ("schema", expected)
+
+
+def test_numbers_beyond_floats_are_out_of_bounds_and_no_crash():
+    for name in ("confidence", "target_weight"):
+        text = text_of(order()).replace(f'"{name}": {order()[name]}', f'"{name}": 1e999')
+        assert problems(text) == ("schema", [(f"orders[0].{name}", "must be from 0 to 1")])
+    text = text_of(order(target_weight=None, shares=5)).replace('"shares": 5', '"shares": 1e999')
+    assert problems(text)[1][0][0] == "orders[0].shares"
+
+
+def test_at_most_five_problems_are_listed():
+    _, listed = problems(text_of(*[order(side="HOLD", confidence=2)] * 20))
+    assert len(listed) == 5
+
+
+@given(st.text(st.sampled_from("qxzQXZ"), min_size=6, max_size=20))
+def test_feedback_never_quotes_what_the_model_wrote(secret):
+    for value in (
+        secret,
+        {secret: 1},
+        {"orders": secret, "overall_reason": ""},
+        {"orders": [order(side=secret, confidence=secret, shares=secret, **{secret: secret})], "overall_reason": ""},
+        {"orders": [order(reason=secret[:5], stock_id=secret * 20)], "overall_reason": ""},
+    ):
+        submission = FORM.parse(json.dumps(value))
+        assert submission.action is None
+        assert secret not in submission.feedback
+        assert secret[:5] not in submission.feedback
+
+
+def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission():
+    reading = FORM.read(text_of(order(), order(stock_id="asset_9999")))
+    assert [item.asset for item in reading.submission.action] == [1, None]
+    assert reading.submission.stock_ids == (ONE, "asset_9999")
+    assert (reading.unknown_assets, reading.unmask_attempts) == (1, 0)
+
+
+@pytest.mark.parametrize("real", ["600519", "SH600519", "600519.SH", "sz.300750", "601318", "平安银行", "QUILLMARK", "2024-01-02"])
+def test_a_real_identity_under_a_mask_is_withheld_and_counted(real):
+    reading = FORM.read(text_of(order(stock_id=real), order()))
+    assert reading.submission.action[0].asset is None
+    assert reading.submission.stock_ids == ("[withheld]", ONE)
+    assert (reading.unknown_assets, reading.unmask_attempts) == (1, 1)
+
+
+def test_real_identities_are_counted_also_in_an_invalid_submission():
+    reading = FORM.read(
+        text_of(order(stock_id="600519", side="HOLD"), order(stock_id=300750), order(stock_id=TWO), order(stock_id=[1]))
+    )
+    assert reading.submission.failure == "schema"
+    assert reading.unmask_attempts == 2
+
+
+def test_a_visible_code_is_an_asset_in_any_style():
+    form = ActionForm(CONFIG, lens_of("bright"))
+    reading = form.read(text_of(order(stock_id="SH600519"), order(stock_id="601318")))
+    column = MARKET.codes.index("600519.SH")
+    assert [item.asset for item in reading.submission.action] == [column, None]
+    assert reading.submission.stock_ids == ("SH600519", "601318")
+    assert (reading.unknown_assets, reading.unmask_attempts) == (1, 0)
+
+
+def test_shares_are_converted_back_under_rebased_prices():
+    lens = lens_of("blinded", rebase_prices=True)
+    form = ActionForm(CONFIG, lens)
+    scale = 100 / MARKET.close[BASE_ROW, 1]
+    handle = lens.asset_handle(1)
+    shown = 300 / scale
+    parsed = form.parse(text_of(order(stock_id=handle, target_weight=None, shares=round(shown, 5))))
+    assert parsed.action[0].shares == 300
+    assert form.parse(text_of(order(stock_id=handle, target_weight=None, shares=1e-9))).action[0].shares == 1
+    assert problems(text_of(order(target_weight=None, shares=0)), form)[1] == [
+        ("orders[0].shares", "must be greater than 0 and at most 100000000")
+    ]
+
+
+def test_lone_surrogates_are_replaced_so_that_a_ledger_can_be_written():
+    text = (
+        '{"orders":['
+        + json.dumps(order(reason="REASON")).replace("REASON", r"\ud800 is no character")
+        + r'],"overall_reason":"\udfff"}'
+    )
+    submission = FORM.parse(text)
+    (submission.action[0].reason + submission.overall_reason).encode("utf-8")
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from([ONE, "BUY", 0.5, REASON, "600519"]),
+    lambda part: (
+        st.lists(part, max_size=3) | st.dictionaries(st.sampled_from(["orders", "overall_reason", "side"]), part, max_size=3)
+    ),
+    max_leaves=6,
+)
+names = st.sampled_from(["stock_id", "side", "confidence", "reason", "target_weight", "shares", "other"])
+orders = st.lists(
+    st.dictionaries(names, json_values) | st.builds(lambda name, value: order(**{name: value}), names, json_values), max_size=3
+)
+actions = st.builds(lambda items: {"orders": items, "overall_reason": ""}, orders)
+
+
+@given(text=st.text(max_size=40) | json_values.map(json.dumps) | actions.map(json.dumps))
+def test_no_text_makes_parsing_raise(text):
+    submission = FORM.parse(text)
+    assert (submission.action is None) == (submission.failure is not None)
+    guard_of("blinded").check(submission.feedback)
+
+
+@given(actions)
+def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        return
+    valid = jsonschema.Draft202012Validator(action_schema(CONFIG)).is_valid(json.loads(text))
+    assert (FORM.parse(text).action is not None) == valid

@@ -1,0 +1,338 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from ktdeval.errors import LeakError, ModelError
+from ktdeval.harness.action import ActionForm
+from ktdeval.harness.agent import Decision, StepSession
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.session import GuardedSession, SessionParts
+from ktdeval.harness.tools import AssetArg, tool
+from ktdeval.masking.payload import AssetRef, DayRef
+from masking_market import BASE_ROW, CODES, guard_of, lens_of
+
+HELLO = (Message("system", "You trade."), Message("user", "Decide."))
+REASON = "strong momentum, low risk"
+
+
+class Scripted:
+    """A model that gives the replies it was made with, in order, and remembers the requests."""
+
+    def __init__(self, *replies):
+        self.replies = list(replies)
+        self.requests = []
+
+    def reply(self, request):
+        self.requests.append(request)
+        answer = self.replies[len(self.requests) - 1]
+        if isinstance(answer, ModelError):
+            raise answer
+        return answer
+
+
+@tool
+def look(context, stock_id: AssetArg):
+    """Look at a stock."""
+    return {"stock_id": AssetRef(stock_id), "day": DayRef(context)}
+
+
+@tool
+def careless(context):
+    """Show a code as text."""
+    return {"text": f"see {CODES[0]} on day {context}"}
+
+
+def desk_of(*replies, kind="blinded", config=HarnessConfig(), step=0, seed=1):  # noqa: B008 - frozen
+    lens = lens_of(kind)
+    model = Scripted(*replies)
+    form = ActionForm(config, lens)
+    parts = SessionParts(model, lens, guard_of(kind), (look, careless), form, config, CallParams(temperature=0.3, seed=99), seed)
+    return GuardedSession(parts, step, BASE_ROW), model
+
+
+def submit(*orders, overall_reason="fine"):
+    return ToolCall("s", "submit_action", json.dumps({"orders": orders, "overall_reason": overall_reason}))
+
+
+def order(**changes):
+    handle = lens_of("blinded").asset_handle(1)
+    return {"stock_id": handle, "side": "BUY", "confidence": 0.6, "reason": REASON, "target_weight": 0.05} | changes
+
+
+def test_a_step_desk_is_a_desk():
+    session, _ = desk_of()
+    assert_type: StepSession = session
+    assert [spec.name for spec in assert_type.tools] == ["look", "careless"]
+    assert session.submit_tool.name == "submit_action"
+    assert (session.tool_budget, session.submission_attempts) == (12, 4)
+
+
+# --- the model
+
+
+def test_the_runs_parameters_go_with_every_call_and_each_call_has_its_own_seed():
+    seeds = set()
+    for step in (0, 1):
+        session, model = desk_of(Reply("a"), Reply("b"), step=step)
+        for _ in range(2):
+            session.ask(ModelRequest(HELLO, params=CallParams(temperature=2.0)))
+        assert {request.params.temperature for request in model.requests} == {0.3}
+        seeds |= {request.params.seed for request in model.requests}
+    assert len(seeds) == 4
+    again, model = desk_of(Reply("a"))
+    again.ask(ModelRequest(HELLO))
+    assert model.requests[0].params.seed in seeds
+
+
+def test_what_the_suite_says_must_pass_the_guard_and_nothing_is_sent_if_not():
+    for message in (
+        Message("user", f"Buy {CODES[0]}."),
+        Message("system", "It is 2024-01-02."),
+        Message("tool", "平安银行", (), "1"),
+    ):
+        session, model = desk_of(Reply("a"))
+        with pytest.raises(LeakError, match=f"a {message.role} message") as caught:
+            session.ask(ModelRequest((*HELLO, message)))
+        assert message.content not in str(caught.value)
+        assert model.requests == []
+    bright, model = desk_of(Reply("a"), kind="bright")
+    bright.ask(ModelRequest((Message("user", f"Buy {CODES[0]} on 2024-01-02."),)))
+    assert len(model.requests) == 1
+
+
+def test_the_tools_offered_must_pass_the_guard():
+    for spec in (ToolSpec("a", f"like {CODES[0]}", {}), ToolSpec("a", "text", {"enum": ["2024-01-02"]})):
+        session, model = desk_of(Reply("a"))
+        with pytest.raises(LeakError, match="the description of a tool"):
+            session.ask(ModelRequest(HELLO, tools=(spec,)))
+        assert model.requests == []
+
+
+def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
+    session, model = desk_of(Reply("a"), Reply("b"))
+    spec = ToolSpec("own", "Own tool.", {"type": "object", "properties": {}})
+    session.ask(ModelRequest(HELLO, (spec,)))
+    spec.parameters["properties"]["stock"] = {"enum": [CODES[0]]}
+    with pytest.raises(LeakError, match="the description of a tool holds a security code"):
+        session.ask(ModelRequest(HELLO, (spec,)))
+    assert len(model.requests) == 1
+
+
+def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
+    first, model = desk_of(*[Reply("a")] * 3)
+    system, user = HELLO
+    first.ask(ModelRequest(HELLO, first.tools))
+    second = GuardedSession(first._parts, 1, BASE_ROW)
+    second.ask(ModelRequest(HELLO, second.tools))
+    for leaking in ((Message("system", f"Buy {CODES[0]}."), user), (system, Message("user", f"Buy {CODES[0]}."))):
+        with pytest.raises(LeakError):
+            second.ask(ModelRequest(leaking, second.tools))
+    assert len(model.requests) == 2
+
+
+def test_the_models_own_words_are_sent_back_with_identities_withheld():
+    session, model = desk_of(Reply("b"))
+    calls = (
+        ToolCall("1", "look", '{"stock_id": "600519"}'),
+        ToolCall("2", "SH600519", "{}"),
+        ToolCall("3", "look", '{"stock_id": 1}'),
+    )
+    session.ask(ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls))))
+    sent = model.requests[0].messages[2]
+    assert sent.content == "I know [withheld] from [withheld]."
+    assert [(call.name, call.arguments) for call in sent.tool_calls] == [
+        ("look", '{"stock_id":"[withheld]"}'),
+        ("withheld", "{}"),
+        ("look", '{"stock_id": 1}'),
+    ]
+
+
+def test_an_id_that_holds_an_identity_is_replaced_in_the_call_and_in_its_answer():
+    session, model = desk_of(Reply("b"))
+    calls = (ToolCall("call_600519", "look", "{}"), ToolCall("call_7", "look", "{}"))
+    answers = (Message("tool", "one", (), "call_600519"), Message("tool", "two", (), "call_7"))
+    session.ask(ModelRequest((*HELLO, Message("assistant", "", calls), *answers)))
+    assistant, first, second = model.requests[0].messages[2:]
+    assert "600519" not in assistant.tool_calls[0].id
+    assert first.tool_call_id == assistant.tool_calls[0].id
+    assert second.tool_call_id == assistant.tool_calls[1].id == "call_7"
+
+
+def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
+    raw = Reply("Sell 600519.SH", (ToolCall("1", "look", '{"stock_id": "600519"}'),), "tool_calls", reasoning="It is January.")
+    session, _ = desk_of(raw)
+    reply = session.ask(ModelRequest(HELLO))
+    assert (reply.content, reply.reasoning) == ("Sell [withheld]", "It is [withheld].")
+    assert reply.tool_calls == raw.tool_calls
+    assert session.exchanges[0]["reply"] == raw.to_json()
+
+
+def test_usage_and_finish_reasons_are_counted():
+    usage = Usage(100, 7)
+    session, _ = desk_of(
+        *(Reply("a", finish_reason=reason, usage=usage) for reason in ("stop", "length", "refusal", "content_filter"))
+    )
+    for _ in range(4):
+        session.ask(ModelRequest(HELLO))
+    assert session.counts.usage == Usage(400, 28)
+    assert session.counts.failures == {"truncated": 1, "refusal": 1, "content_filter": 1}
+
+
+def test_a_failed_call_is_counted_recorded_and_raised():
+    session, _ = desk_of(ModelError("timeout", "no answer in 120 s"))
+    with pytest.raises(ModelError):
+        session.ask(ModelRequest(HELLO))
+    assert session.counts.failures == {"model_timeout": 1}
+    assert session.exchanges[0]["error"] == "timeout"
+    assert "reply" not in session.exchanges[0]
+
+
+def test_only_forced_calls_count_as_submissions_asked_for():
+    session, _ = desk_of(Reply("a"), Reply("b"), Reply("c"))
+    session.ask(ModelRequest(HELLO, session.tools))
+    for _ in range(2):
+        session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
+    assert session.counts.submissions == 2
+
+
+def test_the_transcript_holds_each_message_once_as_it_was_sent():
+    session, _ = desk_of(Reply("hm 600519"), Reply("yes"), Reply("other"))
+    first = session.ask(ModelRequest(HELLO, session.tools))
+    longer = (*HELLO, Message("assistant", first.content), Message("user", "So?"))
+    session.ask(ModelRequest(longer, (session.submit_tool,), "submit_action"))
+    session.ask(ModelRequest((HELLO[0], Message("user", "Anew."))))
+    assert [exchange["kept"] for exchange in session.exchanges] == [0, 2, 1]
+    assert [len(exchange["sent"]) for exchange in session.exchanges] == [2, 2, 1]
+    assert session.exchanges[1]["sent"][0] == {"role": "assistant", "content": "hm [withheld]"}
+    assert [exchange["tools"] for exchange in session.exchanges] == [["look", "careless"], ["submit_action"], []]
+    assert session.exchanges[1]["tool_choice"] == "submit_action"
+    json.dumps(session.exchanges, allow_nan=False)
+
+
+def test_a_reply_with_lone_surrogates_can_still_be_written():
+    session, _ = desk_of(Reply("\ud800", (ToolCall("\udfff", "\ud800", "\ud800"),), reasoning="\ud800"))
+    reply = session.ask(ModelRequest(HELLO))
+    json.dumps(session.exchanges, ensure_ascii=False).encode("utf-8")
+    assert reply.content == "?"
+
+
+# --- the tools
+
+
+def test_a_tool_is_called_with_true_arguments_and_answers_masked():
+    session, _ = desk_of()
+    handle = lens_of("blinded").asset_handle(3)
+    result = session.call_tool(ToolCall("1", "look", json.dumps({"stock_id": handle})))
+    assert json.loads(result.text) == {"stock_id": handle, "day": "day_+0"}
+    assert result.failure is None
+    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (1, 1, 11)
+
+
+def test_bad_calls_cost_budget_and_are_counted_by_kind():
+    session, _ = desk_of()
+    for name, arguments in [
+        ("look", "{"),
+        ("look", "{}"),
+        ("look", '{"stock_id": "600519"}'),
+        ("lok", "{}"),
+        ("submit_action", "{}"),
+    ]:
+        result = session.call_tool(ToolCall("1", name, arguments))
+        assert result.failure == json.loads(result.text)["error"]["kind"]
+    assert session.counts.failures == {"bad_json": 1, "bad_arguments": 1, "unknown_asset": 1, "unknown_tool": 1, "wrong_tool": 1}
+    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (5, 0, 7)
+    assert session.counts.unmask_attempts == 1
+
+
+def test_an_unknown_tool_is_answered_with_the_known_ones_and_never_quoted():
+    session, _ = desk_of()
+    text = session.call_tool(ToolCall("1", "lokk", "{}")).text
+    assert "one of: look, careless; did you mean 'look'?" in text
+    assert "lokk" not in text
+    assert "600519" not in session.call_tool(ToolCall("1", "600519", "{}")).text
+
+
+def test_calls_past_the_budget_are_not_run():
+    session, _ = desk_of(config=HarnessConfig(max_tool_calls=1))
+    call = ToolCall("1", "look", json.dumps({"stock_id": lens_of("blinded").asset_handle(3)}))
+    results = [session.call_tool(call) for _ in range(3)]
+    assert [result.failure for result in results] == [None, "tool_budget", "tool_budget"]
+    assert session.counts.failures == {"tool_budget": 2}
+    assert (session.counts.tool_calls, session.tool_budget) == (1, 0)
+
+
+def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
+    session, model = desk_of(Reply("a"))
+    result = session.call_tool(ToolCall("1", "careless", "{}"))
+    with pytest.raises(LeakError, match="a tool message holds a security code"):
+        session.ask(ModelRequest((*HELLO, Message("tool", result.text, (), "1"))))
+    assert model.requests == []
+
+
+# --- the submission
+
+
+def test_a_valid_submission_is_returned_and_traced():
+    call = submit(order())
+    session, _ = desk_of(Reply(tool_calls=(call,)))
+    reply = session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
+    submission = session.parse_submission(reply.tool_calls[0].arguments)
+    assert [item.asset for item in submission.action] == [1]
+    taken = Decision(submission.action, "model", submission.overall_reason, submission.stock_ids)
+    assert session.accepted_text(taken) == call.arguments
+    assert session.accepted_text(replace(taken, action=())) is None
+    assert session.accepted_text(Decision((), "fallback")) is None
+    assert session.counts.failures == {}
+
+
+def test_a_submission_that_the_model_did_not_write_is_not_traced():
+    session, _ = desk_of()
+    submission = session.parse_submission(submit(order()).arguments)
+    assert session.accepted_text(Decision(submission.action, "model", submission.overall_reason)) is None
+
+
+def test_failed_submissions_are_counted_by_kind():
+    session, _ = desk_of()
+    assert session.parse_submission("{").failure == "bad_json"
+    assert session.parse_submission("{}").failure == "schema"
+    assert session.parse_submission(submit(order(stock_id="600519"), order(stock_id="asset_9999")).arguments).failure is None
+    assert session.counts.failures == {"bad_json": 1, "schema": 1, "unknown_asset": 2}
+    assert session.counts.unmask_attempts == 1
+
+
+def test_reasons_are_kept_with_identities_withheld():
+    session, _ = desk_of()
+    text = submit(order(reason="as Quillmark in March 2024"), overall_reason="like 600519").arguments
+    submission = session.parse_submission(text)
+    assert submission.action[0].reason == "as [withheld] in [withheld]"
+    assert submission.overall_reason == "like [withheld]"
+
+
+def test_an_agent_may_count_what_it_saw():
+    session, _ = desk_of()
+    session.count_failure("empty_reply")
+    assert session.counts.record().failures == {"empty_reply": 1}
+
+
+# --- what only a provider can read
+
+
+def test_opaque_data_go_back_with_their_call_and_are_recorded_only_where_there_are_any():
+    signed, plain = ToolCall("a", "look", "{}", Opaque("google", "600519")), ToolCall("b", "look", "{}")
+    session, model = desk_of(Reply("", (signed, plain), "tool_calls"), Reply("done"))
+    reply = session.ask(ModelRequest(HELLO))
+    session.ask(ModelRequest((*HELLO, Message("assistant", "", reply.tool_calls), Message("tool", "x", tool_call_id="a"))))
+    assert model.requests[1].messages[2].tool_calls == (signed, plain)
+    for calls in (session.exchanges[0]["reply"]["tool_calls"], session.exchanges[1]["sent"][0]["tool_calls"]):
+        assert calls == [
+            {"id": "a", "name": "look", "arguments": "{}", "opaque": {"provider": "google", "data": "600519"}},
+            {"id": "b", "name": "look", "arguments": "{}"},
+        ]
+
+
+def test_opaque_data_of_an_agent_are_never_sent():
+    session, model = desk_of(Reply("hi"))
+    session.ask(ModelRequest((*HELLO, Message("assistant", "", (ToolCall("a", "look", "{}", Opaque("google", "600519")),)))))
+    assert model.requests[0].messages[2].tool_calls == (ToolCall("a", "look", "{}"),)

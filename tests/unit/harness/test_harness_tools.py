@@ -1,0 +1,357 @@
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import jsonschema
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import PluginError
+from ktdeval.harness.tools import AssetArg, Bounds, DayArg, Length, Refusal, Tool, ToolArgumentError, call, json_tool, tool
+from ktdeval.masking.payload import AssetRef, DayRef
+from masking_market import BASE_ROW, CODES, MARKET, lens_of
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+BLIND = lens_of("blinded")
+BRIGHT = lens_of("bright")
+ONE, TWO = BLIND.asset_handle(1), BLIND.asset_handle(2)
+
+
+@tool
+def study(
+    context: "Decimal",  # a type that exists for type checkers only must not matter
+    stock_ids: Annotated[list[AssetArg], Length(1, 3)],
+    dim: Literal["momentum", "volatility"] = "momentum",
+    lookback: Annotated[int, Bounds(1, 250)] = 20,
+    weights: dict[AssetArg, Annotated[float, Bounds(0, 1)]] | None = None,
+    since: DayArg | None = None,
+    strict: bool = False,
+    note: str = "",
+    scale: float = 1.0,
+):
+    """Study some stocks.
+
+    Second paragraph.
+
+    Args:
+        stock_ids: the stocks,
+            up to three.
+        lookback: trading days.
+    """
+    return {
+        "stocks": [AssetRef(asset) for asset in stock_ids],
+        "weights": {AssetRef(asset): weight for asset, weight in (weights or {}).items()},
+        "since": None if since is None else DayRef(since),
+        "rest": [context, dim, lookback, strict, note, scale],
+    }
+
+
+@tool
+def refresh(context):
+    """Take no arguments."""
+    return {"context": context}
+
+
+@tool
+def picky(context, k: int = 1):
+    """Raise."""
+    raise ToolArgumentError("k", "a number that the data have")
+
+
+def ask(arguments, lens=BLIND, which: Tool = study):
+    outcome = call(which, "ctx", arguments if isinstance(arguments, str) else json.dumps(arguments), lens)
+    return lens.render(outcome.payload), outcome
+
+
+def problem(arguments, lens=BLIND):
+    shown, outcome = ask(arguments, lens)
+    return outcome.failure, shown["error"]["argument"], shown["error"]["expected"]
+
+
+def test_the_schema_comes_from_the_signature_and_the_docstring():
+    jsonschema.Draft202012Validator.check_schema(study.parameters)
+    assert study.name == "study"
+    assert study.description == "Study some stocks.\n\nSecond paragraph."
+    assert study.parameters == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["stock_ids"],
+        "properties": {
+            "stock_ids": {
+                "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3,
+                "description": "the stocks, up to three.",
+            },
+            "dim": {"type": "string", "enum": ["momentum", "volatility"], "default": "momentum"},
+            "lookback": {"type": "integer", "minimum": 1, "maximum": 250, "default": 20, "description": "trading days."},
+            "weights": {"type": ["object", "null"], "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}},
+            "since": {"type": ["string", "null"]},
+            "strict": {"type": "boolean", "default": False},
+            "note": {"type": "string", "default": ""},
+            "scale": {"type": "number", "default": 1.0},
+        },
+    }  # fmt: skip
+    assert study.spec.parameters is study.parameters
+
+
+def test_handles_come_in_as_columns_and_go_out_as_handles():
+    shown, outcome = ask({"stock_ids": [TWO, ONE], "weights": {ONE: 0.5}, "since": "day_-3", "lookback": 5.0})
+    assert outcome.failure is None
+    assert shown == {
+        "stocks": [TWO, ONE],
+        "weights": {ONE: 0.5},
+        "since": "day_-3",
+        "rest": ["ctx", "momentum", 5, False, "", 1.0],
+    }
+
+
+def test_a_visible_code_is_understood_in_any_vendor_style():
+    shown, _ = ask({"stock_ids": ["SH600519", "000001"], "since": str(MARKET.days[BASE_ROW])}, BRIGHT)
+    assert shown["stocks"] == ["600519.SH", "000001.SZ"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "{}"])
+def test_no_arguments_may_be_written_as_nothing(text):
+    assert ask(text, which=refresh)[0] == {"context": "ctx"}
+
+
+def test_null_is_the_default_of_an_optional_argument():
+    assert ask({"stock_ids": [ONE], "weights": None, "since": None})[1].failure is None
+
+
+BAD_JSON = [
+    "{",
+    "nope",
+    '{"a": NaN}',
+    '{"a": Infinity}',
+    '{"a": -Infinity}',
+    "[" * 100_000,
+    '{"a":' * 50_000,
+    '{"a": 1}{',
+    "1" * 5000,
+]
+
+
+@pytest.mark.parametrize("text", BAD_JSON)
+def test_what_is_no_json_comes_back_as_feedback(text):
+    assert problem(text) == ("bad_json", "arguments", "one JSON object, without NaN or Infinity")
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "5", '"text"', "true"])
+def test_arguments_must_be_an_object(text):
+    assert problem(text) == ("bad_arguments", "arguments", "one JSON object")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failure", "argument", "expected"),
+    [
+        ({}, "bad_arguments", "stock_ids", "a value: this argument is required"),
+        ({"stock_ids": [ONE], "lookbak": 3}, "bad_arguments", "(unknown)", "only these arguments: stock_ids, dim,"),
+        ({"stock_ids": ONE}, "bad_arguments", "stock_ids", "a list"),
+        ({"stock_ids": []}, "bad_arguments", "stock_ids", "1 to 3 items"),
+        ({"stock_ids": [ONE] * 4}, "bad_arguments", "stock_ids", "1 to 3 items"),
+        ({"stock_ids": [ONE, "asset_9999"]}, "unknown_asset", "stock_ids[1]", "a stock_id exactly as it was shown to you"),
+        ({"stock_ids": [7]}, "unknown_asset", "stock_ids[0]", "a stock_id exactly as it was shown to you"),
+        ({"stock_ids": [None]}, "unknown_asset", "stock_ids[0]", "a stock_id exactly as it was shown to you"),
+        ({"stock_ids": [ONE], "dim": "value"}, "bad_arguments", "dim", "one of momentum, volatility"),
+        ({"stock_ids": [ONE], "dim": ["momentum"]}, "bad_arguments", "dim", "one of momentum, volatility"),
+        ({"stock_ids": [ONE], "lookback": 0}, "bad_arguments", "lookback", "a value from 1 to 250"),
+        ({"stock_ids": [ONE], "lookback": 10**400}, "bad_arguments", "lookback", "a value from 1 to 250"),
+        ({"stock_ids": [ONE], "lookback": 1.5}, "bad_arguments", "lookback", "an integer"),
+        ({"stock_ids": [ONE], "lookback": True}, "bad_arguments", "lookback", "an integer"),
+        ({"stock_ids": [ONE], "lookback": "20"}, "bad_arguments", "lookback", "an integer"),
+        ({"stock_ids": [ONE], "lookback": None}, "bad_arguments", "lookback", "an integer"),
+        ({"stock_ids": [ONE], "scale": 10**400}, "bad_arguments", "scale", "a number of ordinary size"),
+        ({"stock_ids": [ONE], "strict": 1}, "bad_arguments", "strict", "true or false"),
+        ({"stock_ids": [ONE], "note": 5}, "bad_arguments", "note", "a string"),
+        ({"stock_ids": [ONE], "weights": [0.5]}, "bad_arguments", "weights", "an object"),
+        (
+            {"stock_ids": [ONE], "weights": {"x": 0.5}},
+            "unknown_asset",
+            "weights (key 1)",
+            "a stock_id exactly as it was shown to you",
+        ),
+        ({"stock_ids": [ONE], "weights": {ONE: 1.5}}, "bad_arguments", "weights (value 1)", "a value from 0 to 1"),
+        ({"stock_ids": [ONE], "weights": {ONE: 0.5, ONE.upper(): 1}}, "bad_arguments", "weights (key 2)", "each key once"),
+        ({"stock_ids": [ONE], "since": "day_+9999"}, "unknown_day", "since", "a trading day exactly as it was shown to you"),
+        ({"stock_ids": [ONE], "since": "2024-01-02"}, "unknown_day", "since", "a trading day exactly as it was shown to you"),
+    ],
+)
+def test_a_bad_argument_comes_back_as_feedback(arguments, failure, argument, expected):
+    found = problem(arguments)
+    assert found[:2] == (failure, argument)
+    assert found[2].startswith(expected)
+
+
+def test_a_number_too_large_for_a_float_is_feedback_though_it_is_legal_json():
+    assert problem(f'{{"stock_ids": ["{ONE}"], "scale": 1e999}}') == ("bad_arguments", "scale", "a number of ordinary size")
+
+
+def test_feedback_suggests_known_names():
+    assert problem({"stock_ids": [ONE], "lookbak": 3})[2].endswith("; did you mean 'lookback'?")
+    assert problem({"stock_ids": [ONE], "dim": "volatilty"})[2].endswith("; did you mean 'volatility'?")
+
+
+secrets = st.text(st.sampled_from("qxzQXZ"), min_size=6, max_size=30)
+
+
+@given(secret=secrets, place=st.sampled_from(["key", "stock", "dim", "lookback", "weights", "since", "whole"]))
+def test_feedback_never_quotes_what_the_model_wrote(secret, place):
+    arguments = {
+        "key": {secret: 1},
+        "stock": {"stock_ids": [secret]},
+        "dim": {"stock_ids": [ONE], "dim": secret},
+        "lookback": {"stock_ids": [ONE], "lookback": secret},
+        "weights": {"stock_ids": [ONE], "weights": {secret: 1}},
+        "since": {"stock_ids": [ONE], "since": secret},
+        "whole": secret,
+    }[place]
+    shown, outcome = ask(arguments)
+    assert outcome.failure is not None
+    assert secret not in json.dumps(shown)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from([ONE, "day_+0", "600519"]),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.sampled_from([ONE, "a", "stock_ids"]), part, max_size=3),
+    max_leaves=8,
+)
+argument_objects = st.dictionaries(st.sampled_from([*study.parameters["properties"], "other"]), json_values)
+
+
+@given(text=st.text(max_size=40) | argument_objects.map(json.dumps))
+def test_no_arguments_make_a_call_raise(text):
+    ask(text)
+
+
+@given(arguments=argument_objects)
+def test_a_call_runs_only_if_its_arguments_meet_the_schema(arguments):
+    try:
+        text = json.dumps(arguments, allow_nan=False)
+    except ValueError:
+        return
+    _, outcome = ask(text)
+    if outcome.failure is None:
+        jsonschema.validate(json.loads(text), study.parameters, jsonschema.Draft202012Validator)
+    elif outcome.failure == "bad_arguments" and "other" not in arguments and "weights" not in arguments:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(json.loads(text), study.parameters, jsonschema.Draft202012Validator)
+
+
+def test_hidden_identities_among_the_arguments_are_counted():
+    arguments = {"stock_ids": ["600519.SH", "SZ300750", ONE], "since": "2024-01-02", "note": "平安银行"}
+    assert ask(arguments)[1].unmask_attempts == 4
+    assert ask(arguments, BRIGHT)[1].unmask_attempts == 0
+    assert ask({"stock_ids": [ONE], "weights": {"600519": 1}})[1].unmask_attempts == 1
+    assert ask({"stock_ids": [ONE]})[1].unmask_attempts == 0
+
+
+def test_a_tool_may_refuse_an_argument_itself():
+    shown, outcome = ask("{}", which=picky)
+    assert outcome.failure == "bad_arguments"
+    assert shown == {"error": {"kind": "bad_arguments", "argument": "k", "expected": "a number that the data have"}}
+
+
+def test_what_a_tool_gets_are_columns_of_the_snapshot():
+    seen = []
+
+    @tool
+    def look(context, stock_id: AssetArg):
+        """Look."""
+        seen.append(stock_id)
+        return {}
+
+    for column in range(len(CODES)):
+        ask({"stock_id": BLIND.asset_handle(column)}, which=look)
+    assert seen == list(range(len(CODES)))
+
+
+def _no_context():
+    """Nothing."""
+
+
+def _no_docstring(context): ...
+
+
+def _no_annotation(context, k):
+    """Text."""
+
+
+def _star(context, *names: str):
+    """Text."""
+
+
+def _strange_type(context, k: bytes):
+    """Text."""
+
+
+def _strange_keys(context, k: dict[int, float]):
+    """Text."""
+
+
+def _wrong_doc(context, lookback: int):
+    """Text.
+
+    Args:
+        lookbak: days.
+    """
+
+
+def _hidden_type(context, price: "Decimal"):
+    """Text."""
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (_no_context, "the first parameter must be the context"),
+        (_no_docstring, "a docstring is missing"),
+        (_no_annotation, "parameter k: an annotation is missing"),
+        (_star, "parameter names: must be a named parameter"),
+        (_strange_type, "has no JSON Schema"),
+        (_strange_keys, "keys of a dict must be AssetArg, DayArg or str"),
+        (_wrong_doc, "'lookbak', which is no parameter; did you mean 'lookback'"),
+        (_hidden_type, "import it outside TYPE_CHECKING"),
+    ],
+)
+def test_a_function_that_makes_no_tool_is_refused_by_name(function, message):
+    with pytest.raises(PluginError, match=f"tool {function.__name__}: .*{message}"):
+        tool(function)
+
+
+# ---- tools with a schema of their own
+
+SCHEMA = {"type": "object", "properties": {"order": {"type": "object"}}, "additionalProperties": False}
+
+
+def test_a_json_tool_gets_the_object_as_the_model_wrote_it():
+    place = json_tool("place_order", "Place an order.", SCHEMA, lambda context, arguments: [context, arguments])
+    outcome = call(place, "here", '{"order": {"qty": 2}}', BRIGHT)
+    assert (outcome.payload, outcome.failure) == (["here", {"order": {"qty": 2}}], None)
+    assert place.spec.parameters == SCHEMA
+    assert call(place, "here", "", BRIGHT).payload == ["here", {}]
+
+
+@pytest.mark.parametrize("text", ["[1]", "no json", '{"a": NaN}'])
+def test_a_json_tool_is_never_given_what_is_no_object(text):
+    def refuse(context, arguments):
+        raise AssertionError
+
+    assert call(json_tool("place_order", "Place an order.", SCHEMA, refuse), None, text, BRIGHT).failure in (
+        "bad_json",
+        "bad_arguments",
+    )
+
+
+def test_a_refusal_in_the_tools_own_words_is_counted_under_its_kind():
+    refuse = json_tool("place_order", "Place an order.", SCHEMA, lambda *_: Refusal({"error": "no such session"}, "bad_arguments"))
+    outcome = call(refuse, None, "{}", BRIGHT)
+    assert (outcome.payload, outcome.failure) == ({"error": "no such session"}, "bad_arguments")
+
+
+@pytest.mark.parametrize(
+    ("name", "description"), [("PMB.order.place", "Place."), ("", "Place."), ("a" * 65, "Place."), ("place", "")]
+)
+def test_a_json_tool_that_no_provider_would_take_is_refused(name, description):
+    with pytest.raises(PluginError):
+        json_tool(name, description, SCHEMA, lambda *_: None)

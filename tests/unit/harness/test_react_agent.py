@@ -1,0 +1,157 @@
+"""The two-phase agent: research, then a forced submission with feedback, then a hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import ModelError
+from ktdeval.harness.messages import Reply, ToolCall
+from ktdeval.registry import load_plugins
+from ktdeval_builtin.react import NO_SUBMISSION, SUBMIT_NOW
+from ktdfin_market import small_market
+from ktdfin_play import Play, Scripted
+
+MARKET = small_market()
+PLUGINS = load_plugins()
+HOLD = '{"orders": [], "overall_reason": "nothing to do"}'
+
+
+def play(*replies: Any, task: str = "blinded_open_research") -> tuple[Any, Scripted]:
+    model = Scripted(*replies)
+    (record,) = Play(PLUGINS.make_task(task), model, MARKET).run(1)
+    return record, model
+
+
+def tool(name: str, arguments: str = "{}", number: int = 1) -> Reply:
+    return Reply(tool_calls=(ToolCall(f"c{number}", name, arguments),), finish_reason="tool_calls")
+
+
+def submit(arguments: str = HOLD, number: int = 90) -> Reply:
+    return tool("submit_action", arguments, number)
+
+
+def test_research_ends_with_a_reply_without_tool_calls_and_submission_is_forced() -> None:
+    record, model = play(tool("get_market_context"), Reply("Seen enough."), submit())
+    research, closing, submission = model.requests
+    assert [spec.name for spec in research.tools][:2] == ["get_market_context", "screen_candidates"]
+    assert (research.tool_choice, submission.tool_choice) == (None, "submit_action")
+    assert [spec.name for spec in submission.tools] == ["submit_action"]
+    assert [message.role for message in closing.messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in submission.messages][4:] == ["assistant", "user"]
+    assert submission.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
+    assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
+    assert (record.tool_calls, record.tool_calls_valid, record.submissions) == (1, 1, 1)
+    assert record.failures == {}
+
+
+def test_modes_without_tools_go_straight_to_the_submission() -> None:
+    record, model = play(submit(), task="blinded_memory_only")
+    (request,) = model.requests
+    assert [message.role for message in request.messages] == ["system", "user"]
+    assert request.tool_choice == "submit_action"
+    assert record.provenance == "model"
+
+
+def test_tool_results_answer_their_calls() -> None:
+    two = Reply(
+        tool_calls=(ToolCall("x", "portfolio_state", "{}"), ToolCall("y", "get_market_context", "{}")), finish_reason="tool_calls"
+    )
+    _, model = play(two, Reply("Done."), submit())
+    answers = [message for message in model.requests[1].messages if message.role == "tool"]
+    assert [answer.tool_call_id for answer in answers] == ["x", "y"]
+    assert "account" in json.loads(answers[0].content)
+    assert "indices" in json.loads(answers[1].content)
+
+
+def test_research_ends_when_the_budget_is_spent() -> None:
+    calls = [tool("get_market_context", number=number) for number in range(12)]
+    record, model = play(*calls, submit())
+    assert len(model.requests) == 13
+    assert model.requests[-1].tool_choice == "submit_action"
+    assert record.tool_calls == 12
+
+
+def test_calls_beyond_the_budget_in_one_reply_are_answered_and_counted() -> None:
+    flood = Reply(tool_calls=tuple(ToolCall(f"c{n}", "get_market_context", "{}") for n in range(15)), finish_reason="tool_calls")
+    record, model = play(flood, submit())
+    assert len([message for message in model.requests[1].messages if message.role == "tool"]) == 15
+    assert record.failures == {"tool_budget": 3}
+
+
+def test_bad_calls_cost_budget_and_come_back_as_feedback() -> None:
+    record, model = play(tool("get_news"), tool("screen_candidates", "{", 2), Reply("Done."), submit())
+    assert record.failures == {"bad_json": 1, "unknown_tool": 1}
+    assert (record.tool_calls, record.tool_calls_valid) == (2, 0)
+    assert all("error" in message.content for message in model.requests[2].messages if message.role == "tool")
+
+
+def test_an_empty_research_reply_is_counted_and_not_sent_back() -> None:
+    record, model = play(Reply(" "), submit())
+    assert record.failures == {"empty_reply": 1}
+    assert [message.role for message in model.requests[1].messages] == ["system", "user", "user"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "failure"),
+    [
+        (submit("{"), "bad_json"),
+        (submit('{"orders": []}'), "schema"),
+        (tool("get_market_context", number=91), "wrong_tool"),
+        (Reply("I would rather talk."), "no_submission"),
+        (Reply(""), "empty_reply"),
+    ],
+)
+def test_an_invalid_submission_gets_feedback_and_another_try(bad: Reply, failure: str) -> None:
+    record, model = play(Reply("Done."), bad, submit(number=92))
+    assert record.provenance == "model_after_retry"
+    assert record.failures == {failure: 1}
+    assert record.submissions == 2
+    last = model.requests[-1].messages[-1]
+    assert last.role == ("tool" if bad.tool_calls else "user")
+    assert last.content
+
+
+def test_a_reply_without_a_call_is_told_what_is_missing() -> None:
+    _, model = play(Reply("Done."), Reply("I would rather talk."), submit())
+    assert [message.content for message in model.requests[-1].messages[-2:]] == [
+        "I would rather talk.",
+        NO_SUBMISSION.format(tool="submit_action"),
+    ]
+
+
+def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
+    record, model = play(Reply("Done."), *[submit("{}", number) for number in range(4)])
+    assert len(model.requests) == 5
+    assert (record.provenance, record.orders, record.overall_reason) == ("fallback", (), "")
+    assert record.failures == {"schema": 4}
+
+
+def test_of_several_submissions_in_one_reply_the_first_counts() -> None:
+    calls = (ToolCall("a", "submit_action", HOLD), ToolCall("b", "submit_action", HOLD.replace("nothing", "something")))
+    record, _ = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"))
+    assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
+
+
+def test_every_call_of_an_invalid_submission_is_answered() -> None:
+    calls = (ToolCall("a", "submit_action", "{}"), ToolCall("b", "submit_action", HOLD), ToolCall("c", "get_news", "{}"))
+    _, model = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())
+    answered = [message.tool_call_id for message in model.requests[-1].messages if message.role == "tool"]
+    assert answered == ["a", "b", "c"]
+
+
+def test_a_failed_model_call_leaves_the_step_to_the_engine() -> None:
+    record, _ = play(ModelError("timeout", "no answer"))
+    assert (record.provenance, record.failures) == ("error", {"model_timeout": 1})
+
+
+def test_an_order_is_decided_in_true_identities() -> None:
+    scene = PLUGINS.make_task("blinded_memory_only")
+    episode = Play(scene, Scripted(), MARKET)
+    handle = episode.scene.lens.asset_handle(9)
+    order = {"stock_id": handle, "side": "BUY", "target_weight": 0.05, "confidence": 0.6, "reason": "because of a test"}
+    episode.model.replies.append(submit(json.dumps({"orders": [order], "overall_reason": "a test"})))
+    (record,) = episode.run(1)
+    assert [(row.code, row.side, row.target_weight) for row in record.orders] == [(MARKET.codes[9], "BUY", 0.05)]

@@ -1,0 +1,241 @@
+"""What a KTD-Fin task shows at each step."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.registry import load_plugins
+from ktdeval.testing import step_record
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.types import Account, Position
+from ktdeval_ktdfin.config import KtdfinConfig
+from ktdeval_ktdfin.scene import KtdfinScene
+from ktdeval_ktdfin.task import KtdfinTask
+from ktdfin_market import poisoned, small_market, spec_of
+from metric_cases import order
+from paths import REPOSITORY
+
+MASKS = ("bright", "stock_blind", "date_blind", "blinded")
+MODES = ("memory_only", "fixed_candidate", "open_research")
+TASKS = [f"{mask}_{mode}" for mask in MASKS for mode in MODES]
+MARKET = small_market()
+PLUGINS = load_plugins()
+ACCOUNT = Account(50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Position(300), 3: Position(2050)})
+RECORD = step_record(
+    MARKET, 2, 300, failures={"schema": 1},
+    orders=[
+        order(MARKET.codes[4], filled=1200, price_ticks=123_400, fee_fen=740),
+        order(None, filled=0, stock_id="600519", target_weight=None, shares=100, rule="universe", price_ticks=0),
+    ],
+    corporate_actions=[{"code": MARKET.codes[3], "ratio": 2.0, "shares_before": 1025, "shares_after": 2050, "cash_fen": 0}],
+)  # fmt: skip
+
+
+def scene_of(name: str, seed: int = 0, market: Any = MARKET) -> KtdfinScene:
+    task = PLUGINS.make_task(name)
+    return task.scene(spec_of(name, task.mask, task.mode, seed), market)
+
+
+def state_of(user: str) -> dict[str, Any]:
+    (block,) = re.findall(r"```json\n(.*)\n```", user)
+    return json.loads(block)
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def observed(
+    name: str, step: int = 3, seed: int = 0, market: Any = MARKET, last: StepRecord = RECORD
+) -> tuple[str, dict[str, Any]]:
+    scene = scene_of(name, seed, market)
+    observation = scene.observe(step, market.as_of(scene.lens.base_row + step), ACCOUNT, last)
+    return observation.system, state_of(observation.user)
+
+
+def test_the_twelve_tasks_are_found_by_name_group_and_glob() -> None:
+    assert sorted(PLUGINS.resolve_tasks(["ktdfin"])) == sorted(TASKS)
+    assert sorted(PLUGINS.resolve_tasks(["blinded_*"])) == [f"blinded_{mode}" for mode in sorted(MODES)]
+    assert all((PLUGINS.make_task(name).mask, PLUGINS.make_task(name).mode) == tuple_of(name) for name in TASKS)
+
+
+def tuple_of(name: str) -> tuple[str, str]:
+    return next((mask, mode) for mask in MASKS for mode in MODES if name == f"{mask}_{mode}")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_observations_pass_the_leak_guard_and_are_pure(name: str) -> None:
+    scene = scene_of(name)
+    guard = LeakGuard(scene.lens, MARKET)
+    for step in range(3):
+        view = MARKET.as_of(scene.lens.base_row + step)
+        observation = scene.observe(step, view, ACCOUNT, RECORD if step else None)
+        guard.check(observation.system)
+        guard.check(observation.user)
+        assert observation == scene_of(name).observe(step, view, ACCOUNT, RECORD if step else None)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_observation_does_not_depend_on_what_happens_later(name: str) -> None:
+    for step in (0, 4):
+        scene = scene_of(name)
+        row = scene.lens.base_row + step
+        spoiled = poisoned(MARKET, row)
+        truth = scene.observe(step, MARKET.as_of(row), ACCOUNT, None)
+        assert scene_of(name, market=spoiled).observe(step, spoiled.as_of(row), ACCOUNT, None) == truth
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(mode: str) -> None:
+    prompts = {observed(f"{mask}_{mode}")[0] for mask in MASKS}
+    assert len(prompts) == 1
+    (prompt,) = prompts
+    assert "$" not in prompt
+    limits = (
+        "CNY 1,000,000", "lots of 100 shares", "at least 200 shares", "9.5 % (main board)", "29.5 % (bse board)",
+        "5 basis points", "15 basis points", "At most 20 stocks", "above 10 % of NAV", "at least 10 characters",
+    )  # fmt: skip
+    for limit in limits:
+        assert limit in prompt
+
+
+def test_rules_and_action_format_are_worded_alike_in_all_three_prompts() -> None:
+    folder = REPOSITORY / "tasks" / "ktdeval_ktdfin" / "prompts"
+    texts = [(folder / f"system_{mode}.md").read_text() for mode in MODES]
+    for heading in ("# When things happen", "# Rules", "# Your submission"):
+        sections = {text.split(heading)[1].split("\n# ")[0] for text in texts}
+        assert len(sections) == 1, heading
+
+
+def test_memory_only_shows_labels_and_the_account_and_no_market_data() -> None:
+    _, state = observed("blinded_memory_only")
+    assert set(state) == {"day", "account", "positions", "performance", "last_step", "constraints", "universe"}
+    assert len(state["universe"]) == MARKET.member[scene_of("blinded_memory_only").lens.base_row + 3].sum()
+    assert all(re.fullmatch(r"asset_\d{4}", handle) for handle in state["universe"])
+
+
+def test_open_research_shows_account_and_constraints_only() -> None:
+    _, state = observed("bright_open_research")
+    assert set(state) == {"day", "account", "positions", "performance", "last_step", "constraints"}
+    assert state["constraints"]["max_tool_calls"] == 12
+
+
+def test_the_order_of_the_universe_does_not_follow_the_codes() -> None:
+    _, state = observed("bright_memory_only")
+    assert sorted(state["universe"]) != state["universe"]
+    assert state["universe"] != observed("bright_memory_only", seed=1)[1]["universe"]
+
+
+def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
+    _, state = observed("bright_memory_only")
+    positions = rows(state["positions"])
+    values = [row["value_cny"] for row in positions]
+    assert values == sorted(values, reverse=True)
+    locked = {row["stock_id"]: row["locked_shares"] for row in positions}
+    assert locked[MARKET.codes[4]] == 100
+    assert sum(locked.values()) == 100
+    assert sum(row["weight"] for row in positions) + state["account"]["cash_weight"] == pytest.approx(1, abs=3e-4)
+
+
+def test_a_suspended_holding_is_valued_at_its_last_close_in_todays_terms() -> None:
+    scene = scene_of("bright_memory_only")
+    row = next(day for day in range(scene.lens.base_row, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
+    last_close = MARKET.close[:row, 5][~np.isnan(MARKET.close[:row, 5])][-1]
+    user = scene.observe(row - scene.lens.base_row, MARKET.as_of(row), Account(0, {5: Position(300)}), None).user
+    (held,) = rows(state_of(user)["positions"])
+    assert (held["status"], held["last_close_cny"]) == ("suspended", last_close)
+    assert held["value_cny"] == pytest.approx(300 * last_close)
+
+
+def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() -> None:
+    _, state = observed("blinded_open_research")
+    filled, rejected = rows(state["last_step"]["orders"])
+    handle = scene_of("blinded_open_research").lens.asset_handle
+    assert (filled["stock_id"], filled["status"], filled["filled_shares"], filled["fill_price_cny"], filled["cost_cny"]) == (
+        handle(4), "filled", 1200, 12.34, 7.4,
+    )  # fmt: skip
+    assert (rejected["stock_id"], rejected["rule"], rejected["fill_price_cny"]) == (None, "universe", None)
+    assert "600519" not in json.dumps(state)
+    (split,) = rows(state["last_step"]["splits_and_dividends"])
+    assert (split["stock_id"], split["share_ratio"], split["shares_after"]) == (handle(3), 2, 2050)
+
+
+def test_performance_is_measured_from_the_first_decision_against_the_benchmark() -> None:
+    scene = scene_of("date_blind_open_research")
+    base = scene.lens.base_row
+    user = scene.observe(5, MARKET.as_of(base + 5), Account(105_000_000, {}), None).user
+    shown = state_of(user)["performance"]
+    benchmark = (MARKET.benchmark[base + 5] / MARKET.benchmark[base] - 1) * 100
+    assert shown["portfolio_return_pct"] == 5
+    assert shown["benchmark_return_pct"] == pytest.approx(benchmark, abs=1e-3)
+    assert shown["excess_return_pct"] == pytest.approx(5 - benchmark, abs=1e-3)
+
+
+def test_the_candidate_table_is_the_union_of_the_factors_best_within_the_limit() -> None:
+    _, state = observed("bright_fixed_candidate")
+    table = rows(state["candidates"])
+    assert 9 < len(table) <= 30
+    shown = {row["stock_id"] for row in table}
+    step = scene_of("bright_fixed_candidate")
+    row = step.lens.base_row + 3
+    context = step.tool_context(3, MARKET.as_of(row), ACCOUNT)
+    for factor in ("MOM_12_1", "RV_60", "SKEW", "CV_VOL"):
+        values = np.where(context.candidates, np.nan_to_num(context.dims[factor], nan=-np.inf), -np.inf)
+        assert MARKET.codes[int(values.argmax())] in shown
+    assert all(np.isfinite(row["close_cny"]) and row["MOM_12_1"] is not None for row in table)
+
+
+def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
+    scene = scene_of("bright_fixed_candidate")
+    row = scene.lens.base_row + 2
+    close, up = MARKET.close.copy(), 9
+    close[row, up] = round(float(close[row - 1, up]) * 1.4, 2)
+    down = 10
+    close[row, down] = round(float(close[row - 1, down]) * 0.6, 2)
+    market = replace(MARKET, close=close, high=np.fmax(MARKET.high, close), low=np.fmin(MARKET.low, close))
+    context = scene_of("bright_fixed_candidate", market=market).tool_context(2, market.as_of(row), ACCOUNT)
+    assert (context.status(up), context.status(down)) == ("limit_up", "limit_down")
+    assert not context.candidates[up]
+    assert context.candidates[down] == market.member[row, down]
+    assert not context.candidates[~market.member[row]].any()
+    assert not context.candidates[np.isnan(market.close[row])].any()
+
+
+def test_holdings_outside_the_candidates_get_the_same_table() -> None:
+    _, state = observed("blinded_fixed_candidate")
+    shown = {row["stock_id"] for row in rows(state["candidates"])} | {row["stock_id"] for row in rows(state["holdings"])}
+    assert {row["stock_id"] for row in rows(state["positions"])} <= shown
+    assert state["holdings"]["columns"] == state["candidates"]["columns"]
+    assert not {row["stock_id"] for row in rows(state["candidates"])} & {row["stock_id"] for row in rows(state["holdings"])}
+
+
+def test_numbers_are_equal_under_all_masks() -> None:
+    def numbers(mask: str) -> list[Any]:
+        _, state = observed(f"{mask}_fixed_candidate")
+        return [[cell for cell in row if not isinstance(cell, str)] for row in state["candidates"]["rows"]]
+
+    assert numbers("bright") == numbers("stock_blind") == numbers("date_blind") == numbers("blinded")
+
+
+def test_rebased_prices_hide_levels_but_not_weights() -> None:
+    spec = PLUGINS.specs("tasks")["blinded_open_research"]
+    config = {**spec.extra["config"], "rebase_prices": True}
+    task = KtdfinTask("rebased", KtdfinConfig.load(config, "test"))
+    scene = task.scene(spec_of("rebased", "blinded", "open_research"), MARKET)
+    row = scene.lens.base_row
+    (plain,) = rows(
+        state_of(scene_of("blinded_open_research").observe(0, MARKET.as_of(row), Account(0, {4: Position(1200)}), None).user)[
+            "positions"
+        ]
+    )
+    (rebased,) = rows(state_of(scene.observe(0, MARKET.as_of(row), Account(0, {4: Position(1200)}), None).user)["positions"])
+    assert rebased["last_close_cny"] == 100
+    assert rebased["value_cny"] == plain["value_cny"]
+    assert rebased["shares"] * 100 == pytest.approx(1200 * plain["last_close_cny"])

@@ -1,0 +1,283 @@
+"""The six research tools: what they answer, and what they must not know."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from ktdeval.attribution.factors import FACTORS, factor_values
+from ktdeval.harness.tools import call
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.registry import load_plugins
+from ktdeval.trading.executor import execute
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import Account, Order, Position
+from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
+from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
+from ktdfin_market import poisoned, small_market, spec_of
+
+MARKET = small_market()
+TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}
+TASKS = {mask: load_plugins().make_task(f"{mask}_open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")}
+ACCOUNT = Account(50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Position(300)})
+STEP = 4
+
+
+def scene_of(mask: str, market: Any = MARKET, seed: int = 0) -> Any:
+    return TASKS[mask].scene(spec_of(f"{mask}_open_research", mask, "open_research", seed), market)
+
+
+def context_of(mask: str = "bright", market: Any = MARKET, step: int = STEP, account: Account = ACCOUNT) -> tuple[Step, Any]:
+    scene = scene_of(mask, market)
+    return scene.tool_context(step, market.as_of(scene.lens.base_row + step), account), scene.lens
+
+
+def ask(name: str, arguments: dict[str, Any], mask: str = "bright", market: Any = MARKET, step: int = STEP) -> Any:
+    context, lens = context_of(mask, market, step)
+    outcome = call(TOOLS[name], context, json.dumps(arguments), lens)
+    assert outcome.failure is None, outcome
+    return json.loads(lens.render_text(outcome.payload))
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def every_call(lens: Any) -> list[tuple[str, dict[str, Any]]]:
+    handle = lens.asset_handle
+    return [
+        ("get_market_context", {}),
+        ("screen_candidates", {"factors": ["MOM_12_1", "-RV_60"], "k": 30}),
+        ("screen_candidates", {"factors": list(FACTOR_NAMES[:6]), "k": 5}),
+        ("screen_candidates", {"factors": [*MEASURE_NAMES, "CV_VOL"], "k": 7}),
+        ("get_stock_snapshot", {"stock_id": handle(3), "lookback": 60}),
+        ("get_stock_snapshot", {"stock_id": handle(5)}),
+        ("get_stock_snapshot", {"stock_id": handle(7), "lookback": 120}),
+        ("compare_candidates", {"stock_ids": [handle(5), handle(4), handle(47)], "dims": [*FACTOR_NAMES, *MEASURE_NAMES]}),
+        ("portfolio_state", {}),
+        ("risk_check", {"target_weights": {handle(4): 0.02, handle(9): 0.05, handle(0): 0, handle(11): 0.2}}),
+    ]
+
+
+def test_the_six_tools_are_offered_in_open_research_only() -> None:
+    assert list(TASKS["blinded"].tools) == [
+        "get_market_context", "screen_candidates", "get_stock_snapshot", "compare_candidates", "portfolio_state", "risk_check",
+    ]  # fmt: skip
+    assert load_plugins().make_task("blinded_fixed_candidate").tools == ()
+
+
+def test_the_figures_are_the_attributions_factors_by_name() -> None:
+    assert tuple(factor.name for factor in FACTORS) == FACTOR_NAMES
+    assert get_args(Dim) == (*FACTOR_NAMES, *MEASURE_NAMES)
+    assert get_args(SignedDim) == (*get_args(Dim), *(f"-{name}" for name in get_args(Dim)))
+
+
+@pytest.mark.parametrize("mask", TASKS)
+def test_no_tool_result_depends_on_what_happens_later(mask: str) -> None:
+    for step in (0, STEP, 12):
+        lens = scene_of(mask).lens
+        spoiled = poisoned(MARKET, lens.base_row + step)
+        for name, arguments in every_call(lens):
+            assert ask(name, arguments, mask, MARKET, step) == ask(name, arguments, mask, spoiled, step), (name, step)
+
+
+@pytest.mark.parametrize("mask", TASKS)
+def test_tool_results_pass_the_leak_guard(mask: str) -> None:
+    context, lens = context_of(mask)
+    guard = LeakGuard(lens, MARKET)
+    for name, arguments in every_call(lens):
+        guard.check(lens.render_text(call(TOOLS[name], context, json.dumps(arguments), lens).payload))
+
+
+def test_a_screen_ranks_by_the_factor_and_shows_it() -> None:
+    context, _ = context_of()
+    values = np.where(context.candidates, context.dims["MOM_12_1"], np.nan)
+    best = np.argsort(-values)[:5]
+    shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1"], "k": 5})["candidates"])
+    assert [row["stock_id"] for row in shown] == [MARKET.codes[asset] for asset in best]
+    assert [row["MOM_12_1"] for row in shown] == [pytest.approx(values[asset], rel=1e-3) for asset in best]
+    assert shown[0]["score"] == 1
+
+
+def test_a_leading_minus_ranks_the_lowest_first() -> None:
+    shown = rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])
+    values = [row["RV_60"] for row in shown]
+    assert values == sorted(values)
+
+
+def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
+    context, _ = context_of()
+    pool = context.candidates & np.isfinite(context.dims["MOM_12_1"]) & np.isfinite(context.dims["RV_60"])
+    count = pool.sum() - 1
+    ranks = [
+        np.array([(values[pool] < value).sum() for value in values]) / count
+        for values in (context.dims["MOM_12_1"], -context.dims["RV_60"])
+    ]
+    score = np.where(pool, (ranks[0] + ranks[1]) / 2, -1)
+    shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1", "-RV_60"], "k": 3})["candidates"])
+    assert [row["score"] for row in shown] == [pytest.approx(value, rel=5e-3) for value in np.sort(score)[::-1][:3]]
+
+
+def test_a_screen_returns_at_most_the_tasks_candidates_and_only_buyable_names() -> None:
+    result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
+    context, _ = context_of()
+    assert len(result["candidates"]["rows"]) == 30
+    assert result["ranked_of"] == (context.candidates & np.isfinite(context.dims["SKEW"])).sum()
+    assert {row["status"] for row in rows(result["candidates"])} <= {"trading", "limit_down"}
+
+
+def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
+    # All returns of a day alike: the one-day return ties everywhere, and the other factors must decide.
+    scene = scene_of("bright")
+    row = scene.lens.base_row + STEP
+    close = MARKET.close.copy()
+    close[row], close[row - 1] = close[row - 2] * MARKET.factor[row - 2] / MARKET.factor[row], close[row - 2]
+    tied = replace(MARKET, close=close)
+    asked = {"factors": ["return_1d_pct"], "k": 12}
+    orders = []
+    for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
+        scene = scene_of(mask, tied, seed)
+        context = scene.tool_context(STEP, tied.as_of(row), ACCOUNT)
+        outcome = call(TOOLS["screen_candidates"], context, json.dumps(asked), scene.lens)
+        shown = rows(json.loads(scene.lens.render_text(outcome.payload))["candidates"])
+        orders.append([scene.lens.parse_asset(row["stock_id"]) for row in shown])
+    assert orders[0] == orders[1] == orders[2]
+
+
+def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
+    context, lens = context_of(step=12)
+    split = int(np.flatnonzero(np.diff(MARKET.factor[:, 3]))[0]) + 1
+    lookback = context.view.day - split + 3
+    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[3], "lookback": min(lookback, 120)}, step=12)
+    bars = rows(result["bars"])
+    assert bars[-1]["day"] == lens.day_handle(context.view.day)
+    after = next(bar for bar in bars if bar["day"] == str(MARKET.days[split]))
+    assert abs(after["return_pct"]) < 21  # a two-for-one split halves the price, but is no loss
+    assert result["factors"]["RV_60"] == pytest.approx(factor_values(context.view).values["RV_60"][3] * 100, rel=1e-3)
+    assert result["next_open_limits"]["no_buy_from_cny"] > result["last_close_cny"] > result["next_open_limits"]["no_sell_from_cny"]
+
+
+def test_days_without_a_bar_are_left_out_of_a_snapshot() -> None:
+    scene = scene_of("bright")
+    row = next(day for day in range(scene.lens.base_row, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
+    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - scene.lens.base_row)
+    assert result["status"] == "suspended"
+    assert len(result["bars"]["rows"]) == np.isfinite(MARKET.close[row - 19 : row + 1, 5]).sum()
+
+
+def test_a_name_that_is_not_yet_listed_has_neither_bars_nor_figures() -> None:
+    late = MARKET.close.copy()
+    late[:, 7] = np.nan
+    absent = np.isnan(late)
+    fields = {name: np.where(absent, np.nan, getattr(MARKET, name)) for name in ("open", "high", "low", "volume", "amount")}
+    market = replace(MARKET, close=late, **fields)
+    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[7]}, market=market)
+    assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == ("not_listed", [], None)
+    assert set(result["factors"].values()) == {None}
+
+
+def test_compare_keeps_the_order_given_and_drops_repetitions() -> None:
+    codes = [MARKET.codes[9], MARKET.codes[2], MARKET.codes[9]]
+    grid = ask("compare_candidates", {"stock_ids": codes, "dims": ["SKEW", "return_5d_pct"]})["grid"]
+    assert grid["columns"] == ["stock_id", "status", "close_cny", "SKEW", "return_5d_pct"]
+    assert [row[0] for row in grid["rows"]] == codes[:2]
+
+
+def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does() -> None:
+    bright, blinded = ask("get_market_context", {}), ask("get_market_context", {}, "blinded")
+    assert rows(bright["indices"])[1]["index"] == "Orbex Small"
+    assert rows(blinded["indices"])[1]["index"] == "index_1"
+    assert blinded["calendar"]["last_trading_days"] == ["day_+0", "day_+1", "day_+2", "day_+3", "day_+4"]
+    assert abs(rows(blinded["indices"])[0]["level"] - 100) < 50 < 1000 < rows(bright["indices"])[0]["level"]
+    assert rows(blinded["sectors"]["strongest_20d"])[0]["sector"].startswith("sector_")
+    breadth = bright["breadth"]
+    assert breadth["advancing"] + breadth["declining"] <= breadth["members"] - breadth["suspended"]
+
+
+def test_sector_tone_is_the_mean_return_of_the_members() -> None:
+    context, _ = context_of()
+    shown = ask("get_market_context", {})["sectors"]
+    assert shown["total"] == 7
+    for row in (*rows(shown["strongest_20d"]), *rows(shown["weakest_20d"])):
+        members = context.member & (np.array(MARKET.industries) == row["sector"])
+        assert row["members"] == members.sum()
+        assert row["return_20d_pct"] == pytest.approx(np.nanmean(context.dims["return_20d_pct"][members]), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("weights", "rule"),
+    [
+        ({9: 0.05}, None),
+        ({9: 0.12}, "weight_limit"),
+        ({9: 0.0}, "target"),
+        ({9: 0.0005}, "lot"),
+        ({0: 0.0}, None),
+        ({44: 0.05}, "universe"),
+    ],
+)
+def test_risk_check_names_the_rule_that_an_order_would_break(weights: dict[int, float], rule: str | None) -> None:
+    step = STEP if 44 not in weights else 0
+    market = MARKET if 44 not in weights else replace(MARKET, member=np.tile(np.arange(48) < 44, (len(MARKET.days), 1)))
+    result = ask(
+        "risk_check",
+        {"target_weights": {MARKET.codes[asset]: weight for asset, weight in weights.items()}},
+        market=market,
+        step=step,
+    )
+    assert [row["violation"] for row in rows(result["plan"])] == [rule]
+    assert result["violations"] == (rule is not None)
+
+
+def test_risk_check_sees_cash_and_positions_run_out() -> None:
+    context, _ = context_of()
+    names = [
+        int(asset) for asset in np.flatnonzero(context.candidates & (context.marks_cny < 40)) if asset not in ACCOUNT.positions
+    ]
+    many = ask("risk_check", {"target_weights": {MARKET.codes[asset]: 0.09 for asset in names[:12]}})
+    assert "cash" in {row["violation"] for row in rows(many["plan"])}
+    assert many["projected"]["cash_cny"] >= 0
+    crowd = ask("risk_check", {"target_weights": {MARKET.codes[asset]: 0.02 for asset in names[:25]}})
+    assert [row["violation"] for row in rows(crowd["plan"])][17:] == ["position_limit"] * len(names[17:25])
+    assert crowd["projected"]["positions_held"] == 20
+
+
+def test_risk_check_agrees_with_the_executor_when_the_open_repeats_the_close() -> None:
+    scene = scene_of("bright")
+    row = scene.lens.base_row + STEP
+    stilled = {}
+    for name in ("open", "high", "low", "close"):
+        values = getattr(MARKET, name).copy()
+        values[row + 1] = MARKET.close[row]
+        stilled[name] = values
+    member, factor, volume = MARKET.member.copy(), MARKET.factor.copy(), MARKET.volume.copy()
+    member[row + 1], factor[row + 1], volume[row + 1] = member[row], factor[row], volume[row]
+    market = replace(MARKET, **stilled, member=member, factor=factor, volume=volume)
+    context = scene.tool_context(STEP, market.as_of(row), ACCOUNT)
+    weights = {0: 0.0, 4: 0.03, 9: 0.05, 10: 0.2, 12: 0.04, 20: 0.09}
+    plan = rows(json.loads(scene.lens.render_text(TOOLS["risk_check"].function(context, weights)))["plan"])
+    config = TASKS["bright"].trading
+    account = Account(ACCOUNT.cash_fen, {asset: Position(position.shares) for asset, position in ACCOUNT.positions.items()})
+    orders = tuple(
+        Order(scene.lens.parse_asset(line["stock_id"]), line["side"], 0.5, "", target_weight=line["weight_target"]) for line in plan
+    )
+    _, outcomes = execute(account, MarketTape.from_snapshot(market, config).day(row + 1), orders, config)
+    for line, outcome in zip(plan, outcomes, strict=True):
+        assert line["violation"] == outcome.rule
+        assert (line["shares"], line["cost_cny"]) == (outcome.shares, pytest.approx(outcome.fee_fen / 100, rel=1e-4))
+
+
+def test_bad_arguments_come_back_as_feedback() -> None:
+    context, lens = context_of("blinded")
+    for name, arguments, failure in (
+        ("screen_candidates", '{"factors": ["ALPHA"]}', "bad_arguments"),
+        ("screen_candidates", '{"factors": []}', "bad_arguments"),
+        ("get_stock_snapshot", '{"stock_id": "asset_0001", "lookback": 500}', "bad_arguments"),
+        ("get_stock_snapshot", '{"stock_id": "600519"}', "unknown_asset"),
+        ("risk_check", '{"target_weights": {"asset_0001": 1.5}}', "bad_arguments"),
+    ):
+        outcome = call(TOOLS[name], context, arguments, lens)
+        assert outcome.failure == failure

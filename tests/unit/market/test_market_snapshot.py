@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.assembly import assemble
+from ktdeval.market.codes import Board, board_of, parse_code
+from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
+from raw_market import market
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> MarketSnapshot:
+    return assemble(market())
+
+
+def test_a_view_ends_with_the_day_of_its_cursor(snapshot: MarketSnapshot) -> None:
+    view = snapshot.as_of(2)
+    assert len(view.days) == 3
+    for name in (*BAR_FIELDS, "member", "adjusted_close", "adjusted_open"):
+        assert getattr(view, name).shape == (3, 3)
+    assert all(len(levels) == 3 for levels in view.indices.values())
+
+
+def test_reading_past_the_cursor_raises(snapshot: MarketSnapshot) -> None:
+    view = snapshot.as_of(2)
+    assert view.row("close", 2).tolist() == [10.1, 10.1, 10.1]
+    with pytest.raises(LookAheadError):
+        view.row("close", 3)
+    with pytest.raises(IndexError):
+        view.close[3]
+    for outside in (-1, 5):
+        with pytest.raises(LookAheadError):
+            snapshot.as_of(outside)
+
+
+def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
+    for name in (*BAR_FIELDS, "member", "adjusted_close"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(snapshot, name)[0, 0] = 0
+
+
+def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
+    with pytest.raises(DataError, match="close has shape"):
+        dataclasses.replace(snapshot, close=np.ones((2, 3)))
+    with pytest.raises(DataError, match=r"benchmark 000688\.SH has no series"):
+        dataclasses.replace(snapshot, indices={})
+
+
+def test_a_day_is_found_or_named(snapshot: MarketSnapshot) -> None:
+    assert snapshot.day_index("2024-01-08") == 4
+    with pytest.raises(DataError, match="2024-01-06 is not a trading day"):
+        snapshot.day_index("2024-01-06")
+
+
+@pytest.mark.parametrize(
+    "text", ["600519.SH", "600519", "SH600519", "sh.600519", "600519.SS", "600519.XSHG", "600519.SHH", "sh600519", " 600519 "]
+)
+def test_codes_of_every_vendor_are_one_code(text: str) -> None:
+    assert parse_code(text) == "600519.SH"
+
+
+@pytest.mark.parametrize("text", ["", "60051", "6005190", "AAPL", "600519.NY", "HK00700", "123456"])
+def test_what_is_no_code_is_none(text: str) -> None:
+    assert parse_code(text) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "board"),
+    [
+        ("600519.SH", Board.MAIN), ("000001.SZ", Board.MAIN), ("300750.SZ", Board.CHINEXT), ("301269.SZ", Board.CHINEXT),
+        ("688981.SH", Board.STAR), ("689009.SH", Board.STAR),
+        ("835185.BJ", Board.BSE), ("430047.BJ", Board.BSE), ("920002.BJ", Board.BSE),
+    ],
+)  # fmt: skip
+def test_boards_follow_from_the_leading_digits(code: str, board: Board) -> None:
+    assert board_of(code) is board
+
+
+def test_digits_of_no_board_are_refused() -> None:
+    with pytest.raises(DataError, match="belongs to no A-share board"):
+        board_of("110059.SH")

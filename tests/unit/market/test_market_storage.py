@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import resource
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.errors import DataError, StoreError
+from ktdeval.market.assembly import assemble
+from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
+from ktdeval.market.storage import (
+    differences,
+    load_manifest,
+    load_snapshot,
+    save_snapshot,
+    snapshot_id,
+    snapshot_manifest,
+    with_id,
+)
+from raw_market import market, same, without
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> MarketSnapshot:
+    return assemble(market(without("600519.SH", "2024-01-04")))
+
+
+def with_cell(snapshot: MarketSnapshot, name: str, row: int, column: int, value: float) -> MarketSnapshot:
+    array = getattr(snapshot, name).copy()
+    array[row, column] = value
+    return dataclasses.replace(snapshot, **{name: array})
+
+
+def edit_table(path: Path, **cells: tuple[int, object]) -> None:
+    table = pd.read_parquet(path)
+    for name, (row, value) in cells.items():
+        table.loc[row, name] = value
+    table.to_parquet(path)
+
+
+def test_what_is_loaded_is_what_was_saved(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    saved = save_snapshot(snapshot, tmp_path / "deep" / "market")
+    loaded = load_snapshot(tmp_path / "deep" / "market")
+    assert saved.id == loaded.id == snapshot_id(snapshot) == with_id(snapshot).id
+    for name in ("days", *BAR_FIELDS, "member"):
+        assert same(getattr(snapshot, name), getattr(loaded, name)), name
+    for name in ("meta", "codes", "names", "industries", "index_names"):
+        assert getattr(snapshot, name) == getattr(loaded, name), name
+    assert same(snapshot.benchmark, loaded.benchmark)
+    assert np.isnan(loaded.close[2, 1])
+
+
+@given(
+    name=st.sampled_from(BAR_FIELDS),
+    row=st.integers(0, 4),
+    column=st.integers(0, 2),
+    value=st.floats(allow_infinity=False, width=64) | st.just(float("nan")),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_identity_changes_with_any_value_and_the_difference_is_named(
+    snapshot: MarketSnapshot, name: str, row: int, column: int, value: float
+) -> None:
+    changed = with_cell(snapshot, name, row, column, value)
+    lines = differences(snapshot_manifest(snapshot), changed)
+    before = getattr(snapshot, name)[row, column]
+    if value == before or (np.isnan(value) and np.isnan(before)):
+        assert snapshot_id(changed) == snapshot_id(snapshot)
+        assert lines == []
+    else:
+        assert snapshot_id(changed) != snapshot_id(snapshot)
+        assert lines == [f"bars.parquet: {name} differs, first on {snapshot.days[row]}"]
+
+
+def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapshot) -> None:
+    negative_nan = np.copysign(np.nan, -1)
+    held = {name: np.asfortranarray(np.where(np.isnan(grid := getattr(snapshot, name)), negative_nan, grid)) for name in BAR_FIELDS}
+    assert snapshot_id(dataclasses.replace(snapshot, **held, id="x")) == snapshot_id(snapshot)
+    zero, minus_zero = with_cell(snapshot, "volume", 2, 1, 0.0), with_cell(snapshot, "volume", 2, 1, -0.0)
+    assert snapshot_id(zero) == snapshot_id(minus_zero)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"names": ("Ping An", "Moutai", "Other")}, "assets.parquet: names differ"),
+        ({"industries": ("bank", "liquor", "steel")}, "assets.parquet: industries differ"),
+        ({"codes": ("000001.SZ", "600519.SH", "688999.SH")}, "assets.parquet: codes differ"),
+        ({"index_names": {"000688.SH": "X"}}, "manifest.json: index_names differ"),
+        (
+            {"indices": {"000688.SH": np.array([100.0, 101, 102, 99, 104])}},
+            "indices.parquet: 000688.SH differs, first on 2024-01-05",
+        ),
+        ({"indices": {"000688.SH": np.arange(5.0), "000300.SH": np.ones(5)}}, "indices.parquet: 000300.SH is new"),
+        (
+            {"days": np.array(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-09"], "M8[D]")},
+            "bars.parquet: days differ",
+        ),
+    ],
+)
+def test_everything_else_is_part_of_the_identity_too(snapshot: MarketSnapshot, change: dict[str, object], line: str) -> None:
+    changed = dataclasses.replace(snapshot, **change)
+    assert snapshot_id(changed) != snapshot_id(snapshot)
+    assert line in differences(snapshot_manifest(snapshot), changed)
+
+
+def test_meta_is_part_of_the_identity(snapshot: MarketSnapshot) -> None:
+    changed = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, synthetic=True))
+    assert differences(snapshot_manifest(snapshot), changed) == ["manifest.json: meta.synthetic differs"]
+
+
+def test_membership_is_part_of_the_identity(snapshot: MarketSnapshot) -> None:
+    changed = with_cell(snapshot, "member", 3, 0, False)
+    assert differences(snapshot_manifest(snapshot), changed) == ["bars.parquet: member differs, first on 2024-01-05"]
+
+
+def test_tampering_with_a_table_is_caught_with_field_and_day(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    save_snapshot(snapshot, tmp_path / "m")
+    edit_table(tmp_path / "m" / "bars.parquet", close=(10, 99.0), open=(4, 1.0))
+    with pytest.raises(
+        DataError, match=r"changed after it was stored: bars.parquet: close differs, first on 2024-01-05 \(and 1 more\)"
+    ):
+        load_snapshot(tmp_path / "m")
+
+
+def test_tampering_with_other_tables_is_caught(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    save_snapshot(snapshot, tmp_path / "a")
+    edit_table(tmp_path / "a" / "assets.parquet", name=(0, "Somebody"))
+    with pytest.raises(DataError, match=r"assets\.parquet: names differ"):
+        load_snapshot(tmp_path / "a")
+    save_snapshot(snapshot, tmp_path / "b")
+    edit_table(tmp_path / "b" / "indices.parquet", close=(2, 1.0))
+    with pytest.raises(DataError, match=r"indices\.parquet: 000688\.SH differs, first on 2024-01-04"):
+        load_snapshot(tmp_path / "b")
+
+
+def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    save_snapshot(snapshot, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for change, message in [
+        ({"id": "0" * 64}, "manifest.json: id differs"),
+        ({"version": 99}, "format version 99, expected 1"),
+        ({"format": "zip"}, "not the manifest of a market snapshot"),
+        ({"meta": {**manifest["meta"], "nmae": "x"}}, "unknown field 'nmae'; did you mean 'name'"),
+        ({"meta": {**manifest["meta"], "name": "x"}}, "content was changed"),
+    ]:
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **change}))
+        with pytest.raises(DataError, match=message):
+            load_snapshot(folder)
+    del manifest["arrays"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="'arrays' is missing"):
+        load_snapshot(folder)
+
+
+def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a market snapshot"):
+        load_snapshot(tmp_path / "none")
+    folder = tmp_path / "m"
+    save_snapshot(snapshot, folder)
+    (folder / "bars.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(DataError, match="can't read the snapshot"):
+        load_snapshot(folder)
+    (folder / "bars.parquet").unlink()
+    with pytest.raises(DataError, match="can't read the snapshot"):
+        load_snapshot(folder)
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match="not valid JSON"):
+        load_snapshot(folder)
+
+
+def test_rows_out_of_order_are_refused(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    save_snapshot(snapshot, folder)
+    table = pd.read_parquet(folder / "bars.parquet")
+    for rows in (table.iloc[::-1], table.iloc[:-1]):
+        rows.to_parquet(folder / "bars.parquet", index=False)
+        with pytest.raises(DataError, match="not every code on every day"):
+            load_snapshot(folder)
+
+
+def test_saving_the_same_snapshot_again_changes_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    save_snapshot(snapshot, folder)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    save_snapshot(snapshot, folder)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_another_snapshot_or_other_files_are_never_overwritten(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    save_snapshot(snapshot, tmp_path / "m")
+    with pytest.raises(StoreError, match="exists and is not this snapshot"):
+        save_snapshot(with_cell(snapshot, "close", 0, 0, 1.0), tmp_path / "m")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="exists and is not this snapshot"):
+        save_snapshot(snapshot, tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled_and_nothing_is_left_beside_it(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    save_snapshot(snapshot, tmp_path / "m", {"truth.json": b"{}"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
+    names = sorted(path.name for path in (tmp_path / "m").iterdir())
+    assert names == ["assets.parquet", "bars.parquet", "indices.parquet", "manifest.json", "truth.json"]
+
+
+def test_a_failed_save_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="can't write"):
+        save_snapshot(snapshot, tmp_path / "file" / "m")
+    with pytest.raises(StoreError, match="can't write"):
+        save_snapshot(snapshot, tmp_path / "m", {"no/such/folder.json": b""})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # every file larger than this fails to be written
+    try:
+        with pytest.raises(StoreError, match="can't write"):
+            save_snapshot(snapshot, tmp_path / "m")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tables_are_what_any_reader_expects(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    save_snapshot(snapshot, tmp_path / "m")
+    table = pq.read_table(tmp_path / "m" / "bars.parquet").to_pandas()
+    assert table.columns.tolist() == ["date", "code", *BAR_FIELDS, "member"]
+    assert len(table) == 15
+    assert load_manifest(tmp_path / "m")["meta"]["name"] == "tiny"

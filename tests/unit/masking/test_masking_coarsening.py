@@ -1,0 +1,405 @@
+"""Rounding and noise change what is shown and nothing else: the same value twice is shown the same twice, orders stay exact."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy import stats
+
+from ktdeval.errors import ConfigError
+from ktdeval.fields import build, to_mapping
+from ktdeval.harness.action import ActionForm
+from ktdeval.harness.config import HarnessConfig
+from ktdeval.masking.coarsen import WICK_SD, WICK_SHIFT, Noise, round_significant
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, Price, Shares
+from ktdeval.registry import load_plugins
+from ktdeval.seeds import derive_seed
+from ktdeval.trading.types import Account, Position
+from ktdeval_ktdfin.scene import KtdfinScene
+from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Stage
+from ktdeval_ktdfin.tools import compare_candidates, get_market_context, get_stock_snapshot, portfolio_state, screen_candidates
+from ktdfin_market import poisoned, small_market
+from ktdfin_play import Play, trades
+from masked_payloads import Masked, drawn, table
+from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
+
+MARKET = small_market()
+BASE = 262
+SUSPENDED = (5, len(MARKET.days) - 12)  # an asset and a day within its eight days without a bar
+SPLIT_ASSET = 3
+COARSE = [
+    MaskConfig(round_digits=3), MaskConfig(round_digits=1), MaskConfig(noise_pct=1.0), MaskConfig(round_digits=2, noise_pct=0.5),
+    MaskConfig(rebase_prices=True, round_digits=3, noise_pct=2.0),
+]  # fmt: skip
+coarse_masks = pytest.mark.parametrize("mask", COARSE, ids=repr)
+
+
+def masked(mask: MaskConfig, base: int = BASE, seed: int = 1, market: Any = MARKET) -> Masked:
+    return Masked(market, mask, base, seed)
+
+
+def lens_of(seed: int = 1, **options: Any) -> Lens:
+    return Lens(MaskConfig("blinded", **options), seed, NAMED, BASE_ROW)
+
+
+def all_shown(of: Masked, row: int, account: Account | None = None) -> dict[str, Any]:
+    """What five tools show on a day."""
+    step = of.step(row, account)
+    names = [*MEASURE_NAMES, *FACTOR_NAMES]
+    return {
+        "context": of.shown(get_market_context(step)),
+        "screen": of.shown(screen_candidates(step, ["SKEW", "return_5d_pct"], 30)),
+        "snapshot": of.shown(get_stock_snapshot(step, 4, 30)),
+        "compare": of.shown(compare_candidates(step, list(range(0, 48, 5)), names)),
+        "portfolio": of.shown(portfolio_state(step)),
+    }
+
+
+# ---- the options
+
+
+def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
+    plain = {"kind": "blinded", "rebase_prices": False, "round_digits": None, "noise_pct": 0.0}
+    assert to_mapping(MaskConfig()) == plain
+    assert build(MaskConfig, {"round_digits": 3, "noise_pct": 1}, "task") == MaskConfig(round_digits=3, noise_pct=1.0)
+
+
+@pytest.mark.parametrize("options", [{"round_digits": 0}, {"round_digits": 7}, {"noise_pct": -0.1}, {"noise_pct": 51.0}])
+def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(ConfigError, match=f"^{name}: expected"):
+        MaskConfig(**options)
+    with pytest.raises(ConfigError, match=name):
+        build(MaskConfig, options, "task")
+
+
+def test_noise_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"noise_pct: expected 0 … 50 per cent, was nan"):
+        MaskConfig(noise_pct=math.nan)
+
+
+# ---- the default shows the bytes that it always showed
+
+
+@given(value=st.floats() | st.floats(-1e7, 1e7) | st.integers(-(10**9), 10**9))
+def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> None:
+    lens = lens_of()
+    asset = AssetRef(2)
+    for figure in (asset.figure(value, "SKEW", 3), asset.change_pct(value, 5, 4), DayRef(3).figure(value), Figure(value)):
+        assert lens.render_text(figure) == lens.render_text(value)
+    assert lens.render_text(Price(2, value, 3, "high")) == lens.render_text(Price(2, value))
+    assert lens.render_text(Shares(2, value, 3)) == lens.render_text(Shares(2, value))
+
+
+def stripped(payload: Any) -> Any:
+    """The payload as it was before market figures had a type: their plain numbers."""
+    kind = type(payload)
+    if kind is Figure:
+        return payload.value
+    if kind in (Price, Shares):
+        return kind(payload.asset, payload.value)
+    if kind is dict:
+        return {key: stripped(item) for key, item in payload.items()}
+    if kind in (list, tuple):
+        return [stripped(item) for item in payload]
+    return payload
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+@pytest.mark.parametrize("rebase", [False, True])
+def test_the_tools_show_the_same_bytes_as_without_the_types(kind: Any, rebase: bool) -> None:
+    of = masked(MaskConfig(kind, rebase))
+    step = of.step(BASE + 7, Account(10**7, {4: Position(300), 7: Position(500)}))
+    for payload in (
+        get_market_context(step), screen_candidates(step, ["RV_60"], 30), get_stock_snapshot(step, SPLIT_ASSET, 60),
+        compare_candidates(step, [4, 7], [*MEASURE_NAMES, *FACTOR_NAMES]), portfolio_state(step),
+    ):  # fmt: skip
+        assert of.lens.render_text(payload) == of.lens.render_text(stripped(payload))
+        assert stripped(payload) != payload
+
+
+# ---- rounding
+
+
+def significant(number: float) -> int:
+    digits = f"{abs(number):.12e}".split("e")[0].replace(".", "").rstrip("0")
+    return max(1, len(digits))
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3, 4])
+@pytest.mark.parametrize("rebase", [False, True])
+def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: bool) -> None:
+    shown = all_shown(masked(MaskConfig(rebase_prices=rebase, round_digits=digits)), BASE + 9)
+    snapshot, context = shown["snapshot"], shown["context"]
+    numbers = [*snapshot["factors"].values(), snapshot["prev_close_cny"], snapshot["last_close_cny"]]
+    numbers += snapshot["next_open_limits"].values()
+    for row in (*table(snapshot["bars"]), *table(shown["compare"]["grid"]), *table(context["indices"])):
+        numbers += [value for value in row.values() if isinstance(value, int | float)]
+    for row in (*table(context["sectors"]["strongest_20d"]), *table(context["sectors"]["weakest_20d"])):
+        numbers += [value for name, value in row.items() if name.endswith("_pct")]
+    numbers += [
+        value for row in table(shown["screen"]["candidates"]) for name, value in row.items() if name in ("close_cny", "SKEW")
+    ]
+    numbers += [context["breadth"]["median_return_1d_pct"], context["breadth"]["amount_cny"]]
+    numbers += [value for name, value in shown["portfolio"]["performance"].items() if name.startswith("benchmark")]
+    assert len(numbers) > 300
+    assert max(significant(number) for number in numbers if number is not None) == digits
+
+
+@given(value=st.floats(-1e9, 1e9), digits=st.integers(1, 6))
+def test_rounding_is_to_the_nearest(value: float, digits: int) -> None:
+    rounded = round_significant(value, digits)
+    assert abs(rounded - value) <= 0.5000001 * 10.0 ** (math.floor(math.log10(abs(value) or 1)) - digits + 1)
+    assert round_significant(rounded, digits) == rounded
+
+
+def test_a_rebased_price_is_rounded_as_it_is_shown() -> None:
+    lens = lens_of(rebase_prices=True, round_digits=2)
+    close = float(NAMED.close[BASE_ROW, 0])
+    assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [
+        100, 120, round_significant(3 * close * close, 2),
+    ]  # fmt: skip
+
+
+def test_levels_and_figures_that_are_nowhere_defined_stay_null() -> None:
+    lens = lens_of(round_digits=2, noise_pct=1.0)
+    values = [Price(0, math.nan, 3), Shares(0, math.inf, 3), AssetRef(0).figure(math.nan, "SKEW", 3), DayRef(3).figure(math.inf)]
+    assert lens.render([*values, IndexLevel(INDEX_CODE, math.nan)]) == [None] * 5
+
+
+# ---- what stays exact
+
+
+@coarse_masks
+def test_the_account_and_its_shares_stay_exact(mask: MaskConfig) -> None:
+    account = Account(123_456_789, {4: Position(1234, 100), 7: Position(505)})
+    for row in (BASE, BASE + 9):
+        coarse = all_shown(masked(mask), row, account)["portfolio"]
+        exact = all_shown(masked(MaskConfig(rebase_prices=mask.rebase_prices)), row, account)["portfolio"]
+        assert coarse["account"] == exact["account"]
+        drop = ("last_close_cny",)
+        assert [{name: value for name, value in row.items() if name not in drop} for row in table(coarse["positions"])] == [
+            {name: value for name, value in row.items() if name not in drop} for row in table(exact["positions"])
+        ]
+        assert coarse["performance"]["portfolio_return_pct"] == exact["performance"]["portfolio_return_pct"]
+
+
+@given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000), rebase=st.booleans())
+def test_shares_ordered_come_back_as_written(asset: int, shares: int, rebase: bool) -> None:
+    lens = lens_of(rebase_prices=rebase, round_digits=2, noise_pct=2.0)
+    shown = json.loads(lens.render_text(Shares(asset, shares)))
+    order = {
+        "stock_id": lens.asset_handle(asset),
+        "side": "BUY",
+        "confidence": 0.5,
+        "reason": "a reason of its own",
+        "shares": shown,
+    }
+    reading = ActionForm(HarnessConfig(), lens).parse(json.dumps({"orders": [order], "overall_reason": "as shown above"}))
+    assert reading.action is not None
+    assert reading.action[0].shares == shares
+
+
+class CoarseTask:
+    """A task of the suite under other options of its mask."""
+
+    def __init__(self, name: str, mask: MaskConfig) -> None:
+        task = load_plugins().make_task(name)
+        self.name, self.mask, self.mode, self.tools = task.name, task.mask, task.mode, task.tools
+        self.harness, self.trading, self._config, self._options = task.harness, task.trading, task._config, mask
+
+    def scene(self, spec: Any, market: Any) -> KtdfinScene:
+        lens = Lens(self._options, spec.mask_seed, market, BASE)
+        return KtdfinScene(self._config, lens, Stage.open(market, lens, BASE, (self.harness, self.trading)))
+
+
+@coarse_masks
+@pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
+def test_an_episode_runs_and_settles_on_the_true_market(mask: MaskConfig, mode: str) -> None:
+    play = Play(CoarseTask(f"blinded_{mode}", mask), load_plugins().make_model("builtin/momentum"), MARKET)
+    play.run(6)
+    filled = [(record, order) for record in play.records for order in record.orders if order.status == "filled"]
+    assert len(filled) >= 5
+    for record, order in filled:
+        row = MARKET.day_index(record.filled_on)
+        assert order.price_ticks == round(MARKET.open[row, MARKET.asset_index[order.code]] * 10_000)
+
+
+@pytest.mark.parametrize("mask", [MaskConfig(round_digits=2), MaskConfig(noise_pct=2.0)])
+def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: MaskConfig) -> None:
+    """Handles and numbers are hidden independently: with one mask seed, the numbers are the same under every kind."""
+    played = []
+    for kind in MASK_KINDS:
+        options = MaskConfig(kind, mask.rebase_prices, mask.round_digits, mask.noise_pct)
+        play = Play(CoarseTask(f"{kind}_open_research", options), load_plugins().make_model("builtin/reversal"), MARKET)
+        played.append(trades(play.run(5)))
+    assert played[0]
+    assert all(one == played[0] for one in played[1:])
+
+
+# ---- noise
+
+
+@coarse_masks
+def test_a_value_shown_twice_is_the_same_twice(mask: MaskConfig) -> None:
+    of = masked(mask)
+    first, again = all_shown(of, BASE + 5), all_shown(of, BASE + 5)
+    assert first == again
+    # A bar seen on one day and on a later one, while its handle stays.
+    earlier = {bar["day"]: bar for bar in table(of.snapshot(BASE + 5, 4, 20)["bars"])}
+    later = {bar["day"]: bar for bar in table(of.snapshot(BASE + 9, 4, 20)["bars"])}
+    shared = earlier.keys() & later.keys()
+    assert len(shared) >= 14
+    assert all(earlier[day] == later[day] for day in shared)
+
+
+@coarse_masks
+def test_the_tools_agree_about_a_price_and_a_figure(mask: MaskConfig) -> None:
+    of = masked(mask)
+    row = BASE + 5
+    step = of.step(row)
+    compared = table(of.shown(compare_candidates(step, [4], [*MEASURE_NAMES, *FACTOR_NAMES]))["grid"])[0]
+    snapshot = of.snapshot(row, 4)
+    bars = table(snapshot["bars"])
+    assert snapshot["last_close_cny"] == compared["close_cny"] == bars[-1]["close_cny"]
+    assert snapshot["prev_close_cny"] == bars[-2]["close_cny"]
+    assert {name: compared[name] for name in snapshot["factors"]} == snapshot["factors"]
+    assert snapshot["factors"]["return_1d_pct"] == bars[-1]["return_pct"]
+
+
+def test_the_last_close_of_a_suspended_stock_is_that_of_its_last_bar() -> None:
+    asset, row = SUSPENDED
+    of = masked(MaskConfig(noise_pct=2.0), base=row - 3)
+    snapshot = of.snapshot(row, asset, 20)
+    assert snapshot["status"] == "suspended"
+    assert snapshot["last_close_cny"] == table(snapshot["bars"])[-1]["close_cny"]
+    assert snapshot["prev_close_cny"] == snapshot["last_close_cny"]
+    compared = of.shown(compare_candidates(of.step(row), [asset], ["SKEW"]))["grid"]
+    assert table(compared)[0]["close_cny"] == snapshot["last_close_cny"]
+
+
+def test_noisy_returns_are_those_of_the_noisy_prices() -> None:
+    of = masked(MaskConfig(noise_pct=2.0))
+    for row, asset in ((BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)):
+        bars = table(of.snapshot(row, asset, 30)["bars"])
+        for before, bar in pairwise(bars):
+            assert bar["return_pct"] == pytest.approx((bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02)
+
+
+def test_a_noisy_return_over_a_suspension_counts_from_the_last_bar_before_it() -> None:
+    asset, row = SUSPENDED[0], len(MARKET.days) - 8  # five days back it was suspended
+    snapshot = masked(MaskConfig(noise_pct=2.0), base=row - 3).snapshot(row, asset, 20)
+    bars = table(snapshot["bars"])
+    before = next(bar for bar, after in pairwise(bars) if int(after["day"][4:]) - int(bar["day"][4:]) > 7)
+    expected = (snapshot["last_close_cny"] / before["close_cny"] - 1) * 100
+    assert snapshot["factors"]["return_5d_pct"] == pytest.approx(expected, abs=0.02)
+
+
+def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> None:
+    closes = {}
+    for seed in (1, 2):
+        for asset in (4, 11):
+            bars = table(masked(MaskConfig(noise_pct=1.0), seed=seed).snapshot(BASE + 5, asset, 120)["bars"])
+            true = table(masked(MaskConfig(), seed=seed).snapshot(BASE + 5, asset, 120)["bars"])
+            closes[seed, asset] = [math.log(bar["close_cny"] / other["close_cny"]) for bar, other in zip(bars, true, strict=True)]
+    for noise in closes.values():
+        assert np.std(noise) == pytest.approx(0.01, rel=0.25)
+        assert abs(np.mean(noise)) < 0.004
+        assert len(set(np.round(noise, 8))) > 100
+    keys = list(closes)
+    for one, other in ((keys[0], keys[1]), (keys[0], keys[2]), (keys[1], keys[3])):
+        length = min(len(closes[one]), len(closes[other]))
+        assert abs(np.corrcoef(closes[one][:length], closes[other][:length])[0, 1]) < 0.35
+
+
+def test_noisy_bars_keep_their_order() -> None:
+    for row, asset in ((BASE + 5, 4), (BASE + 30, 20)):
+        for bar in table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"]):
+            assert (
+                bar["low_cny"]
+                <= min(bar["open_cny"], bar["close_cny"])
+                <= max(bar["open_cny"], bar["close_cny"])
+                <= bar["high_cny"]
+            )
+
+
+def test_each_price_of_a_bar_has_a_noise_of_its_own() -> None:
+    """Otherwise the shape of a bar would tell what its level hides."""
+    noisy, true = (table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"]) for mask in (MaskConfig(noise_pct=1.0), MaskConfig()))
+    for part, size in (("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)):
+        off = [
+            math.log(bar[f"{part}_cny"] / bar["close_cny"]) - math.log(other[f"{part}_cny"] / other["close_cny"])
+            for bar, other in zip(noisy, true, strict=True)
+        ]
+        assert np.std(off) == pytest.approx(0.01 * size, rel=0.25), part
+
+
+def test_noisy_figures_and_volumes_keep_four_digits() -> None:
+    snapshot = masked(MaskConfig(noise_pct=1.0)).snapshot(BASE + 5, 4)
+    numbers = [*snapshot["factors"].values()]
+    numbers += [bar[name] for bar in table(snapshot["bars"]) for name in ("volume_shares", "amount_cny", "return_pct")]
+    assert max(significant(number) for number in numbers) == 4
+
+
+def test_the_law_of_highs_and_lows_is_as_stated() -> None:
+    noise = Noise(5, 1.0)
+    highs = np.log([noise.price(3, day, "high") for day in range(6000)]) / 0.01
+    lows = np.log([noise.price(3, day, "low") for day in range(6000)]) / 0.01
+    assert (highs.mean(), -lows.mean()) == pytest.approx((WICK_SHIFT, WICK_SHIFT), abs=0.04)
+    assert (highs.std(), lows.std()) == pytest.approx((WICK_SD, WICK_SD), abs=0.03)
+
+
+def test_a_change_carries_the_noise_of_both_its_prices() -> None:
+    noise = Noise(5, 3.0)
+    assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4))
+    assert noise.change(2, 9, 9) == 1.0
+    assert noise.figure(2, 9, "SKEW") != noise.figure(2, 9, "RV_60")
+
+
+def test_the_noise_is_the_same_on_every_machine() -> None:
+    noise = Noise(7, 1.0)
+    found = [noise.price(0, 1), noise.price(0, 1, "high"), noise.figure(12, 300, "SKEW")]
+    assert found == pytest.approx([0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12)
+    uniform = (derive_seed(7, "noise", 12, 300, "SKEW") + 0.5) / 2**63
+    assert found[2] == pytest.approx(math.exp(0.01 * stats.norm.ppf(uniform)), abs=1e-12)
+
+
+def test_the_index_and_the_market_as_a_whole_carry_no_noise() -> None:
+    noisy, plain = (all_shown(masked(mask), BASE + 5)["context"] for mask in (MaskConfig(noise_pct=5.0), MaskConfig()))
+    assert noisy == plain
+
+
+def test_an_asset_without_a_bar_yet_shows_nulls() -> None:
+    listed_late = 7  # no bar before row 260
+    snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, listed_late)
+    assert snapshot["last_close_cny"] is None
+    assert snapshot["bars"]["rows"] == []
+    assert set(snapshot["factors"].values()) == {None}
+
+
+# ---- the mask holds
+
+
+@coarse_masks
+def test_nothing_later_shines_through(mask: MaskConfig) -> None:
+    for row in (BASE, BASE + 7):
+        assert all_shown(masked(mask), row) == all_shown(masked(mask, market=poisoned(MARKET, row)), row)
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_coarse_numbers_pass_the_leak_guard(kind: Any) -> None:
+    for options in ((True, 6, 50.0), (False, 6, 3.0), (False, None, 0.7)):
+        for base, row, asset in drawn(MARKET, 6, seed=4):
+            of = masked(MaskConfig(kind, *options), base)
+            guard = LeakGuard(of.lens, MARKET)
+            step = of.step(row)
+            for payload in (get_market_context(step), screen_candidates(step, ["ILLIQ"], 30), get_stock_snapshot(step, asset, 120)):
+                guard.check(of.lens.render_text(payload))

@@ -1,0 +1,286 @@
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import LeakError
+from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Price, SectorRef, Shares
+from ktdeval.masking.render import render_json
+from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, guard_of, lens_of
+from spellings import CODE_STYLES, HARMLESS, spell
+
+GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
+DIGITS = [code[:6] for code in CODES]
+EXCHANGE = {"SH": ("SH", "SS", "XSHG"), "SZ": ("SZ", "XSHE"), "BJ": ("BJ",)}
+
+
+DATES = [
+    "2024-01-02", "2024/1/2", "2024.01.02", "2024_01_02", "20240102", "202401", "2024-01", "2024-01-02T15:00", "202401021500",
+    "01/02/2024", "2-1-2024", "5.1.2024", "24-01-02", "01/02/24", '"01-02"', "2024", "1998", "2039", "(2024)", "2024,", "2024.",
+    "year:2024", "FY2024", "2024Q1", "Q1 2024", "H1-2024", "1Q24", "FY24", "2023/24", "2023-2024", "in 2000", "since '24",
+    "2024-W05", "1704153600", "1704153600000", "２０２４", "2\u200b024", "２０２４／０１／０２", "2024\u201101\u201102",
+    "January", "january", "APRIL", "December", "Jan 5", "5 Jan", "Jan-24", "JAN 5", "jan 2024", "Jan. 5th", "in March",
+    "March 2024", "MARCH 5", "mid-May", "May 5", "5 May", "5th of may", "early May", "Oct", "the Oct- move", "Sept",
+    "Monday", "tuesdays", "SUNDAY", "Mon", "Fri", "Sat 5", "Sat/Sun", "Sun, 12", "Ｍｏｎｄａｙ",
+    "spring festival", "National Day", "Chinese New Year", "golden week", "Mid-Autumn", "Christmas",
+    "2024年", "2024年1月2日", "二〇二四年", "24年3月", "3月", "12月5日", "十二月", "周一", "星期五", "礼拜天", "春节", "国庆",
+    r"\u0032\u0030\u0032\u0034", r"\nMonday\n", r"\t2024-01-02",
+]  # fmt: skip
+
+
+def finds(kind: str, text: str) -> bool:
+    try:
+        GUARDS[kind].check(text)
+    except LeakError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("style", CODE_STYLES)
+def test_a_code_is_found_in_any_style(style):
+    for code in (*CODES, INDEX_CODE):
+        text = f"we should look at {spell(style, code)} first"
+        if style == "market number":
+            text = text.replace("1.", "0.") if code.endswith(("SZ", "BJ")) else text
+        assert (finds("blinded", text), finds("stock_blind", text), finds("bright", text)) == (True, True, False), text
+
+
+def test_a_foreign_code_is_found_by_its_exchange():
+    for code in ("SH601318", "601318.SS", "sz.300059", "830001.BJ", "SZ399001", "000905.XSHG", "BJ-430047"):
+        assert (finds("blinded", f"like {code}."), finds("date_blind", f"like {code}.")) == (True, False), code
+
+
+SPELLED_NAMES = [
+    "平安银行", "平安\u200b银行", "平 安 银 行", "买入平安银行。", "万科Ａ", "万科A", "万科", "ＴＣＬ科技", "tcl科技", "TCL 科技",
+    "五粮甲", "五 粮 甲", "五·粮·甲", "*ST海甲", "海甲", r"\u5e73\u5b89\u94f6\u884c", "银行", "白酒板块", "半导体", "全国地产",
+    "Ocean Blue Brewery", "OCEAN BLUE BREWERY", "ocean-blue_brewery", "OceanBlueBrewery", "Ocean\u00a0Blue\u2002Brewery",
+    "Ｏｃｅａｎ Blue Brewery", "Lunthra Veskol 12", "lunthra veskol", "LunthraVeskol12", "Quillmark", "QUILLMARK's",
+    "(quillmark)", r"\nQuillmark\n", "Quill\u00admark", "Quіllmark", "White Spirits", "white-spirits", "grevix works",
+]  # fmt: skip
+
+
+def test_a_name_is_found_in_any_case_and_width_and_no_part_of_it_or_longer_word():
+    for spelling in SPELLED_NAMES:
+        text = f"we like {spelling} most"
+        assert (finds("blinded", text), finds("date_blind", text)) == (True, False), text
+    for word in ("Quillmarked", "ocean blue", "Ocean Blue Breweries", "Grevix", "spirits", "科技", "平安", "Veskol 12"):
+        assert not finds("blinded", f"we like {word} most"), word
+
+
+def test_a_date_is_found_in_any_style():
+    for date in DATES:
+        for text in (date, f"as of {date} we hold", f'{{"note":"{date}"}}' if '"' not in date else date):
+            assert (finds("blinded", text), finds("date_blind", text), finds("bright", text)) == (True, True, False), text
+
+
+def test_a_visible_date_is_no_leak_where_only_assets_are_hidden():
+    for date in ("2024-01-02", "January 5, 2024", "Monday", "2024年1月2日"):
+        assert not finds("stock_blind", f"as of {date} we hold")
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_ordinary_text_passes(kind):
+    for text in HARMLESS:
+        GUARDS[kind].check(text)
+        GUARDS[kind].check(f"so: {text}")
+        assert GUARDS[kind].redact(text) == text
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_long_prose_in_english_and_chinese_passes(kind):
+    english = """You manage a portfolio of index members. Orders are decided after today's close and filled at the next open:
+    sells first, then buys. You may hold up to 20 names, none above 10 % of net asset value. Shares bought on a day can't be sold
+    that day (T+1). Lots are 100 shares, 200 on the STAR board. Costs are 5 bps a buy and 15 bps a sell, at least CNY 5. A stock may
+    not be bought at its upper limit. The reason must have at least 10 characters; confidence is a probability from 0 to 1."""
+    chinese = "你管理一个指数成份股的投资组合。订单在收盘后决定,次日开盘成交,先卖后买。最多持有20只股票,每只不超过净值的10%。"
+    GUARDS[kind].check(english * 5)
+    GUARDS[kind].check(chinese * 5)
+
+
+def test_a_visible_name_that_reads_like_a_date_is_none():
+    names = ("April Foods", "二〇二四年置业", *MARKET.names[2:])
+    market = replace(MARKET, names=names)
+    guard = LeakGuard(Lens(MaskConfig("date_blind"), 1, market, BASE_ROW), market)
+    guard.check('{"name":"April Foods","other":"二〇二四年置业"}')
+    with pytest.raises(LeakError, match="calendar date at characters 16…21"):
+        guard.check("April Foods, in April 2, fell"[:21] + "?")
+
+
+# --- properties
+
+words = st.text(st.sampled_from("abcdefghijklm nopqrstuvwxyz,;:()\n中的"), max_size=30)
+spans = st.tuples(words, words).map(lambda pair: (f"{pair[0]} ", f" {pair[1]}"))
+
+
+@given(style=st.sampled_from(sorted(CODE_STYLES)), code=st.sampled_from(CODES), around=spans)
+def test_a_code_is_found_in_any_style_wherever_it_stands(style, code, around):
+    if style != "market number":
+        assert finds("blinded", spell(style, code).join(around))
+
+
+@given(name=st.sampled_from([name for pair in NAMES.values() for name in pair if name != "unknown"]), around=spans)
+def test_a_name_is_found_wherever_it_stands(name, around):
+    assert finds("blinded", name.join(around))
+    assert finds("blinded", name.lower().join(around))
+    assert finds("blinded", name.upper().join(around))
+
+
+@given(
+    row=st.integers(0, len(MARKET.days) - 1),
+    style=st.sampled_from(["%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%d.%m.%Y", "%B", "%b %d", "%A"]),
+)
+def test_every_day_of_the_market_is_found(row, style):
+    day = MARKET.days[row].astype(object)
+    assert finds("date_blind", f"on {day.strftime(style)} it rose")
+
+
+numbers = st.floats() | st.integers() | st.integers(-(10**9), 10**9) | st.floats(-1e8, 1e8) | st.integers(1980, 2050)
+numbers |= st.sampled_from([int(digits) for digits in DIGITS]) | st.sampled_from([1e6 + int(digits) for digits in DIGITS])
+numbers |= st.integers(19900101, 20391231) | st.integers(631152000, 2208988800)
+grids = st.recursive(
+    numbers,
+    lambda part: (
+        st.lists(part, max_size=6) | st.dictionaries(st.sampled_from(["a", "shares", "day_+3", "asset_0042"]), part, max_size=4)
+    ),
+    max_leaves=30,
+)
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+@given(value=grids)
+def test_no_rendered_number_looks_like_an_identity(kind, value):
+    GUARDS[kind].check(render_json(value))
+
+
+assets = st.integers(0, len(CODES) - 1)
+fields = st.one_of(
+    st.builds(AssetRef, assets),
+    st.builds(AssetName, assets),
+    st.builds(DayRef, st.integers(0, len(MARKET.days) - 1)),
+    st.builds(SectorRef, st.sampled_from(MARKET.industries)),
+    st.builds(Price, assets, st.floats()),
+    st.builds(Shares, assets, st.integers(0, 10**10)),
+    st.builds(IndexLevel, st.just(INDEX_CODE), st.floats(0, 1e5)),
+)
+keys = st.sampled_from(["bars", "close_cny", "MOM_12_1", "stock_id"]) | st.builds(AssetRef, assets)
+payloads = st.recursive(
+    fields | numbers | st.sampled_from(["trading", "limit_up", "main", "bse"]),
+    lambda part: st.lists(part, max_size=5) | st.tuples(part, part) | st.dictionaries(keys, part, max_size=4),
+    max_leaves=25,
+)
+
+
+@pytest.mark.parametrize("rebase", [False, True])
+@pytest.mark.parametrize("kind", MASK_KINDS)
+@given(payload=payloads)
+def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
+    lens = lens_of(kind, rebase_prices=rebase)
+    text = lens.render_text(payload)
+    GUARDS[kind].check(text)
+    # The same said without the guard: no code, name or ISO day is in the text.
+    if lens.hides_assets:
+        assert not any(re.search(rf"(?<![0-9.]){digits}(?![0-9])", text) for digits in DIGITS)
+        assert not any(name in text for pair in NAMES.values() for name in pair if name != "unknown")
+    if lens.hides_dates:
+        assert not any(str(day) in text for day in MARKET.days)
+
+
+identities = st.sampled_from([*CODES, *DIGITS, *DATES, *(name for pair in NAMES.values() for name in pair)])
+noise = st.text(st.sampled_from("0123456789 -_./年月,\"'aeJSH\\u\n\u200b６中国银行"), max_size=12) | st.text(max_size=8)
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+@given(parts=st.lists(identities | noise, max_size=8))
+def test_what_was_redacted_passes_the_check_and_stays_so(kind, parts):
+    guard = GUARDS[kind]
+    redacted = guard.redact("".join(parts))
+    guard.check(redacted)
+    assert guard.redact(redacted) == redacted
+
+
+jsons = st.recursive(
+    identities | noise | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
+    | st.sampled_from([int(digits) for digits in DIGITS]) | st.integers(1990, 2039),
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(identities | noise, part, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+@given(value=jsons, ascii_only=st.booleans())
+def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
+    guard = GUARDS[kind]
+    redacted = guard.redact_json(json.dumps(value, ensure_ascii=ascii_only))
+    guard.check(redacted)
+    json.loads(redacted)
+
+
+# --- redaction
+
+
+def test_only_the_identity_is_withheld():
+    guard = GUARDS["blinded"]
+    assert guard.redact("Sell 600519.SH, it fell on 2024-01-02!") == "Sell [withheld], it fell on [withheld]!"
+    assert guard.redact("平安银行 and Quillmark (6０0-519)") == "[withheld] and [withheld] ([withheld])"
+
+
+def test_a_model_may_not_be_shown_its_guess_at_another_stock_either():
+    guard = GUARDS["blinded"]
+    assert guard.redact("This looks like 601318 or ６00036.") == "This looks like [withheld] or [withheld]."
+    assert guard.redact_json('{"stock_id":"300059"}') == '{"stock_id":"[withheld]"}'
+    assert GUARDS["date_blind"].redact("like 601318") == "like 601318"
+
+
+def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak():
+    for text in ("601318", "CNY 600000", "600000 shares", "at most 300000", "cash: 600000", "123456", "1.601318"):
+        GUARDS["blinded"].check(text)
+        assert text == "601318" or GUARDS["blinded"].redact(text) == text
+
+
+def test_text_without_identities_is_returned_as_it_is():
+    text = "Momentum of asset_0042 is 0.31 at day_+4 – best of 30."
+    assert GUARDS["blinded"].redact(text) is text
+    assert GUARDS["blinded"].redact_json('{"k": 5,\n "x": 1}') == '{"k": 5,\n "x": 1}'
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ('{"stock_id": "600519"}', '{"stock_id":"[withheld]"}'),
+        ('{"stock_id": 600519, "k": 5}', '{"stock_id":"[withheld]","k":5}'),
+        ('{"stock_id": "SH601318", "k": 5.5}', '{"stock_id":"[withheld]","k":5.5}'),
+        ('{"a": ["\\u0036\\u00300519"]}', '{"a":["[withheld]"]}'),
+        ('{"reason": "on 2024-01-02 it fell", "shares": 2010}', '{"reason":"on [withheld] it fell","shares":2010.0}'),
+        ('{"600519": 1}', '{"[withheld]":1}'),
+        ("not json 600519", "not json [withheld]"),
+    ],
+)
+def test_arguments_are_redacted_inside_their_json(written, sent):
+    assert GUARDS["blinded"].redact_json(written) == sent
+
+
+def test_a_leak_names_kind_and_place_but_never_the_text():
+    with pytest.raises(LeakError) as caught:
+        GUARDS["blinded"].check("holding 600519.SH now", "a tool result")
+    message = str(caught.value)
+    assert "a tool result holds a security code at characters 8…17 of 21" in message
+    assert "600519" not in message
+    for text, kind in (("so 2024-01-02", "calendar date"), ("so Quillmark", "company or industry name")):
+        with pytest.raises(LeakError, match=kind) as caught:
+            GUARDS["blinded"].check(text)
+        assert text[3:] not in str(caught.value)
+
+
+def test_bright_hides_nothing():
+    GUARDS["bright"].check("600519.SH Quillmark 2024-01-02")
+    assert GUARDS["bright"].redact("600519.SH") == "600519.SH"
+
+
+def test_the_guard_reads_no_prices():
+    lens = lens_of("blinded")
+    assert finds("blinded", str(MARKET.days[BASE_ROW]))
+    assert lens.render_text(DayRef(BASE_ROW)) == '"day_+0"'

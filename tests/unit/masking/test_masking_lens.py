@@ -1,0 +1,274 @@
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import DataError, PluginError
+from ktdeval.market.codes import Board
+from ktdeval.market.snapshot import BAR_FIELDS
+from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, IndexLevel, Price, SectorRef, Shares
+from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, lens_of
+
+masks = pytest.mark.parametrize("kind", MASK_KINDS)
+STOCK_BLIND = ("stock_blind", "blinded")
+DATE_BLIND = ("date_blind", "blinded")
+
+
+@masks
+@given(seed=st.integers(0, 2**62))
+def test_every_handle_is_understood_as_what_it_stands_for(kind, seed):
+    lens = lens_of(kind, seed)
+    assert [lens.parse_asset(lens.asset_handle(asset)) for asset in range(len(CODES))] == list(range(len(CODES)))
+    assert [lens.parse_day(lens.day_handle(row)) for row in range(N_DAYS)] == list(range(N_DAYS))
+    for industry in MARKET.industries:
+        assert lens.parse_sector(lens.sector_handle(industry)) == industry
+
+
+def test_the_four_masks_hide_what_they_say():
+    shown = {
+        kind: lens_of(kind).render([AssetRef(0), AssetName(0), SectorRef("银行"), DayRef(BASE_ROW), DayRef(BASE_ROW - 20)])
+        for kind in MASK_KINDS
+    }
+    days = [str(MARKET.days[BASE_ROW]), str(MARKET.days[0])]
+    assert shown["bright"] == ["000001.SZ", "平安银行", "银行", *days]
+    assert shown["date_blind"] == ["000001.SZ", "平安银行", "银行", "day_+0", "day_-20"]
+    assert shown["stock_blind"][3:] == days
+    assert shown["blinded"] == [*shown["stock_blind"][:3], "day_+0", "day_-20"]
+    handle, name, sector = shown["blinded"][:3]
+    assert handle.startswith("asset_0")
+    assert name is None
+    assert sector.startswith("sector_0")
+
+
+def test_handles_and_order_are_the_same_under_every_mask_of_a_seed():
+    assert len({lens_of(kind).order for kind in MASK_KINDS}) == 1
+    assert lens_of("blinded").asset_handle(3) == lens_of("stock_blind").asset_handle(3)
+
+
+@pytest.mark.parametrize("text", ["600519", "600519.SH", "SH600519", "sh.600519", "600519.XSHG", "６００５１９", " 600519.ss "])
+def test_a_visible_code_is_understood_in_any_vendor_style(text):
+    column = CODES.index("600519.SH")
+    assert lens_of("bright").parse_asset(text) == lens_of("date_blind").parse_asset(text) == column
+    assert lens_of("blinded").parse_asset(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "asset_0001", "600518", "贵州茅台", "day_+0", "0" * 1000])
+def test_what_is_no_visible_asset_is_none(text):
+    assert lens_of("bright").parse_asset(text) is None
+
+
+def test_handles_are_understood_in_other_case_and_width():
+    lens = lens_of("blinded")
+    handle = lens.asset_handle(2)
+    assert lens.parse_asset(f" {handle.upper()} ") == 2
+    assert lens.parse_asset(handle.replace("0", "０")) == 2
+    assert lens.parse_asset("asset_9999") is None
+
+
+def test_a_day_is_understood_only_as_the_mask_shows_it():
+    iso = str(MARKET.days[3])
+    assert lens_of("bright").parse_day(iso) == 3
+    assert lens_of("bright").parse_day("day_+0") is None
+    assert lens_of("blinded").parse_day(iso) is None
+    assert lens_of("blinded").parse_day("day_+0") == BASE_ROW
+    assert lens_of("blinded").parse_day("day_-0") == BASE_ROW
+    for text in ("day_+999", "day_-999", "day_5", "day_+1.5", "2024-01-06", "20240102", "day_+" + "9" * 500):
+        assert lens_of("blinded").parse_day(text) is None
+        assert lens_of("bright").parse_day(text) is None
+
+
+def test_index_levels_are_rebased_where_dates_are_hidden():
+    level = IndexLevel(INDEX_CODE, 3000.0 + 7 * BASE_ROW)
+    for kind in MASK_KINDS:
+        assert lens_of(kind).render(level) == pytest.approx(100 if kind in DATE_BLIND else 3140)
+    later = lens_of("blinded").render(IndexLevel(INDEX_CODE, 3147.0))
+    assert later == pytest.approx(100 * 3147 / 3140)
+
+
+def test_an_index_without_a_level_yet_shows_null_rather_than_its_true_level():
+    levels = np.full(N_DAYS, math.nan)
+    levels[-1] = 3000.0
+    snapshot = replace(MARKET, indices={INDEX_CODE: levels})
+    assert Lens(MaskConfig("blinded"), 1, snapshot, BASE_ROW).render(IndexLevel(INDEX_CODE, 3000.0)) is None
+
+
+def test_prices_and_shares_stay_original_by_default():
+    assert lens_of("blinded").render([Price(0, 12.34), Shares(0, 500.0), Shares(0, 0.5)]) == [12.34, 500, 0.5]
+    assert lens_of("blinded").shares_in(0, 500) == 500
+
+
+def test_rebased_prices_start_at_100_and_keep_amounts():
+    lens = lens_of("blinded", rebase_prices=True)
+    for asset in range(len(CODES)):
+        close = MARKET.close[BASE_ROW, asset]
+        if np.isnan(close):
+            assert lens.render(Price(asset, 50.0)) == 50.0  # no bar yet, so nothing to rebase to
+            continue
+        assert lens.render(Price(asset, close)) == pytest.approx(100)
+        assert lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300)) == pytest.approx(7.0 * 300)
+
+
+@given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000))
+def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(asset, shares):
+    for rebase in (False, True):
+        lens = lens_of("blinded", rebase_prices=rebase)
+        shown = json.loads(lens.render_text(Shares(asset, shares)))
+        assert lens.shares_in(asset, shown) == shares
+
+
+assets = st.integers(0, len(CODES) - 1)
+fields = st.one_of(
+    st.builds(AssetRef, assets),
+    st.builds(AssetName, assets),
+    st.builds(DayRef, st.integers(0, BASE_ROW)),
+    st.builds(SectorRef, st.sampled_from(MARKET.industries)),
+    st.builds(Price, assets, st.floats()),
+    st.builds(Shares, assets, st.floats(0, 1e9)),
+    st.builds(IndexLevel, st.just(INDEX_CODE), st.floats(0, 1e4)),
+)
+payloads = st.recursive(
+    fields | st.floats() | st.none(),
+    lambda part: st.lists(part, max_size=4) | st.tuples(part, part) | st.dictionaries(st.sampled_from("abc"), part, max_size=3),
+    max_leaves=15,
+)
+
+
+@masks
+@pytest.mark.parametrize("rebase", [False, True])
+@given(payload=payloads)
+def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
+    def poisoned(array):
+        array = array.copy()
+        array[BASE_ROW + 1 :] = 7.77
+        return array
+
+    spoiled = replace(
+        MARKET,
+        indices={INDEX_CODE: poisoned(MARKET.benchmark)},
+        **{name: poisoned(getattr(MARKET, name)) for name in BAR_FIELDS},
+    )
+    lenses = [Lens(MaskConfig(kind, rebase), 3, snapshot, BASE_ROW) for snapshot in (MARKET, spoiled)]
+    assert lenses[0].render_text(payload) == lenses[1].render_text(payload)
+
+
+@masks
+@given(payload=payloads)
+def test_a_rendered_payload_is_strict_json(kind, payload):
+    lens = lens_of(kind)
+    json.dumps(lens.render(payload), allow_nan=False)
+    json.loads(lens.render_text(payload), parse_constant=pytest.fail)
+
+
+def test_numpy_scalars_and_enums_are_shown_as_plain_values():
+    payload = {
+        "a": np.float64(1.5),
+        "b": np.int64(3),
+        "c": np.bool_(True),
+        "d": Board.STAR,
+        "e": np.float64("nan"),
+        "f": np.float32(0.5),
+    }
+    assert lens_of("blinded").render(payload) == {"a": 1.5, "b": 3, "c": True, "d": "star", "e": None, "f": 0.5}
+
+
+def test_handles_may_be_keys():
+    lens = lens_of("blinded")
+    assert lens.render({AssetRef(1): 0.5, DayRef(BASE_ROW): 1}) == {lens.asset_handle(1): 0.5, "day_+0": 1}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.datetime64("2024-01-02"), pd.Timestamp("2024-01-02"), np.arange(3), {1, 2}, object(), b"600519", 1j, pd.DataFrame()],
+)
+def test_what_has_no_field_type_is_refused_with_its_place(value):
+    with pytest.raises(PluginError, match=rf"payload at rows\[1\]\.day: a {type(value).__name__} can't be shown"):
+        lens_of("blinded").render({"rows": [1, {"day": value}]})
+
+
+@pytest.mark.parametrize("key", [7, None, np.datetime64("2024-01-02")])
+def test_a_key_that_is_no_text_is_refused(key):
+    with pytest.raises(PluginError, match="can't be shown"):
+        lens_of("blinded").render({"rows": {key: 1}})
+
+
+@pytest.mark.parametrize(
+    "payload", [AssetRef(99), AssetRef(-1), DayRef(-1), DayRef(N_DAYS), SectorRef("no such"), IndexLevel("x", 1.0)]
+)
+def test_a_field_that_the_snapshot_lacks_is_an_error(payload):
+    with pytest.raises(DataError):
+        lens_of("blinded").render(payload)
+
+
+def test_day_0_must_lie_in_the_snapshot():
+    with pytest.raises(DataError, match="day_\\+0"):
+        Lens(MaskConfig("blinded"), 1, MARKET, N_DAYS)
+
+
+HIDDEN_ASSETS = [
+    *CODES, "600519", "SH600519", "sh.600519", "600519.XSHG", "６００５１９", "601318", "000300.SH", "平安银行", "五粮甲",
+    "quillmark", "QUILLMARK", "Ocean  Blue Brewery", "白酒", "[withheld]", "Quillmark (688981)",
+]  # fmt: skip
+HIDDEN_DATES = ["2024-01-02", "20240102", "2024/1/2", "January 2024", "2024", "１月２日", "Monday", "[withheld]"]
+NOT_IDENTITIES = [
+    "",
+    "asset_0001",
+    "asset_9999",
+    "day_+3",
+    "sector_02",
+    "momentum",
+    "MOM_12_1",
+    "AAA",
+    "12",
+    "0.05",
+    "may",
+    "bse",
+    "x" * 9999,
+]
+
+
+@pytest.mark.parametrize("text", HIDDEN_ASSETS)
+def test_a_real_asset_counts_as_hidden_identity_where_assets_are_hidden(text):
+    for kind in STOCK_BLIND:
+        assert lens_of(kind).is_hidden_identity(text)
+    assert not lens_of("bright").is_hidden_identity(text)
+
+
+@pytest.mark.parametrize("text", HIDDEN_DATES)
+def test_a_calendar_date_counts_as_hidden_identity_where_dates_are_hidden(text):
+    for kind in DATE_BLIND:
+        assert lens_of(kind).is_hidden_identity(text)
+    assert not lens_of("bright").is_hidden_identity(text)
+
+
+@masks
+@pytest.mark.parametrize("text", NOT_IDENTITIES)
+def test_handles_and_ordinary_words_are_no_hidden_identity(kind, text):
+    assert not lens_of(kind).is_hidden_identity(text)
+
+
+def test_every_name_of_the_market_is_a_hidden_identity_unless_it_means_unknown():
+    lens = lens_of("stock_blind")
+    assert all(lens.is_hidden_identity(text) for names in NAMES.values() for text in names if text != "unknown")
+    assert not lens.is_hidden_identity("unknown")
+
+
+def test_an_exact_payload_keeps_every_digit_where_nothing_is_hidden():
+    answer = {"volume": 4_123_456, "cash": 100_123.4567, "day": "2025-01-06", "none": None}
+    assert json.loads(lens_of("bright").render_text(Exact(answer))) == answer
+    assert list(json.loads(lens_of("bright").render_text(Exact(answer)))) == list(answer)
+
+
+@pytest.mark.parametrize("kind", ["stock_blind", "date_blind", "blinded"])
+def test_an_exact_payload_is_refused_by_a_mask_that_hides(kind):
+    with pytest.raises(PluginError, match="can't be masked"):
+        lens_of(kind).render_text(Exact({"day": "2025-01-06"}))
+
+
+def test_an_exact_payload_is_a_whole_payload():
+    with pytest.raises(PluginError, match="Exact"):
+        lens_of("bright").render_text({"inside": Exact(1)})

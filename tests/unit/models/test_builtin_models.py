@@ -1,0 +1,274 @@
+"""The keyless models: what they ask for, what they trade, and that they look at figures and never at labels."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import ConfigError, ModelError, UsageError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
+from ktdeval.registry import load_plugins
+from ktdeval.testing.conformance import check_model, check_plugin
+from ktdeval_models.base import buyable
+from ktdeval_models.catalogue import make_builtin
+from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
+from ktdeval_models.conversation import Conversation
+from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from ktdeval_models.portfolio import Ranking, Sizing, rebalance
+
+NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")
+SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
+TOOLS = tuple(
+    ToolSpec(name, name, {"type": "object"})
+    for name in ("get_market_context", "screen_candidates", "compare_candidates", "portfolio_state", "risk_check")
+)
+LIMITS = {"max_positions": 3, "max_weight": 0.4, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 10}
+FIGURES = ("stock_id", "board", "status", "close_cny", "MOM_12_1", "RV_60", "ILLIQ", "return_20d_pct")
+POSITION = ("stock_id", "weight", "member", "status")
+
+
+def state(positions: Any = (), cash: float = 1.0, **more: Any) -> dict[str, Any]:
+    account = {"cash_weight": cash, "nav_cny": 1e6}
+    return {"account": account, "positions": table(POSITION, positions), "constraints": LIMITS, **more}
+
+
+def table(columns: Any, rows: Any) -> dict[str, Any]:
+    return {"columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def request(shown: dict[str, Any], *later: Message, submit: bool = True, seed: int = 1) -> ModelRequest:
+    messages = (Message("system", "s"), Message("user", f"Day\n```json\n{json.dumps(shown)}\n```\nDecide."), *later)
+    return ModelRequest(messages, (SUBMIT,) if submit else TOOLS, "submit_action" if submit else None, CallParams(seed=seed))
+
+
+def candidates(*rows: Any) -> dict[str, Any]:
+    return table(FIGURES, rows)
+
+
+def submitted(reply: Reply) -> list[dict[str, Any]]:
+    (call,) = reply.tool_calls
+    assert call.name == "submit_action"
+    return json.loads(call.arguments)["orders"]
+
+
+def stocks(reply: Reply) -> dict[str, tuple[str, float]]:
+    return {order["stock_id"]: (order["side"], order["target_weight"]) for order in submitted(reply)}
+
+
+FOUR = candidates(
+    ("a", "main", "trading", 10.0, 5.0, 40.0, -20.0, 9.0),
+    ("b", "main", "trading", 10.0, 9.0, 30.0, -22.0, 1.0),
+    ("c", "main", "trading", 10.0, 7.0, 20.0, -19.0, 2.0),
+    ("d", "main", "trading", 10.0, 1.0, 10.0, -23.0, 3.0),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_speaks_the_protocol(name: str) -> None:
+    check_model(make_builtin(name))
+
+
+@pytest.mark.parametrize("module", ["ktdeval_models", "ktdeval_builtin", "ktdeval_ktdfin"])
+def test_the_plugins_keep_the_contract(module: str) -> None:
+    check_plugin(module)
+
+
+def test_the_models_are_listed_and_made_by_name_with_parameters() -> None:
+    plugins = load_plugins()
+    assert {f"builtin/{name}" for name in NAMES} <= set(plugins.specs("models"))
+    assert plugins.make_model("builtin/momentum", {"positions": 5}).params == RankParams(positions=5)
+    with pytest.raises(UsageError, match="momentum"):
+        make_builtin("momentun")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("random", "chaos")])
+def test_models_that_need_data_hold_where_only_labels_are_shown(name: str) -> None:
+    shown = state([("a", 0.3, True, "trading")], 0.7, universe=["a", "b", "c"])
+    assert submitted(make_builtin(name).reply(request(shown))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "bought"),
+    [
+        ("momentum", ["b", "c", "a"]),
+        ("reversal", ["b", "c", "d"]),
+        ("low_volatility", ["d", "c", "b"]),
+        ("equal_weight", ["d", "b", "a"]),
+    ],
+)
+def test_ranking_models_buy_the_best_of_a_table_in_order(name: str, bought: list[str]) -> None:
+    reply = make_builtin(name).reply(request(state(candidates=FOUR, holdings=table(FIGURES, ()))))
+    assert list(stocks(reply).items()) == [(stock, ("BUY", 0.3267)) for stock in bought]
+
+
+def test_the_linear_model_buys_by_the_weighted_sum_of_its_factors() -> None:
+    # a: 5 - 40 / 4 = -5, b: 9 - 7.5 = 1.5, c: 7 - 5 = 2, d: 1 - 2.5 = -1.5
+    model = make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:1 RV_60:-0.25"))
+    check_model(model)
+    assert [*stocks(model.reply(request(state(candidates=FOUR, holdings=table(FIGURES, ())))))] == ["c", "b", "d"]
+    only_volatility = make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:0 RV_60:-0.2", positions=1))
+    assert [*stocks(only_volatility.reply(request(state(candidates=FOUR, holdings=table(FIGURES, ())))))] == ["d"]
+
+
+def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
+    model = make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:0.02 RV_60:-0.1"))
+    calls = model.reply(request(state([("a", 0.3, True, "trading")], 0.7), submit=False)).tool_calls
+    asked = {call.name: json.loads(call.arguments) for call in calls}
+    assert asked["screen_candidates"]["factors"] == ["MOM_12_1", "-RV_60"]
+    assert asked["compare_candidates"] == {"stock_ids": ["a"], "dims": ["MOM_12_1", "RV_60"]}
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "problem"),
+    [
+        ("", "at least one"),
+        ("RV_60:0", "at least one"),
+        ("MOM_121:1", "did you mean 'MOM_12_1'"),
+        ("RV_60:low", "NAME:NUMBER"),
+        ("RV_60", "NAME:NUMBER"),
+        ("RV_60:1 RV_60:2", "twice"),
+        ("RV_60:inf", "not finite"),
+        ("MOM_12_1:1 RV_60:1 ILLIQ:1 REV_ON:1 MOM_ID:1 SKEW:1 CORR_PV:1", "at most 6"),
+    ],
+)
+def test_coefficients_that_say_nothing_usable_are_refused(coefficients: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        make_builtin("linear_factor", LinearFactorParams(coefficients=coefficients))
+
+
+def test_a_holding_is_kept_while_it_ranks_high_enough_and_sold_after() -> None:
+    held = [("a", 0.32, True, "trading"), ("d", 0.32, True, "trading")]
+    shown = state(held, 0.36, candidates=FOUR, holdings=table(FIGURES, ()))
+    kept = make_builtin("momentum", RankParams(positions=2, keep_rank=3)).reply(request(shown))
+    assert stocks(kept) == {"d": ("SELL", 0.0), "b": ("BUY", 0.38)}
+    all_kept = make_builtin("momentum", RankParams(positions=2, keep_rank=4)).reply(request(shown))
+    assert submitted(all_kept) == []
+
+
+def test_a_holding_that_left_the_index_is_sold_and_one_that_cannot_trade_is_not() -> None:
+    held = [("x", 0.3, False, "trading"), ("y", 0.3, False, "suspended"), ("z", 0.3, True, "limit_down")]
+    reply = make_builtin("momentum").reply(request(state(held, 0.1, candidates=FOUR, holdings=table(FIGURES, ()))))
+    assert stocks(reply) == {"x": ("SELL", 0.0), "b": ("BUY", 0.3267)}
+
+
+def test_buys_share_the_cash_and_names_too_dear_for_a_lot_are_passed_over() -> None:
+    dear = candidates(
+        ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0),
+        ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0),
+        *FOUR["rows"],
+    )
+    reply = make_builtin("momentum").reply(
+        request(state([("q", 0.9, True, "suspended")], 0.1, candidates=dear, holdings=table(FIGURES, ())))
+    )
+    assert stocks(reply) == {"b": ("BUY", 0.0475), "c": ("BUY", 0.0475)}
+
+
+def test_equal_weight_rebalances_outside_its_band_and_keeps_what_is_inside() -> None:
+    held = [("a", 0.45, True, "trading"), ("b", 0.30, True, "trading"), ("c", 0.10, True, "trading")]
+    reply = make_builtin("equal_weight").reply(request(state(held, 0.15, candidates=FOUR, holdings=table(FIGURES, ()))))
+    assert stocks(reply) == {"a": ("SELL", 0.3267), "c": ("BUY", 0.3267)}
+
+
+def test_names_at_their_upper_limit_or_suspended_are_not_bought() -> None:
+    statuses = ("trading", "limit_up", "limit_down", "suspended")
+    assert [row["status"] for row in buyable([{"status": status} for status in statuses])] == ["trading", "limit_down"]
+
+
+def test_ties_fall_to_other_figures_whatever_the_labels_and_the_order() -> None:
+    rows = [("p", "main", "trading", 10.0, 5.0, 2.0, 1.0, 1.0), ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0)]
+    swapped = [("x", *rows[1][1:]), ("a", *rows[0][1:])]
+    model = make_builtin("momentum", RankParams(positions=1))
+    first = stocks(model.reply(request(state(candidates=candidates(*rows), holdings=table(FIGURES, ())))))
+    second = stocks(model.reply(request(state(candidates=candidates(*swapped), holdings=table(FIGURES, ())))))
+    assert (list(first), list(second)) == (["q"], ["x"])
+
+
+def test_models_call_the_tools_that_are_offered() -> None:
+    shown = state([("a", 0.3, True, "trading")], 0.7)
+    asked = {name: [call.name for call in make_builtin(name).reply(request(shown, submit=False)).tool_calls] for name in NAMES[:4]}
+    assert asked == {
+        "hold": ["get_market_context", "portfolio_state"],
+        "random": ["get_market_context", "screen_candidates"],
+        "equal_weight": ["get_market_context", "screen_candidates", "compare_candidates"],
+        "momentum": ["get_market_context", "screen_candidates", "compare_candidates"],
+    }
+
+
+def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_out() -> None:
+    model = make_builtin("momentum")
+    shown = state()
+    lookups = model.reply(request(shown, submit=False))
+    best_first = candidates(*(FOUR["rows"][place] for place in (1, 2, 0, 3)))
+    answers = [Message("assistant", "", lookups.tool_calls)]
+    for call in lookups.tool_calls:
+        body = {"candidates": best_first} if call.name == "screen_candidates" else {}
+        answers.append(Message("tool", json.dumps(body), tool_call_id=call.id))
+    check = model.reply(request(shown, *answers, submit=False))
+    (call,) = check.tool_calls
+    assert (call.name, call.arguments) == ("risk_check", '{"target_weights": {"b": 0.3267, "c": 0.3267, "a": 0.3267}}')
+    report = {"plan": table(("stock_id", "violation"), [("b", None), ("c", "lot"), ("a", None)])}
+    answers += [Message("assistant", "", check.tool_calls), Message("tool", json.dumps(report), tool_call_id=call.id)]
+    assert model.reply(request(shown, *answers, submit=False)).tool_calls == ()
+    assert list(stocks(model.reply(request(shown, *answers)))) == ["b", "a"]
+
+
+def test_reasons_are_as_long_as_the_task_demands() -> None:
+    shown = state(candidates=FOUR, holdings=table(FIGURES, ())) | {"constraints": {**LIMITS, "min_reason_chars": 200}}
+    assert all(len(order["reason"]) >= 200 for order in submitted(make_builtin("momentum").reply(request(shown))))
+
+
+def test_random_trades_come_from_the_requests_seed_alone() -> None:
+    shown = state(universe=[f"asset_{number:04d}" for number in range(50)])
+    model = make_builtin("random", RandomParams(max_buys=5))
+    replies = [model.reply(request(shown, seed=seed)) for seed in range(12)]
+    assert replies == [model.reply(request(shown, seed=seed)) for seed in range(12)]
+    assert len({reply.tool_calls[0].arguments for reply in replies}) > 6
+    assert all(0 < order["target_weight"] <= 0.08 for reply in replies for order in submitted(reply))
+
+
+def test_chaos_is_deterministic_and_reaches_every_misdeed() -> None:
+    shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
+    chaos = make_builtin("chaos", ChaosParams(misbehaviour=1.0, model_errors=0.0))
+    for submit, misdeeds in ((False, RESEARCH_MISDEEDS), (True, SUBMISSION_MISDEEDS)):
+        replies = [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
+        assert replies == [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
+        assert len({(reply.content, reply.tool_calls, reply.finish_reason) for reply in replies}) > len(misdeeds)
+        assert {reply.finish_reason for reply in replies} == {"stop", "tool_calls", "length", "refusal", "content_filter"}
+
+
+def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behaves() -> None:
+    shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
+    kinds, sound = set(), 0
+    for seed in range(400):
+        try:
+            reply = make_builtin("chaos", ChaosParams(misbehaviour=0.5, model_errors=0.3)).reply(request(shown, seed=seed))
+        except ModelError as error:
+            kinds.add(error.kind)
+            continue
+        sound += bool(reply.tool_calls) and '"reason": "the dice like this one"' in reply.tool_calls[0].arguments
+    assert kinds == set(ERROR_KINDS)
+    assert sound > 100
+
+
+def test_weights_stay_below_the_tasks_limit_on_one_name() -> None:
+    sizing = Sizing.equal(state(), positions=1, invested=1.0, band=(0.0, 1.5))
+    assert sizing.target == pytest.approx(0.38)
+    assert Sizing.equal(state(), positions=20, invested=0.98, band=(0.75, 1.25)).positions == 3
+
+
+def test_rebalancing_never_spends_more_than_there_is() -> None:
+    held = [("a", 0.5, True, "trading"), ("b", 0.05, True, "trading")]
+    conversation = Conversation(request(state(held, 0.02, candidates=FOUR)))
+    sizing = Sizing.equal(conversation.state, 3, 0.98, (0.75, 1.25))
+    rows = conversation.rows(FOUR)
+    intents = rebalance(conversation, Ranking(rows, None, "x"), sizing)
+    weights = {"a": 0.5, "b": 0.05}
+    spent = sum(intent.target_weight - weights.get(intent.stock_id, 0.0) for intent in intents)
+    assert spent <= 0.02
+
+
+def test_parameters_have_sound_defaults() -> None:
+    assert (RankParams().positions, RankParams().keep_rank) == (20, 30)
+    assert EqualWeightParams().band == 0.25

@@ -1,0 +1,276 @@
+"""The catalogue: names, schemas, and that every way of access gives the same answers to the same calls."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ktdeval.harness import Refusal
+from ktdeval.jsonio import content_hash, dumps_canonical
+from ktdeval.masking import Exact
+from ktdeval_qfinzero.access.openapi import openapi_document
+from ktdeval_qfinzero.access.workspaces import HEADER
+from ktdeval_qfinzero.catalogue import catalogue, service_tools
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.plain_json import plain_json
+from ktdeval_qfinzero.scoring.families import SERVICE_TOOLS
+from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_scenario import day, played, trading
+from qfinzero_server import Served, serving
+from qfinzero_world import small_dataset
+
+OPERATIONS = catalogue().operations
+
+
+def name_of(operation: Operation) -> str:
+    return operation.name
+
+
+def in_process(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return catalogue().find(name).call(workspace, arguments)
+
+
+# ---- what is declared
+
+
+def test_every_tool_of_the_public_benchmark_is_there_at_its_address() -> None:
+    ours = {operation.name: (operation.path, operation.method) for operation in OPERATIONS}
+    assert {name: ours.get(name) for name in SERVICE_TOOLS} == dict(SERVICE_TOOLS)
+
+
+def test_names_are_unique_and_fit_every_provider() -> None:
+    assert len({operation.wire_name for operation in OPERATIONS}) == len(OPERATIONS)
+    assert all(tool.name.replace("_", "").isalnum() and len(tool.name) <= 64 for tool in service_tools())
+    assert {operation.family for operation in OPERATIONS} == {"UPQ", "ESP", "PMB"}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=name_of)
+def test_schemas_are_valid_and_everything_is_described_and_bounded(operation: Operation) -> None:
+    Draft202012Validator.check_schema(operation.parameters)
+    Draft202012Validator.check_schema(dict(operation.result))
+    assert operation.result["type"] == "object"
+    assert operation.summary
+    assert "\n" not in operation.summary
+    assert set(operation.required) <= set(operation.properties)
+    assert set(operation.path_parameters) <= set(operation.required)
+    for name, schema in operation.properties.items():
+        assert schema.get("description"), name
+        if "default" in schema:
+            Draft202012Validator(dict(schema)).validate(schema["default"])
+        for place, part in parts_of(name, dict(schema)):
+            check_bounded(place, part)
+            assert operation.method == "POST" or part.get("type") not in ("array", "object"), f"{place}: no list fits a query"
+
+
+def parts_of(place: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A schema and those inside it."""
+    yield place, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from parts_of(f"{place}.{name}", inner)
+    if isinstance(schema.get("items"), dict):
+        yield from parts_of(f"{place}[]", schema["items"])
+    for word in ("anyOf", "oneOf", "allOf"):
+        for inner in schema.get(word, ()):
+            yield from parts_of(place, inner)
+
+
+def check_bounded(place: str, schema: dict[str, Any]) -> None:
+    """Nobody can send a text, list or number without end."""
+    kinds = schema.get("type", ())
+    kinds = kinds if isinstance(kinds, list | tuple) else [kinds]
+    closed = "enum" in schema or "const" in schema or re.search(r"^\^[^*+]*\$$", schema.get("pattern", ""))
+    assert "string" not in kinds or closed or "maxLength" in schema, f"{place}: a text without maxLength"
+    assert "array" not in kinds or ("maxItems" in schema and "items" in schema), f"{place}: a list without maxItems"
+    assert not {"integer", "number"} & set(kinds) or closed or {"minimum", "maximum"} <= set(schema) or (
+        {"exclusiveMinimum", "maximum"} <= set(schema)
+    ), f"{place}: a number without bounds"  # fmt: skip
+    assert "object" not in kinds or schema.get("additionalProperties") is False, f"{place}: an object of anything"
+
+
+def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
+    document = openapi_document(catalogue(), is_guarded=True)
+    assert document["openapi"] == "3.1.0"
+    described = [(path, item) for path, methods in document["paths"].items() for item in methods.values()]
+    assert len({item["operationId"] for _, item in described}) == len(described) == len(OPERATIONS) + 2
+    for reference in references_in(document):
+        found: Any = document
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+    for _, item in described:
+        assert {"400", "401", "404", "409", "413", "500", "503"} < set(item["responses"])
+    tags = {tag["name"] for tag in document["tags"]}
+    assert {tag for _, item in described for tag in item["tags"]} == tags
+
+
+def references_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references_in(inner)
+
+
+def test_models_and_logs_are_told_what_they_were() -> None:
+    """A change of either hash means that recorded answers and broker logs are of another version."""
+    workspace = Workspace(small_dataset())
+    played(trading(), lambda name, arguments: in_process(workspace, name, arguments))
+    assert workspace.broker.log.last_hash == "09358a1ab2dee49abb66ac33a8e95e4ab520ae4de5384ec25906a289da92f493"
+    assert content_hash(tool_hashes()) == "434cb623c0c65717173d0a44af0471adfba50fa706ec12d634040f627e38dd5f"
+
+
+# ---- what is answered
+
+
+@pytest.fixture(scope="module")
+def story() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Calls of every operation and their answers."""
+    workspace = Workspace(small_dataset())
+    return played(day(), lambda name, arguments: in_process(workspace, name, arguments))
+
+
+def test_the_story_calls_every_operation(story: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    assert {name for name, _, _ in story} == {operation.name for operation in OPERATIONS}
+
+
+def test_every_answer_follows_its_schema(story: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    for name, _, answer in story:
+        Draft202012Validator(dict(catalogue().find(name).result)).validate(answer)
+        assert answer["as_of_ts"], name
+
+
+def test_what_only_looks_changes_nothing() -> None:
+    workspace = Workspace(small_dataset())
+
+    def twice(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        answer = in_process(workspace, name, arguments)
+        assert catalogue().find(name).changes or in_process(workspace, name, arguments) == answer, name
+        return answer
+
+    assert played(day(), twice)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(catalogue()) as server:
+        yield server
+
+
+def over_http(served: Served, workspace: str, operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The call as an HTTP client makes it."""
+    from urllib.parse import quote, urlencode
+
+    path = operation.path
+    rest = dict(arguments)
+    for name in operation.path_parameters:
+        path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
+    if operation.method == "GET":
+        texts = {name: json.dumps(value) if isinstance(value, bool) else value for name, value in rest.items()}
+        reply = served.get(f"{path}?{urlencode(texts)}" if texts else path, workspace)
+    else:
+        reply = served.post(path, rest, workspace)
+    assert reply.status == 200, reply.text
+    return reply.body
+
+
+def test_http_gives_what_the_process_gives(served: Served, story: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    workspace = served.open()
+    told = played(day(), lambda name, arguments: over_http(served, workspace, catalogue().find(name), arguments))
+    assert [(name, dumps_canonical(answer)) for name, _, answer in told] == [
+        (name, dumps_canonical(answer)) for name, _, answer in story
+    ]
+
+
+def test_tools_of_a_task_give_what_the_process_gives(story: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    class Scene:
+        workspace = Workspace(small_dataset())
+
+    tools = {tool.name: tool for tool in service_tools()}
+
+    def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        outcome = tools[catalogue().find(name).wire_name].function(Scene, arguments)
+        assert isinstance(outcome, Exact)
+        return outcome.value
+
+    assert [answer for _, _, answer in played(day(), use)] == [answer for _, _, answer in story]
+    refused = tools["upq_stock_daily"].function(Scene, {"tickers": "AVLN"})
+    assert isinstance(refused, Refusal)
+    assert refused.failure == "bad_arguments"
+    assert refused.payload.value["error"]["code"] == "invalid_argument"
+    unknown = tools["esp_events_get"].function(Scene, {"event_id": "news_999"})
+    assert (unknown.failure, unknown.payload.value["error"]["code"]) == ("not_found", "not_found")
+
+
+def test_a_future_that_is_another_one_changes_no_answer_of_the_present() -> None:
+    from qfinzero_poison import poison
+
+    data = small_dataset()
+    start_ns = data.info.default_as_of_ns
+    poisoned, workspace = poison(data, start_ns), Workspace(data)
+    for name, arguments, _ in played(day(), lambda name, arguments: in_process(workspace, name, arguments)):
+        if not name.startswith("PMB"):
+            answers = [dumps_canonical(in_process(Workspace(world), name, arguments)) for world in (data, poisoned)]
+            assert answers[0] == answers[1], name
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"a": [float("-inf")]}])
+def test_no_call_takes_what_json_does_not_have(value: Any) -> None:
+    with pytest.raises(ServiceError, match=r"NaN or Infinity|halves of surrogate pairs"):
+        plain_json(value)
+
+
+def test_a_whole_number_with_a_point_is_an_integer() -> None:
+    assert repr(plain_json({"a": [5.0, 0.5, -0.0, 1e300, True]})) == "{'a': [5, 0.5, 0, 1e+300, True]}"
+
+
+@pytest.mark.shared_data
+def test_calls_of_the_public_benchmark_have_arguments_that_we_take(shared_data: Path) -> None:
+    folder = shared_data / "qfinzero"
+    if not folder.is_dir():
+        pytest.skip(f"needs the public tasks in {folder}, which are not there")
+    for line in (folder / "calling_tasks_esp_public.jsonl").read_text().splitlines():
+        for wanted in json.loads(line)["expected_tool_calls"]:
+            if wanted["tool_name"] not in SERVICE_TOOLS:
+                continue
+            operation = catalogue().find(wanted["tool_name"])
+            given = {**wanted["required_params"], **wanted["optional_params"]}
+            known = {name: value for name, value in given.items() if not (isinstance(value, str) and value.startswith("{"))}
+            missing = {name: "x" for name in operation.required if name not in known}
+            operation.read({**known, **missing})
+
+
+# ---- without extras
+
+
+def test_tools_of_a_task_need_no_extra() -> None:
+    script = """
+import sys
+for name in ("uvicorn", "mcp", "mcp_types", "starlette", "pydantic", "anyio", "duckdb", "httpx"):
+    sys.modules[name] = None
+import ktdeval_qfinzero
+assert "numpy" not in sys.modules
+from ktdeval_qfinzero.catalogue import service_tools
+assert len(service_tools()) > 40
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_manifest_offers_the_commands() -> None:
+    import ktdeval_qfinzero
+
+    specs = {spec.name: spec.make() for spec in ktdeval_qfinzero.ktdeval_commands()}
+    assert set(specs) == {"serve", "qfinzero"}
+    assert HEADER == "Qfinzero-Workspace"

@@ -1,0 +1,553 @@
+"""Datasets as folders: whole or not at all, the same identity for the same content, updates that add up, and checks that find."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.errors import DataError, StoreError
+from ktdeval.jsonio import file_sha256
+from ktdeval_qfinzero.data.bar_files import Block
+from ktdeval_qfinzero.data.blocks import DatasetRefused
+from ktdeval_qfinzero.data.check import check_dataset
+from ktdeval_qfinzero.data.durable import locked
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.layout import BarsPlace, described, load_manifest, manifest_text
+from ktdeval_qfinzero.data.part_writer import PartWriter
+from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, Release, SplitRow
+from ktdeval_qfinzero.data.stores import Page, Span, Tags
+from ktdeval_qfinzero.data.update import Addition, update_dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import DAY, day_start
+from qfinzero_memory import MemoryPrices
+from qfinzero_store_play import (
+    INFO,
+    disk_full,
+    equal_bars,
+    failing_at,
+    files_of,
+    more_prices,
+    save_tiny,
+    tiny_prices,
+    together,
+)
+from qfinzero_world import at, bars_of, events, news, small_dataset, small_prices
+
+ALWAYS = Span(0, 2**62)
+NEVER_LATER = 2**62
+EVERY_EVENT = (ALWAYS, Tags(), Page(1_000), NEVER_LATER)
+
+
+@pytest.fixture(autouse=True)
+def _disk_that_need_not_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def ram() -> Iterator[Path]:
+    """A folder in memory where there is one: these tests write thousands of files, and SQLite waits for the disk at each."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def tmp_path(ram: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=ram))
+
+
+@pytest.fixture(scope="module")
+def saved(ram: Path) -> Path:
+    save_tiny(ram / "saved")
+    return ram / "saved"
+
+
+@pytest.fixture
+def tiny(saved: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(saved, tmp_path / "dataset")
+
+
+def addition(prices: MemoryPrices | None = None, **others: Any) -> Addition:
+    return Addition(MemoryPrices() if prices is None else prices, **others)
+
+
+def later() -> Addition:
+    return Addition(more_prices(), events()[2:], news()[2:])
+
+
+# ---- saving and opening
+
+
+def test_a_saved_dataset_answers_what_memory_does(tmp_path: Path) -> None:
+    small = small_dataset()
+    info = save_dataset(tmp_path / "small", small.prices, events(), news(), small.info)
+    opened = open_dataset(tmp_path / "small")
+    assert opened.info == info == replace(small.info, content_id=info.content_id)
+    for (asset_class, symbol, resolution), bars in small_prices().bar_table.items():
+        assert equal_bars(opened.prices.bars(asset_class, symbol, resolution, ALWAYS), bars)
+    assert list(opened.calendars.events(*EVERY_EVENT)) == list(small.calendars.events(*EVERY_EVENT))
+    assert list(opened.news.news(*EVERY_EVENT)) == list(small.news.news(*EVERY_EVENT))
+    assert list(opened.prices.contracts("AVLN", NEVER_LATER)) == list(small.prices.contracts("AVLN", NEVER_LATER))
+    assert check_dataset(tmp_path / "small") == ()
+
+
+def test_days_are_found_out_and_identity_is_not_taken_from_the_caller(tmp_path: Path) -> None:
+    """Without minutes their first day is after the last."""
+    info = save_dataset(tmp_path / "tiny", tiny_prices(), [], [], replace(INFO, content_id="mine", last_day=date(2040, 1, 1)))
+    assert (info.first_day, info.last_day) == (date(2025, 1, 2), date(2025, 1, 6))
+    assert (info.minute_first_day, info.minute_last_day) == (date(2025, 1, 6), date(2025, 1, 6))
+    assert len(info.content_id) == 64
+    days = {key: bars for key, bars in tiny_prices().bar_table.items() if key[2] == "day"}
+    info = save_dataset(tmp_path / "days", replace(tiny_prices(), bar_table=days), [], [], INFO)
+    assert info.minute_first_day > info.minute_last_day
+
+
+def test_a_dataset_without_day_bars_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="needs bars of days"):
+        save_dataset(tmp_path / "none", MemoryPrices(), [], [], INFO)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) -> None:
+    before = files_of(tiny)
+    assert save_tiny(tiny) == open_dataset(tiny).info
+    with pytest.raises(StoreError, match="holds another dataset"):
+        save_dataset(tiny, tiny_prices(), [], [], INFO)
+    assert files_of(tiny) == before
+    assert [path.name for path in tiny.parent.iterdir()] == [tiny.name]
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years of work")
+    with pytest.raises(StoreError, match="is no dataset"):
+        save_tiny(tmp_path / "mine")
+    assert files_of(tmp_path) == {"mine/thesis.txt": b"years of work"}
+
+
+def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None:
+    prices = tiny_prices()
+    bars = prices.bar_table["stock", "AVLN", "day"]
+    table = dict(prices.bar_table)
+    table["stock", "AVLN", "day"] = replace(bars, high_e4=bars.low_e4 - 1, volume=bars.volume + 0.5)
+    table["stock", "../evil", "day"] = bars
+    table["stock", "AB", "day"] = replace(bars, start_ns=bars.start_ns[::-1])
+    table["stock", "ABC", "day"] = replace(bars, close_e4=bars.close_e4 / 10_000)
+    table["stock", "ABCD", "day"] = bars
+    splits = [SplitRow("AVLN", date(2025, 1, 13), 2, 2, 0), SplitRow("NONE", date(2025, 1, 13), 2, 1, 0)]
+    with pytest.raises(DatasetRefused) as caught:
+        save_dataset(tmp_path / "bad", replace(prices, bar_table=table, split_rows=splits), [], [], INFO)
+    assert caught.value.count == len(caught.value.problems)
+    assert sorted(caught.value.problems) == [
+        "prices/stock/day/AVLN/2025: high: expected the highest price of the bar, up to 10^10: 3 bars of another kind,"
+        " first AVLN at 2025-01-02T00:00:00Z",
+        "prices/stock/day/AVLN/2025: volume: expected a whole number: 3 bars of another kind, first AVLN at 2025-01-02T00:00:00Z",
+        "stock ABCD: has bars, but is not in symbols",
+        "stock day bars of '../evil': expected a ticker in capitals",
+        "stock day bars of AB: time: expected bars in the order of their starts, each once",
+        "stock day bars of ABC: close_e4: expected an array of 3 int64, as many as start_ns",
+        "tables/splits: AVLN 2025-01-13: new: expected a whole number above 0, not that of old",
+        "tables/splits: NONE is not a stock in symbols",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- identity
+
+
+def test_equal_content_gives_equal_files_and_identity(saved: Path, tmp_path: Path) -> None:
+    prices = tiny_prices()
+    turned = replace(prices, bar_table=dict(reversed(prices.bar_table.items())), symbol_rows=list(reversed(prices.symbol_rows)))
+    info = save_dataset(tmp_path / "again", turned, events()[1::-1], news()[1::-1], replace(INFO, name="another name"))
+    assert info.content_id == open_dataset(saved).info.content_id
+    one, other = files_of(saved), files_of(tmp_path / "again")
+    assert one.keys() == other.keys()
+    assert [name for name in one if one[name] != other[name]] == ["manifest.json"], "it has the name"
+
+
+def test_every_change_of_content_changes_the_identity(saved: Path, tmp_path: Path) -> None:
+    prices = tiny_prices()
+    bars = prices.bar_table["stock", "AVLN", "day"]
+    table = {**prices.bar_table, ("stock", "AVLN", "day"): replace(bars, high_e4=bars.high_e4 + np.array([0, 0, 1]))}
+    variants = [
+        (replace(prices, bar_table=table), INFO),
+        (replace(prices, symbol_rows=[replace(row, sector="Other") for row in prices.symbol_rows]), INFO),
+        (replace(prices, rate_rows=[replace(row, yields_pct={"1M": 4.25}) for row in prices.rate_rows]), INFO),
+        (prices, replace(INFO, default_as_of_ns=INFO.default_as_of_ns + 1)),
+        (prices, replace(INFO, synthetic=False)),
+    ]
+    found = {open_dataset(saved).info.content_id}
+    for number, (variant, info) in enumerate(variants):
+        found.add(save_dataset(tmp_path / str(number), variant, events()[:2], news()[:2], info).content_id)
+    assert len(found) == 1 + len(variants)
+
+
+def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None:
+    manifest = load_manifest(tiny)
+    key = "prices/stock/minute/AVLN/2025"
+    path = tiny / manifest.parts[key].file
+    pq.write_table(pq.read_table(path), path, compression="snappy")
+    part = msgspec.structs.replace(manifest.parts[key], bytes=path.stat().st_size, sha256=file_sha256(path))
+    assert part.sha256 != manifest.parts[key].sha256
+    (tiny / "manifest.json").write_text(manifest_text(replace(manifest, parts={**manifest.parts, key: part})))
+    assert check_dataset(tiny) == ()
+
+
+# ---- crashes
+
+
+def test_a_full_disk_while_saving_leaves_nothing(tmp_path: Path) -> None:
+    with failing_at(10**9, disk_full) as calls:
+        save_tiny(tmp_path / "whole")
+    shutil.rmtree(tmp_path / "whole")
+    for step in (*range(1, len(calls) - 4, 5), *range(len(calls) - 4, len(calls))):
+        with failing_at(step, disk_full) as made, pytest.raises(StoreError, match="No space left"):
+            save_tiny(tmp_path / "dataset")
+        # After the rename the folder is there, and whole; what failed is making the rename durable.
+        renamed = "rename" in made[: step - 1]
+        assert (tmp_path / "dataset").exists() == renamed
+        assert not renamed or check_dataset(tmp_path / "dataset") == ()
+        shutil.rmtree(tmp_path / "dataset", ignore_errors=True)
+    save_tiny(tmp_path / "dataset")
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
+def killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Do work in a process that dies before its step-th call of the system; whether it died."""
+    child = os.fork()
+    if child == 0:
+        try:
+            with failing_at(step, lambda: os._exit(9)):
+                work()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def test_a_process_killed_while_saving_leaves_nothing_that_opens(tmp_path: Path) -> None:
+    step, whole = 3, []
+    while killed_at(step, lambda: save_tiny(tmp_path / "dataset")):
+        if (tmp_path / "dataset").exists():
+            whole.append(check_dataset(tmp_path / "dataset") == ())
+            shutil.rmtree(tmp_path / "dataset")
+        step += 7
+    assert step > 20
+    assert all(whole)
+    save_tiny(tmp_path / "dataset")
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"], "what the killed left is swept"
+
+
+def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "whole")
+    with failing_at(10**9, disk_full) as calls:
+        new = update_dataset(tmp_path / "whole", later()).info.content_id
+    old, swapped = open_dataset(saved).info.content_id, calls.index("replace") + 1
+    for step in (*range(1, swapped - 1, 4), *range(swapped - 1, len(calls) + 1)):
+        folder = shutil.copytree(saved, tmp_path / str(step))
+        with failing_at(step, disk_full), pytest.raises(StoreError):
+            update_dataset(folder, later())
+        assert open_dataset(folder).info.content_id == (old if step <= swapped else new)
+        # Nothing can be removed from a disk that fails on and on; then the next update does it.
+        assert update_dataset(folder, later()).info.content_id == new
+        assert check_dataset(folder) == ()
+
+
+def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
+    found = []
+    for step in range(1, 100, 3):
+        folder = shutil.copytree(saved, tmp_path / str(step))
+        died = killed_at(step, partial(update_dataset, folder, later()))
+        found.append(open_dataset(folder).info.content_id)
+        assert [finding for finding in check_dataset(folder) if finding.severity == "error"] == []
+        if not died:
+            break
+    old, new = open_dataset(saved).info.content_id, found[-1]
+    assert old != new
+    assert found == sorted(found, key=[old, new].index), "old until the swap, new from then on"
+    assert found.count(old) > 4
+
+
+def test_what_a_killed_update_left_is_told_and_removed_by_the_next(tiny: Path) -> None:
+    for name in ("prices/stock/day/AVLN/2025-0002.parquet", "events-0002.sqlite-journal", ".manifest.json.x1y2"):
+        (tiny / name).write_bytes(b"half")
+    (tiny / "notes.txt").write_text("the user's own")
+    assert [finding.severity for finding in check_dataset(tiny)] == ["warning"] * 3
+    update_dataset(tiny, addition())
+    assert check_dataset(tiny) == ()
+    assert (tiny / "notes.txt").exists()
+
+
+# ---- updates
+
+
+def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) -> None:
+    report = update_dataset(tiny, later())
+    whole = together(tiny_prices(), more_prices())
+    info = save_dataset(tmp_path / "whole", whole, events(), news(), INFO)
+    assert report.info == info == open_dataset(tiny).info
+    assert report.before != info.content_id
+    contents = [{key: part.content for key, part in load_manifest(place).parts.items()} for place in (tiny, tmp_path / "whole")]
+    assert contents[0] == contents[1]
+    assert check_dataset(tiny) == ()
+    assert {kind: (tally.new, tally.same) for kind, tally in report.tallies.items()} == {
+        "symbols": (1, 0), "contracts": (1, 0), "rates": (1, 0), "stock day": (7, 0), "option day": (3, 0), "events": (2, 0),
+        "news": (2, 0),
+    }  # fmt: skip
+
+
+@given(st.data())
+@settings(max_examples=6, deadline=None)
+def test_however_bars_are_dealt_out_to_updates_the_identity_is_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
+    base, whole = tmp_path_factory.mktemp("dealt"), together(tiny_prices(), more_prices())
+    first, second = {}, {}
+    for key, bars in whole.bar_table.items():
+        dealt = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(bars), max_size=len(bars))))
+        dealt[:1] = 0  # at least one bar of each at first, so that the first dataset can be one
+        first[key], second[key] = bars.take(dealt != 1), bars.take(dealt != 0)
+    save_dataset(base / "parts", replace(whole, bar_table=first), [], [], INFO)
+    report = update_dataset(base / "parts", addition(MemoryPrices(second)))
+    assert report.info == save_dataset(base / "whole", whole, [], [], INFO)
+
+
+def test_only_files_of_touched_partitions_are_written(tiny: Path) -> None:
+    before = files_of(tiny)
+    report = update_dataset(
+        tiny, addition(MemoryPrices({("stock", "AVLN", "day"): more_prices().bar_table["stock", "AVLN", "day"]}))
+    )
+    assert report.files == ("prices/stock/day/AVLN/2025-0002.parquet",)
+    after = files_of(tiny)
+    assert {name for name in after if after[name] != before.get(name)} == {*report.files, "manifest.json"}
+
+
+def test_rows_that_are_there_already_change_nothing(tiny: Path) -> None:
+    before = files_of(tiny)
+    report = update_dataset(tiny, addition(tiny_prices(), events=events()[:2], news=news()[:2]))
+    assert report.info.content_id == report.before
+    assert (report.files, report.replaced) == ((), ())
+    assert {tally.new + tally.other for tally in report.tallies.values()} == {0}
+    assert report.tallies["stock minute"].same == 30
+    assert files_of(tiny) == before
+
+
+def contradicting() -> Addition:
+    prices = tiny_prices()
+    bars = prices.bar_table["stock", "AVLN", "day"]
+    table = {("stock", "AVLN", "day"): replace(bars, volume=bars.volume + np.array([0, 5, 0]))}
+    symbols = [replace(prices.symbol_rows[0], sector="Mining")]
+    articles = [replace(news()[0], title="Another title")]
+    return addition(MemoryPrices(table, symbols), events=[replace(events()[0], title="Prices of consumers")], news=articles)
+
+
+CONTRADICTIONS = (
+    "events: econ_cpi_2025_01: title is Consumer Price Index (December), the new row says Prices of consumers",
+    "news: news_0: title is Avalon opens a plant, the new row says Another title",
+    "stock day: AVLN at 2025-01-03T00:00:00Z: volume is 4000000.0, the new row says 4000005.0",
+    "symbols: AVLN stock: sector is technology, the new row says Mining",
+)
+
+
+def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_is_meant(tiny: Path) -> None:
+    before = files_of(tiny)
+    with pytest.raises(DatasetRefused) as caught:
+        update_dataset(tiny, contradicting())
+    assert sorted(caught.value.problems) == [
+        f"{line}; --replace (in Python replace=True) lets the new row take its place" for line in CONTRADICTIONS
+    ]
+    assert caught.value.count == 4
+    assert files_of(tiny) == before
+    report = update_dataset(tiny, contradicting(), replace=True)
+    assert sorted(report.replaced) == list(CONTRADICTIONS)
+    opened = open_dataset(tiny)
+    assert opened.prices.bars("stock", "AVLN", "day", ALWAYS).volume.tolist() == [4e6, 4e6 + 5, 4e6]
+    assert opened.prices.symbols(NEVER_LATER)[0].sector == "Mining"
+    article = opened.news.article("news_0", NEVER_LATER)
+    assert article is not None
+    assert article.title == "Another title"
+    assert check_dataset(tiny) == ()
+
+
+def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> None:
+    grown = replace(events()[0], releases=(*events()[0].releases, Release(at("2025-03-12T12:30:00Z"), {"actual": 3.1})))
+    assert update_dataset(tiny, addition(events=[grown])).tallies["events"].grown == 1
+    assert open_dataset(tiny).calendars.event(grown.event_id, NEVER_LATER) == grown
+    for other in (events()[0], replace(grown, releases=grown.releases[1:]), replace(grown, title="Another")):
+        with pytest.raises(DatasetRefused, match="the new row says"):
+            update_dataset(tiny, addition(events=[other]))
+
+
+def test_bars_need_their_symbol_and_contract_in_the_dataset_or_the_update(tiny: Path) -> None:
+    more = more_prices()
+    with pytest.raises(DatasetRefused) as caught:
+        update_dataset(tiny, addition(MemoryPrices(more.bar_table)))
+    assert caught.value.problems == (
+        "option O:AVLN250117C00105000: has bars, but is not in contracts",
+        "stock BRKT: has bars, but is not in symbols",
+    )
+
+
+def test_a_contract_can_not_come_to_be_listed_after_its_bars(tiny: Path) -> None:
+    row = replace(tiny_prices().contract_rows[0], listed_ns=at("2025-01-10T00:00:00Z"))
+    with pytest.raises(DatasetRefused, match="was listed at 2025-01-10T00:00:00Z, after its first bar"):
+        update_dataset(tiny, addition(MemoryPrices(contract_rows=[row])), replace=True)
+
+
+def test_an_update_can_move_the_start_of_the_clock(tiny: Path) -> None:
+    report = update_dataset(tiny, addition(default_as_of_ns=at("2025-01-07T21:00:00Z")))
+    assert report.info.default_as_of_ns == open_dataset(tiny).info.default_as_of_ns == at("2025-01-07T21:00:00Z")
+    assert report.info.content_id != report.before
+
+
+def test_who_has_a_dataset_open_keeps_it_through_an_update(tiny: Path) -> None:
+    opened = open_dataset(tiny)
+    update_dataset(tiny, later())
+    assert len(opened.prices.bars("stock", "AVLN", "day", ALWAYS)) == 3
+    assert len(opened.calendars.events(*EVERY_EVENT)) == 2
+    assert len(open_dataset(tiny).prices.bars("stock", "AVLN", "day", ALWAYS)) == 5
+    update_dataset(tiny, addition(default_as_of_ns=0))  # the files of the first are removed by the second update after
+    with pytest.raises(ServiceError, match="open it again"):
+        opened.prices.chain_bars("AVLN", "day", ALWAYS)
+
+
+def test_two_updates_at_once_are_refused(tiny: Path) -> None:
+    with locked(tiny), pytest.raises(StoreError, match="another process"):
+        update_dataset(tiny, later())
+
+
+# ---- checks
+
+
+def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
+    """Put a part in place of another, with a manifest that agrees: what only a reading of all content can find."""
+    manifest = load_manifest(folder)
+    (folder / manifest.parts[key].file).unlink()
+    part = write(PartWriter(folder, 1))
+    assert part.key == key
+    parts = {**manifest.parts, key: part}
+    (folder / "manifest.json").write_text(manifest_text(described(manifest.info, 1, parts.values())))
+
+
+def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
+    place = BarsPlace("stock", "day", "AVLN", 2025)
+    bars = change(tiny_prices().bar_table["stock", "AVLN", "day"])
+    block = Block(("AVLN",), np.array([0, len(bars)]), bars)
+    return lambda folder: forged(folder, place.key, lambda writer: writer.bars(place, block))
+
+
+def rows(name: Any, *found: Any, key: str = "") -> Callable[[Path], None]:
+    return lambda folder: forged(folder, key or f"tables/{name}", lambda writer: writer.rows(key or f"tables/{name}", found))
+
+
+def clipped(folder: Path) -> None:
+    path = folder / "prices/stock/minute/AVLN/2025.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flipped(folder: Path) -> None:
+    path = folder / "prices/stock/minute/AVLN/2025.parquet"
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp", b"parquet-CPP"))
+
+
+CONTRACT = tiny_prices().contract_rows[0]
+LISTED = replace(CONTRACT, listed_ns=at("2025-01-08T00:00:00Z"))
+OTHER = ContractRow("O:BRKT250117C00050000", "BRKT", date(2025, 1, 17), 500_000, "C", 0)
+EARLY = Release(at("2024-11-30T00:00:00Z"), {"actual": 2.9})
+DIVIDEND = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, at("2025-01-14T00:00:00Z"))
+
+FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (lambda folder: (folder / "tables/rates.parquet").unlink(), "tables/rates.parquet: is missing"),
+    "size": (clipped, "prices/stock/minute/AVLN/2025.parquet: has"),
+    "hash": (flipped, "prices/stock/minute/AVLN/2025.parquet: its SHA-256 is not that of the manifest"),
+    "order": (day_bars(lambda bars: bars.take(np.array([1, 0, 2]))), "bars in the order of their starts"),
+    "twice": (day_bars(lambda bars: bars.take(np.array([0, 0, 1]))), "each bar once: 1 bar of another kind"),
+    "high": (day_bars(lambda bars: replace(bars, high_e4=bars.open_e4 - 1)), "high: expected the highest price"),
+    "low": (day_bars(lambda bars: replace(bars, low_e4=bars.open_e4 * 0)), "low: expected the lowest price of the bar, above 0"),
+    "volume": (day_bars(lambda bars: replace(bars, volume=bars.volume * np.nan)), "volume: expected a number from 0"),
+    "year": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 365 * DAY)), "bars that start in 2025"),
+    "midnight": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 1)), "midnight in UTC of its date"),
+    "listing": (rows("contracts", LISTED, key="tables/contracts/AVLN"), "was listed at 2025-01-08T00:00:00Z, after its first bar"),
+    "unlisted": (rows("symbols"), "stock AVLN: has bars, but is not in symbols"),
+    "no contract": (rows("contracts", key="tables/contracts/AVLN"), "has bars, but is not in contracts"),
+    "foreign": (rows("contracts", CONTRACT, OTHER, key="tables/contracts/AVLN"), "holds other contracts than those on AVLN"),
+    "release": (
+        rows("", replace(events()[0], releases=(EARLY,)), key="events"),
+        "releases: expected values that are available from",
+    ),
+    "dividend": (rows("dividends", DIVIDEND), "declared: expected a moment before the end of ex_day"),
+    "same key": (rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2), "stands more than once"),
+    "holiday": (
+        day_bars(lambda bars: bars_of(np.array([day_start(date(2025, 1, 9))]), bars.close_e4[:1], 1.0)),
+        "1 bars start outside the exchange's sessions",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_check_finds(tiny: Path, name: str) -> None:
+    damage, expected = FINDINGS[name]
+    damage(tiny)
+    lines = [str(finding) for finding in check_dataset(tiny)]
+    assert any(expected in line for line in lines), lines
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_check_of_something_else_says_so(tmp_path: Path) -> None:
+    (finding,) = check_dataset(tmp_path)
+    assert "not a dataset" in str(finding)
+
+
+ELSEWHERE = (
+    "../../outside.parquet",
+    "/etc/passwd",
+    "prices/../../x.parquet",
+    "prices/stock/day/AVLN/2025.sqlite",
+    "tables/x.parquet",
+)
+BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "format version 2, expected 1": lambda stored: stored.update(version=2),
+    "content_id is not that of its parts": lambda stored: stored["parts"][0].update(content="0" * 64),
+    "malformed.*a part is named twice": lambda stored: stored["parts"].append(stored["parts"][0]),
+    "malformed.*generation": lambda stored: stored.update(generation=0),
+    "malformed.*sha256": lambda stored: stored["parts"][0].update(sha256="x"),
+    "malformed.*rows": lambda stored: stored["parts"][0].update(rows=True),
+    "malformed.*first_day": lambda stored: stored["info"].update(first_day="soon"),
+    "malformed.*default_as_of": lambda stored: stored["info"].update(default_as_of="soon"),
+}
+
+
+@pytest.mark.parametrize("message", BAD_MANIFESTS)
+def test_a_manifest_that_was_changed_is_refused(tiny: Path, message: str) -> None:
+    stored = json.loads((tiny / "manifest.json").read_text())
+    BAD_MANIFESTS[message](stored)
+    (tiny / "manifest.json").write_text(json.dumps(stored))
+    with pytest.raises(DataError, match=message) as caught:
+        open_dataset(tiny)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_manifest_that_points_elsewhere_or_is_none_is_refused(tiny: Path) -> None:
+    stored = json.loads((tiny / "manifest.json").read_text())
+    for file in ELSEWHERE:
+        changed = {**stored, "parts": [{**stored["parts"][0], "file": file}, *stored["parts"][1:]]}
+        (tiny / "manifest.json").write_text(json.dumps(changed))
+        with pytest.raises(DataError, match="malformed"):
+            open_dataset(tiny)
+    for text in ("", "[]", "{}", '{"format": "x"}', "[" * 100_000, '{"format": NaN}'):
+        (tiny / "manifest.json").write_text(text)
+        with pytest.raises(DataError):
+            open_dataset(tiny)

@@ -1,0 +1,393 @@
+"""The event services: what their calls give for a small market whose answers are worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.esp.operations import OPERATIONS
+from ktdeval_qfinzero.esp.reading import ALL_TIME, Wanted, wanted_rows
+from ktdeval_qfinzero.esp.rendering import SNIPPET_CHARACTERS, payload_of
+from qfinzero_esp_play import CATALOGUE, DATASET, ask, ids, pages, refused, workspace
+from qfinzero_memory import MemoryCalendars, MemoryNews
+from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
+from qfinzero_world import at, events, news
+
+JANUARY = {"mode": "window", "start_utc": "2025-01-01", "end_utc": "2025-02-28"}
+
+
+def dataset(rows: list[EventRow] | None = None, articles: list[Any] | None = None) -> Dataset:
+    return replace(DATASET, calendars=MemoryCalendars(rows or []), news=MemoryNews(articles or []))
+
+
+# ---- the operations
+
+
+def test_the_calls_are_those_of_the_contract() -> None:
+    assert {(operation.name, operation.method, operation.path) for operation in OPERATIONS} == {
+        ("ESP.events.query", "POST", "/esp/events/query"),
+        ("ESP.events.get", "GET", "/esp/events/{event_id}"),
+        ("ESP.events.stream", "POST", "/esp/events/stream"),
+        ("ESP.triggers.next", "POST", "/esp/triggers/next"),
+        ("ESP.timeline", "POST", "/esp/timeline"),
+        ("ESP.calendar.econ", "POST", "/esp/calendar/econ"),
+        ("ESP.calendar.earnings", "POST", "/esp/calendar/earnings"),
+        ("ESP.calendar.coverage", "GET", "/esp/calendar/coverage"),
+        ("ESP.news.search", "POST", "/esp/news/search"),
+        ("ESP.news.body", "GET", "/esp/news/{news_id}/body"),
+        ("ESP.health.freshness", "GET", "/esp/health/freshness"),
+    }
+    for operation in OPERATIONS:
+        assert not operation.changes
+        for name, schema in operation.properties.items():
+            assert schema["description"], name
+            bounded = {"string": "maxLength", "array": "maxItems", "integer": "maximum"}[schema["type"]]
+            assert bounded in schema or "enum" in schema, name
+            assert operation.method == "POST" or schema["type"] in ("string", "integer")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("ESP.events.query", {**JANUARY, "event_types": ["breaking_news"], "limit": 20}),
+        ("ESP.events.query", {"mode": "just_happened", "horizon_minutes": 1440, "event_types": ["earnings"], "tickers": ["JPM"],
+                              "limit": 10, "view": "full"}),
+        ("ESP.events.stream", {"cursor": "HEAD", "event_types": ["breaking_news", "earnings"], "tickers": ["NVDA", "MSFT"]}),
+        ("ESP.triggers.next", {"tickers": ["AAPL"], "min_importance": "medium", "horizon_minutes": 240}),
+        ("ESP.timeline", {"tickers": ["TSLA"], "start_utc": "2025-01-20T00:00:00Z", "end_utc": "2025-01-24T23:59:59Z",
+                          "bucket_minutes": 240}),
+        ("ESP.calendar.econ", {"start_date": "2025-01-27", "end_date": "2025-01-31", "min_importance": "high", "limit": 20}),
+        ("ESP.calendar.earnings", {"start_date": "2025-01-06", "end_date": "2025-02-28", "tickers": ["AAPL", "MSFT"]}),
+    ],
+)  # fmt: skip
+def test_calls_of_the_public_benchmark_are_valid(name: str, arguments: dict[str, Any]) -> None:
+    ask(workspace(), name, **arguments)
+
+
+@pytest.mark.shared_data
+def test_every_event_call_of_the_public_tasks_is_valid(shared_data: Path) -> None:
+    found = set()
+    for name in ("calling_tasks_esp_public.jsonl", "planning_tasks_esp_public.jsonl"):
+        for line in (shared_data / "qfinzero" / name).read_text().splitlines():
+            for call in _calls(json.loads(line)):
+                operation = CATALOGUE.find(call["tool_name"])
+                in_path = dict.fromkeys(operation.path_parameters, "evt-xyz456")
+                operation.read({**in_path, **call["required_params"], **call.get("optional_params", {})})
+                found.add(operation.name)
+    assert len(found) == 8
+
+
+def _calls(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if str(value.get("tool_name", "")).startswith("ESP.") and "required_params" in value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _calls(part)
+
+
+# ---- query
+
+
+def test_upcoming_is_after_the_clock_and_just_happened_is_up_to_it() -> None:
+    """Bracket reports on the 8th at 12:00: a minute before it is to come, at 12:00 it has happened."""
+    before, then = workspace("2025-01-08T11:59:00Z"), workspace("2025-01-08T12:00:00Z")
+    assert ids(ask(before, "ESP.events.query", mode="upcoming", horizon_minutes=1)) == ["earn_BRKT_2024Q4"]
+    assert ids(ask(before, "ESP.events.query", mode="just_happened", horizon_minutes=60)) == []
+    assert ids(ask(then, "ESP.events.query", mode="upcoming", horizon_minutes=60)) == []
+    assert ids(ask(then, "ESP.events.query", mode="just_happened", horizon_minutes=1)) == ["earn_BRKT_2024Q4"]
+
+
+def test_a_window_has_events_to_come_and_news_published() -> None:
+    answer = ask(workspace(), "ESP.events.query", **JANUARY)
+    assert ids(answer) == [
+        "news_0", "news_1", "earn_BRKT_2024Q4", "econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4",
+    ]  # fmt: skip
+    assert answer["as_of_ts"] == "2025-01-06T21:00:00Z"
+    assert answer["next_cursor"] is None
+
+
+def test_a_window_includes_its_start_and_not_its_end_and_all_of_a_last_day() -> None:
+    where = workspace("2025-02-28T00:00:00Z")
+    due = {"event_types": ["macro_calendar"], "mode": "window", "start_utc": "2025-01-10T13:30:00Z"}
+    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00Z")) == ["econ_claims_2025_01_10"]
+    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00.000000001Z"))[1:] == ["econ_cpi_2025_01"]
+    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15"))[1:] == ["econ_cpi_2025_01"]
+
+
+def test_filters_hold_together() -> None:
+    where = workspace("2025-02-28T00:00:00Z")
+    assert ids(ask(where, "ESP.events.query", **JANUARY, tickers=["CSTL"])) == ["news_2", "news_3"]
+    assert ids(ask(where, "ESP.events.query", **JANUARY, tickers=["CSTL"], min_importance="high")) == ["news_3"]
+    assert ids(ask(where, "ESP.events.query", **JANUARY, event_types=["breaking_news", "earnings"], tickers=["BRKT"])) == [
+        "news_1",
+        "earn_BRKT_2024Q4",
+    ]
+    assert ids(ask(where, "ESP.events.query", **JANUARY, markets=["crypto"])) == []
+
+
+def test_tickers_that_are_not_listed_are_named() -> None:
+    for name in ("ESP.events.query", "ESP.events.stream", "ESP.triggers.next", "ESP.timeline", "ESP.calendar.earnings"):
+        assert ask(workspace(), name, tickers=["NOPE", "AVLN"])["unknown"] == ["NOPE"]
+
+
+def test_compact_leaves_out_payload_and_releases() -> None:
+    compact = ask(workspace("2025-02-28"), "ESP.events.query", **JANUARY)["events"]
+    full = ask(workspace("2025-02-28"), "ESP.events.query", **JANUARY, view="full")["events"]
+    assert [{**event, "payload": 0} for event in compact] == [
+        {name: value for name, value in {**event, "payload": 0}.items() if name != "releases"} for event in full
+    ]
+
+
+@settings(max_examples=25)
+@given(rows=EVENT_LISTS, articles=ARTICLE_LISTS, limit=st.integers(1, 4))
+def test_pages_of_a_query_are_the_whole_sorted_by_time_and_id(rows: list[EventRow], articles: list[Any], limit: int) -> None:
+    where = workspace("2025-01-06T14:15:00Z", dataset(rows, articles))
+    now = where.clock.as_of_ns
+    visible = [row for row in rows if row.announced_ns <= now] + [row for row in articles if row.published_ns <= now]
+    expected = [row_key(row)[1] for row in sorted(visible, key=row_key)]
+    given_ids = [ids(page) for page in pages(where, "ESP.events.query", **JANUARY, limit=limit)]
+    assert sum(given_ids, []) == expected  # noqa: RUF017 - a handful
+    assert all(len(page) == limit for page in given_ids[:-1])
+
+
+@settings(max_examples=25)
+@given(rows=EVENT_LISTS, articles=ARTICLE_LISTS, block=st.integers(1, 4))
+def test_rows_read_in_blocks_are_those_read_at_once(rows: list[EventRow], articles: list[Any], block: int) -> None:
+    view = workspace("2025-01-06T14:15:00Z", dataset(rows, articles)).view
+    whole = list(wanted_rows(view, Wanted(ALL_TIME)))
+    assert list(wanted_rows(view, Wanted(ALL_TIME, block=block))) == whole
+    assert whole == sorted(whole, key=row_key)
+
+
+# ---- one event
+
+
+def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
+    def cpi(now: str) -> Any:
+        return ask(workspace(now), "ESP.events.get", event_id="econ_cpi_2025_01")
+
+    scheduled = cpi("2025-01-15T13:29:59.999999999Z")
+    assert scheduled["status"] == "scheduled"
+    assert scheduled["payload"] == {"consensus": 2.8, "previous": 2.7, "description": "Year on year, %"}
+    assert scheduled["releases"] == []
+    assert scheduled["snippet"] == "consensus 2.8, previous 2.7"
+    occurred = cpi("2025-01-15T13:30:00Z")
+    assert occurred["status"] == "occurred"
+    # 2.9 − 2.8 = 0.1, and 0.1 / 2.8 = 3.5714 %.
+    assert {name: occurred["payload"][name] for name in ("actual", "surprise", "surprise_pct")} == {
+        "actual": 2.9,
+        "surprise": 0.1,
+        "surprise_pct": 3.5714,
+    }
+    updated = cpi("2025-02-12T13:30:00Z")
+    assert updated["status"] == "updated"
+    assert updated["payload"]["actual"] == 3.0
+    assert updated["payload"]["surprise"] == 0.2
+    assert [release["values"] for release in updated["releases"]] == [{"actual": 2.9}, {"actual": 3.0}]
+
+
+def test_an_event_past_due_is_scheduled_until_its_outcome_is_out() -> None:
+    """A delayed release: nobody can know whether it has happened."""
+    late = replace(events()[1], releases=(Release(at("2025-01-10T15:00:00Z"), {"actual": 1}),))
+    before, after = (workspace(f"2025-01-10T{time}Z", dataset([late])) for time in ("14:59:59", "15:00:00"))
+    assert ask(before, "ESP.events.get", event_id=late.event_id)["status"] == "scheduled"
+    assert ask(after, "ESP.events.get", event_id=late.event_id)["status"] == "occurred"
+
+
+def test_a_new_estimate_before_the_report_is_no_outcome() -> None:
+    rows = events()
+    estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
+    earnings = replace(rows[2], releases=(estimate, *rows[2].releases))
+    expected = {"2025-01-20T12:00:00Z": "scheduled", "2025-01-30T21:04:59Z": "scheduled", "2025-01-30T21:05:00Z": "occurred"}
+    for now, status in expected.items():
+        event = ask(workspace(now, dataset([earnings])), "ESP.events.get", event_id=earnings.event_id)
+        assert (event["status"], event["payload"]["eps_estimated"]) == (status, 1.25)
+
+
+def test_surprises_of_earnings_are_those_of_eps_and_revenue() -> None:
+    payload = ask(workspace("2025-01-30T21:05:00Z"), "ESP.events.get", event_id="earn_AVLN_2024Q4")["payload"]
+    # (1.31 − 1.20) / 1.20 = 9.1667 %; (1.05 − 1.00) / 1.00 = 5 %.
+    assert payload == {
+        "eps_estimated": 1.2, "revenue_estimated": 1.0e9, "fiscal_period": "Q4", "fiscal_year": 2024, "eps_actual": 1.31,
+        "revenue_actual": 1.05e9, "eps_surprise": 0.11, "eps_surprise_pct": 9.1667, "revenue_surprise": 5e7,
+        "revenue_surprise_pct": 5.0,
+    }  # fmt: skip
+
+
+def test_a_surprise_is_in_percent_of_the_size_of_what_was_expected() -> None:
+    loss = replace(events()[3], expected={"eps_estimated": -0.5}, releases=(Release(0, {"eps_actual": -0.4}),))
+    assert payload_of(loss)["eps_surprise_pct"] == 20.0
+    assert "eps_surprise_pct" not in payload_of(replace(loss, expected={"eps_estimated": 0}))
+    assert "eps_surprise" not in payload_of(replace(loss, expected={"eps_estimated": "n/a"}))
+
+
+def test_an_article_is_an_event_by_its_id() -> None:
+    event = ask(workspace(), "ESP.events.get", event_id="news_1")
+    assert (event["event_type"], event["status"], event["time_utc"]) == ("breaking_news", "occurred", "2025-01-06T15:02:00Z")
+    assert event["payload"]["publisher"]["name"] == "Example Wire"
+    assert event["payload"]["image_url"] is None
+
+
+def test_what_is_not_there_yet_is_not_there() -> None:
+    messages = {str(refused(workspace(), "ESP.events.get", event_id=event_id)) for event_id in ("nothing", "news_2", "é")}
+    messages |= {str(refused(workspace("2025-01-03T11:59:59Z"), "ESP.events.get", event_id="earn_AVLN_2024Q4"))}
+    assert messages == {"event_id: there is no such event as of the clock"}
+    assert refused(workspace(), "ESP.news.body", news_id="news_2").code == "not_found"
+    assert refused(workspace(), "ESP.news.body", news_id="\ud800").field == "news_id"
+
+
+def test_a_long_description_is_shortened_visibly() -> None:
+    article = replace(news()[0], description="x" * 500)
+    snippet = ask(workspace(dataset=dataset([], [article])), "ESP.events.get", event_id="news_0")["snippet"]
+    assert len(snippet) == SNIPPET_CHARACTERS
+    assert snippet.endswith("x…")
+
+
+# ---- triggers
+
+
+def test_triggers_say_why() -> None:
+    """At 11:45 on the 8th Bracket reports in 15 minutes (medium); claims come on the 10th (medium), CPI on the 15th (high)."""
+    answer = ask(workspace("2025-01-08T11:45:00Z"), "ESP.triggers.next", tickers=["BRKT"], horizon_minutes=8 * 1440)
+    assert [(trigger["event_id"], trigger["reason_codes"]) for trigger in answer["triggers"]] == [
+        ("earn_BRKT_2024Q4", ["TIME_IMMINENT", "MATCH_WATCHLIST"]),
+        ("econ_claims_2025_01_10", []),
+        ("econ_cpi_2025_01", ["HIGH_IMPORTANCE"]),
+    ]
+    assert answer["triggers"][0]["trigger_time_utc"] == "2025-01-08T12:00:00Z"
+
+
+def test_a_trigger_is_imminent_below_thirty_minutes() -> None:
+    for now, reasons in (("11:30:00", []), ("11:30:01", ["TIME_IMMINENT"])):
+        answer = ask(workspace(f"2025-01-08T{now}Z"), "ESP.triggers.next", horizon_minutes=60)
+        assert answer["triggers"][0]["reason_codes"] == reasons
+
+
+def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() -> None:
+    far = {"horizon_minutes": 60 * 1440, "tickers": ["AVLN"]}
+    found = pages(workspace(), "ESP.triggers.next", **far, limit=1)
+    assert [page["triggers"][0]["event_id"] for page in found] == [
+        "econ_claims_2025_01_10",
+        "econ_cpi_2025_01",
+        "earn_AVLN_2024Q4",
+    ]
+    assert [page["triggers"] for page in pages(workspace(), "ESP.triggers.next", **far)] == [
+        [page["triggers"][0] for page in found]
+    ]
+
+
+# ---- timeline
+
+
+def test_a_timeline_counts_by_bucket() -> None:
+    answer = ask(workspace(), "ESP.timeline", start_utc="2025-01-06T12:00:00Z", end_utc="2025-01-08T13:00:00Z", bucket_minutes=1440)
+    assert [
+        (bucket["bucket_start_utc"], bucket["bucket_end_utc"], bucket["count"], ids(bucket)) for bucket in answer["buckets"]
+    ] == [
+        ("2025-01-06T12:00:00Z", "2025-01-07T12:00:00Z", 1, ["news_1"]),
+        ("2025-01-07T12:00:00Z", "2025-01-08T12:00:00Z", 0, []),  # the upgrade of the 7th is not out
+        ("2025-01-08T12:00:00Z", "2025-01-08T13:00:00Z", 1, ["earn_BRKT_2024Q4"]),
+    ]
+    assert answer["total"] == 2
+
+
+def test_a_timeline_lists_in_pages_and_counts_exactly_in_each() -> None:
+    articles = [replace(news()[0], id=f"n{number:03d}", published_ns=at("2025-01-06T15:00:00Z") + number) for number in range(700)]
+    where = workspace(dataset=dataset(events(), articles))
+    found = pages(where, "ESP.timeline", start_utc="2025-01-06T14:00:00Z", end_utc="2025-01-06T16:00:00Z", limit=300)
+    assert [[bucket["count"] for bucket in page["buckets"]] for page in found] == [[0, 700]] * 3
+    assert [event_id for page in found for event_id in ids(page["buckets"][1])] == [row.id for row in articles]
+
+
+# ---- calendars
+
+
+def test_calendars_have_their_type_and_include_the_last_day() -> None:
+    answer = ask(workspace(), "ESP.calendar.econ", start_date="2025-01-10", end_date="2025-01-15")
+    assert ids(answer) == ["econ_claims_2025_01_10", "econ_cpi_2025_01"]
+    assert answer["events"][0]["payload"] == {"consensus": 215_000, "previous": 211_000}
+    assert ids(ask(workspace(), "ESP.calendar.econ", start_date="2025-01-10", end_date="2025-01-14")) == ["econ_claims_2025_01_10"]
+    assert ids(ask(workspace(), "ESP.calendar.earnings")) == ["earn_BRKT_2024Q4"]  # the clock's day and seven more
+    assert ids(ask(workspace(), "ESP.calendar.earnings", end_date="2025-01-30", min_importance="high")) == ["earn_AVLN_2024Q4"]
+    assert ids(ask(workspace(), "ESP.calendar.earnings", end_date="2025-01-30", tickers=["AVLN"])) == ["earn_AVLN_2024Q4"]
+
+
+# ---- news
+
+
+def test_news_are_found_by_words_of_title_description_and_body() -> None:
+    def found(now: str = "2025-02-28", **arguments: Any) -> list[str]:
+        return ids(ask(workspace(now), "ESP.news.search", start_utc="2025-01-01", **arguments))
+
+    assert found(keyword="GUIDANCE cut") == ["news_1"]
+    assert found(keyword="rival") == ["news_3"]
+    assert found(keyword="upgrade") == ["news_2"]
+    assert found(keyword="ohio") == ["news_0"]
+    assert found(keyword="uplift") == []
+    assert found(keyword="castle", now="2025-01-08") == ["news_2"]
+    assert found(publisher="example w") == ["news_0", "news_1", "news_2", "news_3"]
+    assert found(publisher="other") == []
+
+
+def test_a_search_looks_back_seven_days_from_its_end() -> None:
+    assert ids(ask(workspace("2025-01-10T15:00:00Z"), "ESP.news.search")) == ["news_1", "news_2"]
+    assert ids(ask(workspace("2025-01-10T14:59:59Z"), "ESP.news.search")) == ["news_0", "news_1", "news_2"]
+    assert ids(ask(workspace("2025-01-31"), "ESP.news.search", end_utc="2025-01-06")) == ["news_0", "news_1"]
+
+
+def test_an_article_published_at_this_moment_is_found() -> None:
+    assert ids(ask(workspace("2025-01-06T15:02:00Z"), "ESP.news.search")) == ["news_0", "news_1"]
+    assert ids(ask(workspace("2025-01-06T15:01:59.999999999Z"), "ESP.news.search")) == ["news_0"]
+
+
+def test_the_body_of_an_article() -> None:
+    assert ask(workspace(), "ESP.news.body", news_id="news_1") == {
+        "as_of_ts": "2025-01-06T21:00:00Z",
+        "id": "news_1",
+        "title": "Bracket cuts guidance",
+        "published_utc": "2025-01-06T15:02:00Z",
+        "tickers": ["BRKT"],
+        "article_url": "https://news.example/0",
+        "author": "A. Writer",
+        "description": "Guidance cut.",
+        "image_url": None,
+        "keywords": ["guidance"],
+        "publisher": news()[1].publisher,
+        "insights": [],
+        "body": "Bracket Corp cut its guidance.",
+    }
+
+
+# ---- health
+
+
+def test_coverage_counts_by_status() -> None:
+    answer = ask(workspace("2025-01-10T13:30:00Z"), "ESP.calendar.coverage", days=30)
+    assert (answer["first_day"], answer["last_day"]) == ("2024-12-11", "2025-02-09")
+    assert answer["calendars"] == [
+        {"event_type": "macro_calendar", "count": 2, "days": 2, "scheduled": 1, "occurred": 1, "updated": 0,
+         "first_time_utc": "2025-01-10T13:30:00Z", "last_time_utc": "2025-01-15T13:30:00Z"},
+        {"event_type": "earnings", "count": 2, "days": 2, "scheduled": 1, "occurred": 1, "updated": 0,
+         "first_time_utc": "2025-01-08T12:00:00Z", "last_time_utc": "2025-01-30T21:05:00Z"},
+    ]  # fmt: skip
+
+
+def test_freshness_is_the_latest_update_and_the_latest_article() -> None:
+    sources = ask(workspace("2025-01-06T21:00:00Z"), "ESP.health.freshness")["sources"]
+    assert {row["source"]: (row["latest_utc"], row["age_minutes"]) for row in sources} == {
+        "macro_calendar": ("2024-12-20T00:00:00Z", 17 * 1440 + 21 * 60),
+        "earnings": ("2025-01-03T12:00:00Z", 3 * 1440 + 9 * 60),
+        "news": ("2025-01-06T15:02:00Z", 358),
+    }
+    empty = ask(workspace(dataset=dataset()), "ESP.health.freshness")["sources"]
+    assert all(row["latest_utc"] is None and row["age_minutes"] is None for row in empty)

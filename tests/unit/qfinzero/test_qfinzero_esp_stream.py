@@ -1,0 +1,156 @@
+"""The stream of events: everything that becomes known is given once and in order, whatever steps the clock takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release
+from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.moments import DAY, MINUTE
+from qfinzero_esp_play import DATASET, ask, workspace
+from qfinzero_memory import MemoryCalendars, MemoryNews
+from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
+from qfinzero_world import at, events, news
+
+FIRST, DAYS = at("2025-01-01"), 31
+
+
+def month(seed: int) -> Dataset:
+    """Random events and articles of a month, many of them at the same moments."""
+    rng = np.random.default_rng(seed)
+
+    def moment(spread_days: int = DAYS) -> int:
+        return FIRST + int(rng.integers(0, spread_days * 24)) * 60 * MINUTE
+
+    rows = []
+    for number in range(60):
+        announced, due = moment(), moment()
+        released = sorted({due + int(rng.integers(-2, 40)) * 60 * MINUTE for _ in range(int(rng.integers(0, 4)))})
+        releases = tuple(Release(max(0, when), {"actual": float(place)}) for place, when in enumerate(released))
+        rows.append(replace(events()[number % 4], event_id=f"e{number}", announced_ns=announced, time_ns=due, releases=releases))
+    articles = [replace(news()[number % 4], id=f"n{number}", published_ns=moment()) for number in range(60)]
+    return replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
+
+
+def everything(dataset: Dataset, until_ns: int) -> list[tuple[int, str, int]]:
+    """(moment, id, values released by then) of all that becomes known in the month, from the rows themselves."""
+    assert isinstance(dataset.calendars, MemoryCalendars)
+    assert isinstance(dataset.news, MemoryNews)
+    found = {(row.published_ns, row.id, 0) for row in dataset.news.rows}
+    for row in dataset.calendars.rows:
+        for known in (row.announced_ns, *(release.available_ns for release in row.releases)):
+            when = max(known, row.announced_ns)
+            found.add((when, row.event_id, sum(release.available_ns <= when for release in row.releases)))
+    return sorted(item for item in found if FIRST - 5 * MINUTE < item[0] <= until_ns)
+
+
+def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int, str, int]]:
+    """What a client sees that asks once after each step of the clock, and then until nothing is left."""
+    where, cursor = workspace(FIRST, dataset), "HEAD"
+    seen: list[tuple[int, str, int]] = []
+
+    def poll() -> bool:
+        nonlocal cursor
+        answer = ask(where, "ESP.events.stream", cursor=cursor, limit=limit)
+        cursor = answer["next_cursor"]
+        seen.extend((at(event["known_utc"]), event["event_id"], len(event.get("releases", ()))) for event in answer["events"])
+        return bool(answer["more"])
+
+    poll()
+    for step_ns in steps_ns:
+        where.clock.advance(where.clock.as_of_ns + step_ns)
+        poll()
+    while poll():
+        pass
+    assert not ask(where, "ESP.events.stream", cursor=cursor)["events"]
+    return seen
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("in_files", [False, True])
+def test_a_month_in_random_steps_is_everything_once_and_in_order(seed: int, in_files: bool, tmp_path: Path) -> None:
+    dataset = month(seed)
+    rng = np.random.default_rng(seed)
+    cuts = np.sort(rng.integers(0, DAYS * DAY // MINUTE, 40)) * MINUTE
+    steps = [int(step) for step in np.diff(np.concatenate(([0], cuts, [DAYS * DAY])))]
+    served = dataset
+    if in_files:
+        assert isinstance(dataset.calendars, MemoryCalendars)
+        assert isinstance(dataset.news, MemoryNews)
+        write_calendars(tmp_path / "calendars.sqlite", dataset.calendars.rows)
+        write_news(tmp_path / "news.sqlite", dataset.news.rows)
+        calendars, articles = open_calendars(tmp_path / "calendars.sqlite"), open_news(tmp_path / "news.sqlite")
+        served = replace(dataset, calendars=calendars, news=articles)
+    expected = everything(dataset, FIRST + DAYS * DAY)
+    assert follow(served, steps, limit=int(rng.integers(1, 20))) == expected
+    assert len(expected) > 150
+
+
+@settings(max_examples=20)
+@given(
+    rows=EVENT_LISTS,
+    articles=ARTICLE_LISTS,
+    steps=st.lists(st.integers(0, 10).map(lambda minutes: minutes * MINUTE), max_size=6),
+    limit=st.integers(1, 3),
+)
+def test_steps_and_limits_do_not_matter(rows: list[EventRow], articles: list[NewsRow], steps: list[int], limit: int) -> None:
+    dataset = replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
+    to_the_end = at("2025-01-07") - FIRST
+    assert follow(dataset, [5 * DAY + 14 * 60 * MINUTE, *steps, to_the_end], limit) == follow(
+        dataset, [5 * DAY + 14 * 60 * MINUTE + sum(steps) + to_the_end], 500
+    )
+
+
+def changes(now: str, cursor_from: str, **arguments: Any) -> list[tuple[str, str, str, Any]]:
+    """(moment, change, status, actual) of what becomes known between two moments."""
+    where = workspace(cursor_from)
+    cursor = ask(where, "ESP.events.stream")["next_cursor"]
+    where.clock.advance(at(now))
+    answer = ask(where, "ESP.events.stream", cursor=cursor, **arguments)
+    return [(event["known_utc"], event["change"], event["status"], event["payload"].get("actual")) for event in answer["events"]]
+
+
+def test_an_event_is_streamed_as_it_stood_when_it_became_known() -> None:
+    assert changes("2025-02-28", "2024-11-30", event_types=["macro_calendar"], min_importance="high") == [
+        ("2024-12-01T00:00:00Z", "announced", "scheduled", None),
+        ("2025-01-15T13:30:00Z", "released", "occurred", 2.9),
+        ("2025-02-12T13:30:00Z", "revised", "updated", 3.0),
+    ]
+
+
+def test_a_new_estimate_is_streamed_as_a_change_and_not_as_the_outcome() -> None:
+    estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
+    row = events()[2]
+    told = replace(DATASET, calendars=MemoryCalendars([replace(row, releases=(estimate, *row.releases))]))
+    where = workspace("2025-01-02", told)
+    cursor = ask(where, "ESP.events.stream")["next_cursor"]
+    where.clock.advance(at("2025-02-01"))
+    answer = ask(where, "ESP.events.stream", cursor=cursor, event_types=["earnings"])
+    assert [event["change"] for event in answer["events"]] == ["announced", "changed", "released"]
+
+
+def test_what_came_out_before_its_announcement_becomes_known_with_it() -> None:
+    late = replace(events()[1], announced_ns=at("2025-01-11"))
+    where = workspace("2025-01-11T00:04:00Z", replace(DATASET, calendars=MemoryCalendars([late])))
+    (event,) = ask(where, "ESP.events.stream")["events"]
+    assert (event["known_utc"], event["change"], event["payload"]["actual"]) == ("2025-01-11T00:00:00Z", "released", 201_000)
+
+
+def test_a_stream_without_a_cursor_begins_five_minutes_ago() -> None:
+    for cursor in ({}, {"cursor": "HEAD"}):
+        assert len(ask(workspace("2025-01-06T15:06:59.999999999Z"), "ESP.events.stream", **cursor)["events"]) == 1
+        assert ask(workspace("2025-01-06T15:07:00Z"), "ESP.events.stream", **cursor)["events"] == []
+
+
+def test_a_cursor_from_a_later_clock_waits() -> None:
+    later = ask(workspace("2025-02-01"), "ESP.events.stream")["next_cursor"]
+    answer = ask(workspace(), "ESP.events.stream", cursor=later)
+    assert answer["events"] == []
+    assert answer["next_cursor"] == later

@@ -1,0 +1,261 @@
+"""The services over HTTP: workspaces, one form of error, limits, and who may call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ktdeval_qfinzero.access.guard import Security
+from ktdeval_qfinzero.access.workspaces import HEADER, Limits
+from qfinzero_server import Served, at_once, serving
+from qfinzero_toy import HOLD, HOLDING, TOYS
+
+TOKEN = "a-token-of-some-length"
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(TOYS, Limits(most=20, idle_s=100)) as server:
+        yield server
+
+
+@pytest.fixture
+def mine(served: Served) -> Iterator[str]:
+    workspace = served.open()
+    yield workspace
+    served.send("DELETE", f"/workspaces/{workspace}")
+
+
+# ---- workspaces
+
+
+def test_a_workspace_starts_at_the_datasets_moment_or_where_it_is_told(served: Served) -> None:
+    reply = served.post("/workspaces")
+    assert (reply.status, reply.body["as_of_ts"]) == (201, "2025-01-06T21:00:00Z")
+    earlier = served.post("/workspaces", {"as_of_ts": "2025-01-03"})
+    assert earlier.body["as_of_ts"] == "2025-01-03T00:00:00Z"
+    assert served.post("/toy/advance", {}, earlier.body["workspace_id"]).body == {"as_of_ts": "2025-01-03T00:01:00Z"}
+    for opened in (reply, earlier):
+        assert served.send("DELETE", f"/workspaces/{opened.body['workspace_id']}").body["dropped"] is True
+
+
+@pytest.mark.parametrize("moment", ["2024-12-31", "2025-03-02", "soon"])
+def test_a_clock_starts_only_where_there_are_data(served: Served, moment: str) -> None:
+    assert served.post("/workspaces", {"as_of_ts": moment}).error["field"] == "as_of_ts"
+
+
+def test_no_workspace_starts_later_than_the_server_was_told() -> None:
+    start = 1_736_150_400_000_000_000  # 2025-01-06T08:00:00Z
+    with serving(TOYS, Limits(as_of_ns=start)) as served:
+        assert served.post("/workspaces").body["as_of_ts"] == "2025-01-06T08:00:00Z"
+        assert served.post("/workspaces", {"as_of_ts": "2025-01-06T08:00:00.000000001Z"}).status == 400
+        assert served.post("/workspaces", {"as_of_ts": "2025-01-03"}).status == 201
+
+
+def test_workspaces_share_no_clock(served: Served, mine: str) -> None:
+    other = served.open()
+    assert served.post("/toy/advance", {"minutes": 5}, mine).body["as_of_ts"] == "2025-01-06T21:05:00Z"
+    assert served.post("/toy/advance", {"minutes": 0}, other).body["as_of_ts"] == "2025-01-06T21:00:00Z"
+    served.workspaces.drop(other)
+
+
+def test_a_call_without_a_workspace_is_told_how_to_get_one(served: Served) -> None:
+    reply = served.get("/toy/abc")
+    assert (reply.status, reply.error["field"]) == (400, HEADER)
+    assert "POST /workspaces" in reply.error["message"]
+    assert served.get("/toy/abc", "nothing-of-the-kind").status == 404
+
+
+def test_a_dropped_workspace_is_gone(served: Served) -> None:
+    workspace = served.open()
+    assert served.send("DELETE", f"/workspaces/{workspace}").body == {"workspace_id": workspace, "dropped": True}
+    assert served.send("DELETE", f"/workspaces/{workspace}").status == 404
+    assert served.get("/toy/abc", workspace).status == 404
+
+
+def test_an_idle_workspace_is_forgotten_and_a_used_one_is_not() -> None:
+    with serving(TOYS, Limits(most=2, idle_s=100)) as served:
+        idle, used = served.open(), served.open()
+        full = served.post("/workspaces")
+        assert (full.status, full.error["code"]) == (503, "unavailable")
+        served.clock.now_s = 60
+        assert served.get("/toy/abc", used).status == 200
+        served.clock.now_s = 110
+        assert served.get("/toy/abc", idle).status == 404
+        assert served.get("/toy/abc", used).status == 200
+        assert served.post("/workspaces").status == 201
+
+
+def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(served: Served, mine: str) -> None:
+    other = served.open()
+    HOLD.clear()
+    waiting = threading.Thread(target=served.post, args=("/toy/wait", {}, mine))
+    waiting.start()
+    assert HOLDING.acquire(timeout=20)
+    behind = threading.Thread(target=served.post, args=("/toy/advance", {"minutes": 3}, mine))
+    behind.start()
+    assert served.post("/toy/advance", {"minutes": 1}, other).status == 200  # while the first is still held
+    behind.join(0.1)
+    assert behind.is_alive()
+    HOLD.set()
+    waiting.join()
+    behind.join()
+    assert served.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:03:00Z"
+    served.workspaces.drop(other)
+
+
+def test_of_many_calls_at_once_none_is_lost(served: Served, mine: str) -> None:
+    replies = at_once(*[lambda: served.post("/toy/advance", {"minutes": 1}, mine)] * 20)
+    assert sorted(reply.body["as_of_ts"] for reply in replies) == [f"2025-01-06T21:{minute:02}:00Z" for minute in range(1, 21)]
+
+
+# ---- arguments
+
+
+def test_query_parameters_have_the_types_of_their_schemas(served: Served, mine: str) -> None:
+    reply = served.get("/toy/a%20b?count=7&share=2.5e-1&is_big=true&word=all", mine)
+    assert reply.body["given"] == {"name": "a b", "count": 7, "share": 0.25, "is_big": True, "word": "all"}
+    assert served.get("/toy/ab", mine).body["given"] == {"name": "ab", "count": 3, "is_big": False}
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("count=x", "count"),
+        ("count=1.5", "count"),
+        ("count=10", "count"),
+        ("count=" + "9" * 5000, "count"),
+        ("share=NaN", "share"),
+        ("share=Infinity", "share"),
+        ("share=1e999", "share"),
+        ("is_big=1", "is_big"),
+        ("word=some", "word"),
+        ("count=1&count=2", "count"),
+        ("name=b", "name"),
+        ("other=1", "arguments"),
+    ],
+)
+def test_a_parameter_that_can_not_be_read_is_named(served: Served, mine: str, query: str, field: str) -> None:
+    reply = served.get(f"/toy/ab?{query}", mine)
+    assert (reply.status, reply.error["code"], reply.error["field"]) == (400, "invalid_argument", field)
+
+
+def test_whole_numbers_may_be_written_with_a_point(served: Served, mine: str) -> None:
+    reply = served.send("POST", "/toy/ab/echo", '{"count":5.0,"thing":[1e2,0.5]}', **JSON, **{HEADER: mine})
+    assert '"count":5,' in reply.text
+    assert '"thing":[100,0.5]' in reply.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"1",
+        b"\xff\xfe{",
+        b'{"count":NaN}',
+        b'{"count":1,"thing":-Infinity}',
+        b'{"count":1,"thing":1e999}',
+        b'{"count":1,"thing":"\\ud800"}',
+        b'{"count":' + b"9" * 5000 + b"}",
+        b'{"count":1,"thing":' + b"[" * 100_000,
+        b'{"count":1,"thing":' + b"[" * 50 + b"]" * 50 + b"}",
+        b'{"count":1,"name":"c"}',
+        b'{"count":1,"other":2}',
+        b'{"count":"1"}',
+        b"{}",
+        b"",
+    ],
+    ids=lambda body: body[:24].decode("latin-1"),
+)
+def test_a_body_that_can_not_be_used_is_refused_in_one_line(served: Served, mine: str, body: bytes) -> None:
+    reply = served.send("POST", "/toy/ab/echo", body, **JSON, **{HEADER: mine})
+    assert (reply.status, reply.error["code"]) == (400, "invalid_argument")
+    assert "\n" not in reply.error["message"]
+
+
+def test_a_body_is_json_and_says_so(served: Served, mine: str) -> None:
+    reply = served.send("POST", "/toy/ab/echo", '{"count":1}', **{"Content-Type": "text/plain", HEADER: mine})
+    assert reply.error["field"] == "Content-Type"
+    assert served.post("/toy/ab/echo?count=1", {"count": 1}, mine).error["field"] == "arguments"
+
+
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["declared", "chunked"])
+def test_a_body_has_a_largest_size(served: Served, mine: str, is_chunked: bool) -> None:
+    text = '{"count":1,"thing":"' + "x" * 1_000_000 + '"}'
+    body = iter([text.encode()]) if is_chunked else text
+    reply = served.send("POST", "/toy/ab/echo", body, **JSON, **{HEADER: mine})  # type: ignore[arg-type]
+    assert (reply.status, reply.error["code"]) == (413, "too_large")
+
+
+# ---- errors
+
+
+def test_paths_and_methods_that_are_not_there_have_the_same_envelope(served: Served, mine: str) -> None:
+    missing = served.get("/toys", mine)
+    assert (missing.status, missing.error["code"]) == (404, "not_found")
+    wrong = served.post("/toy/ab", {}, mine)
+    assert (wrong.status, wrong.error["code"], wrong.headers["allow"]) == (405, "invalid_argument", "GET")
+    assert served.get("/docs").status == served.get("/redoc").status == 404
+
+
+def test_what_a_service_refuses_has_its_status(served: Served, mine: str) -> None:
+    reply = served.get("/toy-refuse", mine)
+    assert (reply.status, reply.error) == (409, {"code": "conflict", "message": "not now", "field": "thing"})
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/toy/crash"), ("GET", "/toy-nan")])
+def test_a_defect_says_nothing_of_the_process(
+    served: Served, mine: str, method: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = served.send(method, path, **{HEADER: mine})
+    assert (reply.status, reply.error["code"]) == (500, "internal")
+    assert "secret" not in reply.text
+    assert "Traceback" not in reply.text
+    assert caplog.records[0].exc_info is not None  # the log has it
+    assert served.get("/toy/abc", mine).status == 200
+
+
+# ---- who may call
+
+
+def test_a_page_of_another_site_reaches_nothing(served: Served, mine: str) -> None:
+    foreign = served.get("/toy/ab", mine, Host="rebound.example:80")
+    assert (foreign.status, foreign.error["field"]) == (400, "Host")
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{served.port + 1}"):
+        assert served.get("/toy/ab", mine, Origin=origin).error["field"] == "Origin"
+    own = served.get("/toy/ab", mine, Origin=f"http://127.0.0.1:{served.port}")
+    assert own.status == 200
+    assert not [name for name in own.headers if name.startswith("access-control")]
+    assert own.headers["x-content-type-options"] == "nosniff"
+    assert served.post("/mcp", {}, Host="rebound.example").status == 400
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "[::1]:8765", "127.0.0.1"])
+def test_this_machine_has_several_names(served: Served, mine: str, host: str) -> None:
+    assert served.get("/toy/ab", mine, Host=host).status == 200
+
+
+def test_a_guarded_server_wants_its_token_for_everything() -> None:
+    with serving(TOYS, security=Security(None, TOKEN)) as served:
+        for reply in (
+            served.post("/workspaces"),
+            served.get("/openapi.json"),
+            served.post("/mcp"),
+            served.get("/nothing"),
+            served.get("/openapi.json", Authorization=f"Bearer {TOKEN}x"),
+            served.get("/openapi.json", Authorization=f"Bearer {TOKEN[:-1]}"),
+            served.get("/openapi.json", Authorization=f"Basic {TOKEN}"),
+            served.get("/openapi.json", Authorization="Bearer"),
+            served.get(f"/openapi.json?token={TOKEN}"),
+        ):
+            assert (reply.status, reply.error["code"]) == (401, "unauthorized")
+            assert reply.headers["www-authenticate"] == 'Bearer realm="qfinzero"'
+            assert TOKEN not in reply.text
+        document = served.get("/openapi.json", Authorization=f"bearer {TOKEN}", Host="any.example")
+        assert document.body["security"] == [{"token": []}]
+        assert TOKEN not in repr(served)
+    assert TOKEN not in repr(Security(None, TOKEN))

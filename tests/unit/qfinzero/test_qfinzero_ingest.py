@@ -1,0 +1,499 @@
+"""From CSV and JSON to datasets: exact, every bad row named with file, line and field, and nothing written if there is one."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import date, datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.errors import ConfigError
+from ktdeval.fields import build
+from ktdeval_qfinzero.data.blocks import DatasetRefused
+from ktdeval_qfinzero.data.check import check_dataset
+from ktdeval_qfinzero.data.folder import save_dataset
+from ktdeval_qfinzero.data.ingest import Ingested, ingest_dataset, ingest_update, read_files
+from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE
+from ktdeval_qfinzero.data.ingest_spec import IngestSpec, load_spec
+from ktdeval_qfinzero.data.ingest_values import moments, prices_e4
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
+from ktdeval_qfinzero.moments import moment_text, parse_moment
+from qfinzero_store_play import equal_bars
+from qfinzero_world import at, small_dataset, small_prices
+
+HEADER = "symbol,time,open,high,low,close,volume,transactions\n"
+DAY_BAR = "AVLN,2025-01-06,100,101.5,99.25,101,1000,7\n"
+SYMBOLS = "symbol,asset_class,name,listed\nAVLN,stock,Avalon Systems,2010-01-01\n"
+
+
+def dollars(e4: int) -> str:
+    return str(Decimal(int(e4)).scaleb(-4))
+
+
+def spec_of(**fields: Any) -> IngestSpec:
+    return build(IngestSpec, {"name": "mine", "default_as_of": "2025-01-06T21:00:00Z", **fields}, "ingest.yaml")
+
+
+def stock_days(file: str = "day.csv", **more: Any) -> dict[str, Any]:
+    return {"file": file, "asset_class": "stock", "resolution": "day", **more}
+
+
+def write(base: Path, **files: str) -> None:
+    for name, text in files.items():
+        (base / name.replace("__", ".")).write_text(text, encoding="utf-8")
+
+
+def problems_of(base: Path, spec: IngestSpec) -> list[str]:
+    with pytest.raises(DatasetRefused) as caught:
+        read_files(spec, base)
+    assert caught.value.count == len(caught.value.problems)
+    return list(caught.value.problems)
+
+
+def read_days(base: Path, text: str, **more: Any) -> Ingested:
+    write(base, day__csv=text)
+    return read_files(spec_of(bars=[stock_days(**more)]), base)
+
+
+# ---- a whole market, out and in again
+
+
+def cells(row: Any) -> dict[str, Any]:
+    """A row as files have it: moments and days as texts, prices in dollars, and the curve's tenors as columns."""
+    found = {}
+    for name in (field.name for field in fields(row)):
+        value = getattr(row, name)
+        if name == "yields_pct":
+            found |= value
+        elif name == "releases":
+            found[name] = [{"available": moment_text(one.available_ns), "values": dict(one.values)} for one in value]
+        elif name.endswith("_ns"):
+            found[name.removesuffix("_ns")] = moment_text(value)
+        elif name.endswith("_e4"):
+            found[name.removesuffix("_e4")] = dollars(value)
+        else:
+            plain = str(value).lower() if isinstance(value, bool) else value.isoformat() if isinstance(value, date) else value
+            found[name] = [*plain] if isinstance(plain, tuple) else plain
+    return found
+
+
+def bars_as_rows(symbol: str, bars: Bars) -> list[dict[str, Any]]:
+    columns = {name.removesuffix("_ns").removesuffix("_e4").replace("start", "time"): getattr(bars, name) for name in BAR_COLUMNS}
+    texts = {"time": moment_text, "volume": lambda volume: repr(volume).removesuffix(".0"), "transactions": str}
+    return [
+        {"symbol": symbol, **{name: texts.get(name, dollars)(values[row].item()) for name, values in columns.items()}}
+        for row in range(len(bars))
+    ]
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def write_small_market(base: Path) -> None:
+    """The small market of the tests as files, with an `ingest.yaml`: some as CSV, some as JSON."""
+    small = small_prices()
+    bars = []
+    for asset_class in ("stock", "option", "crypto"):
+        for resolution in ("day", "minute"):
+            chosen = [key for key in small.bar_table if (key[0], key[2]) == (asset_class, resolution)]
+            if chosen:
+                rows = [row for key in chosen for row in bars_as_rows(key[1], small.bar_table[key])]
+                name = f"{asset_class}_{resolution}.csv"
+                (base / name).write_text(to_csv(rows))
+                bars.append({"file": name, "asset_class": asset_class, "resolution": resolution})
+    contracts = [{"symbol": row.symbol, "listed": moment_text(row.listed_ns)} for row in small.contract_rows]
+    tables = {"symbols.csv": to_csv(list(map(cells, small.symbol_rows))), "contracts.csv": to_csv(contracts)}
+    tables |= {
+        f"{name}.csv": to_csv(list(map(cells, rows))) for name, rows in (("rates", small.rate_rows), ("borrow", small.borrow_rows))
+    }
+    # Numbers of JSON are read as they are written: an amount as a number, a moment in nanoseconds.
+    dividends = [cells(row) | {"amount": 0.25, "declared": row.declared_ns} for row in small.dividend_rows]
+    tables["dividends.json"] = json.dumps(dividends)
+    listed = (("splits", small.split_rows), ("events", small_dataset().calendars.rows), ("news", small_dataset().news.rows))
+    tables |= {f"{name}.jsonl": "".join(json.dumps(cells(row)) + "\n" for row in rows) for name, rows in listed}
+    for name, text in tables.items():
+        (base / name).write_text(text)
+    spec = {"name": "small", "synthetic": True, "default_as_of": "2025-01-06T21:00:00Z", "bars": bars}
+    (base / "ingest.yaml").write_text(yaml.safe_dump(spec | {name.split(".")[0]: [{"file": name}] for name in tables}))
+
+
+def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
+    write_small_market(tmp_path)
+    info, report = ingest_dataset(load_spec(tmp_path / "ingest.yaml"), tmp_path, tmp_path / "out")
+    small = small_dataset()
+    assert info == save_dataset(tmp_path / "direct", small.prices, small.calendars.rows, small.news.rows, small.info)
+    assert check_dataset(tmp_path / "out") == ()
+    assert report.rows["stock minute"] == 4_680
+    assert report.rows["events"] == 4
+    assert report.duplicates == 0
+    assert len(report.files) == 13
+
+
+def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Path) -> None:
+    first, second = HEADER + DAY_BAR, HEADER + DAY_BAR.replace("-06", "-07")
+    write(tmp_path, symbols__csv=SYMBOLS, a__csv=first, b__csv=second)
+    spec = spec_of(bars=[stock_days("[ab].csv")], symbols=[{"file": "symbols.csv"}])
+    whole, _ = ingest_dataset(spec, tmp_path, tmp_path / "whole")
+    assert (whole.name, whole.synthetic, whole.default_as_of_ns) == ("mine", False, at("2025-01-06T21:00:00Z"))
+    ingest_dataset(replace(spec, bars=(replace(spec.bars[0], file="a.csv"),)), tmp_path, tmp_path / "parts")
+    report, read = ingest_update(spec_of(bars=[stock_days("b.csv")]), tmp_path, tmp_path / "parts")
+    assert report.info == whole
+    assert read.rows == {"stock day": 1}
+    changed = HEADER + DAY_BAR.replace("1000,7", "1000,8")
+    write(tmp_path, c__csv=changed)
+    with pytest.raises(DatasetRefused, match="transactions is 7, the new row says 8"):
+        ingest_update(spec_of(bars=[stock_days("c.csv")]), tmp_path, tmp_path / "parts")
+    report, _ = ingest_update(spec_of(bars=[stock_days("c.csv")]), tmp_path, tmp_path / "parts", replace=True)
+    assert len(report.replaced) == 1
+
+
+# ---- prices
+
+
+@given(st.decimals(0, 99_999_999_999, places=4, allow_nan=False))
+@settings(max_examples=60)
+def test_prices_are_exact(price: Decimal) -> None:
+    values, bad = prices_e4(pa.array([f"{price:f}", f"{price:f}000"]), rounded=False)
+    assert values.tolist() == [int(price * 10_000)] * 2
+    assert not bad.any()
+
+
+@given(st.decimals(0, 10**9, places=9, allow_nan=False))
+@settings(max_examples=60)
+def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: Decimal) -> None:
+    _, bad = prices_e4(pa.array([f"{price:f}"]), rounded=False)
+    assert bad[0] == (price.quantize(Decimal("0.0001")) != price)
+    values, bad = prices_e4(pa.array([f"{price:f}"]), rounded=True)
+    assert values[0] == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
+    assert not bad[0]
+
+
+NO_PRICES = ["", "abc", "-1", "+1", "1e3", "1,5", "1_000", ".5", "5.", " 1", "1 ", "NaN", "inf", "0x1", "1" * 12, "١", "1\n"]
+
+
+@pytest.mark.parametrize("text", NO_PRICES)
+def test_what_is_no_plain_price_is_none(text: str) -> None:
+    for rounded in (False, True):
+        assert prices_e4(pa.array([text]), rounded=rounded)[1].all()
+
+
+def test_a_float_from_another_program_is_told_not_trimmed(tmp_path: Path) -> None:
+    text = HEADER + DAY_BAR.replace("101.5", "101.50000000000001")
+    write(tmp_path, day__csv=text)
+    assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
+        "day.csv:2: high: expected dollars with at most four decimals, such as 101.25, was '101.50000000000001'"
+    ]
+    read = read_files(spec_of(bars=[stock_days()], round=True), tmp_path)
+    assert read.prices.bar_table["stock", "AVLN", "day"].high_e4.tolist() == [1_015_000]
+
+
+# ---- moments
+
+
+@given(st.datetimes(datetime(1974, 1, 1), datetime(2100, 1, 1)), st.sampled_from(["Z", "", "+00:00", "-05:00", "+05:30"]))
+@settings(max_examples=60)
+def test_moments_are_those_of_the_services(moment: datetime, offset: str) -> None:
+    text = moment.isoformat(timespec="microseconds") + offset
+    expected = parse_moment(text, "x")
+    ns = str(expected)
+    values, days, bad = moments(pa.array([text, ns, text]))
+    assert values.tolist() == [expected] * 3
+    assert not days.any()
+    assert not bad.any()
+
+
+SECONDS, MILLISECONDS = "1736173800", "1736173800000"
+NO_MOMENTS = ["", "noon", "2025-02-30T10:00:00Z", "2025-01-06 14:30:00", "2025-1-6T10:00Z", "-1", "1969-12-31T00:00:00Z"]
+
+
+@pytest.mark.parametrize("text", [*NO_MOMENTS, SECONDS, MILLISECONDS, "9" * 19])
+def test_what_is_no_moment_is_none_and_spoils_no_other(text: str) -> None:
+    values, _, bad = moments(pa.array(["2025-01-06T14:30:00Z", text, "2025-01-06T14:31:00Z"]))
+    assert bad.tolist() == [False, True, False]
+    assert values[[0, 2]].tolist() == [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
+
+
+def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
+    """Flat files of vendors give days as nanoseconds at midnight in New York: 05:00 in winter, 04:00 in summer."""
+    winter, summer = at("2025-01-06T05:00:00Z"), at("2025-07-07T04:00:00Z")
+    text = "ticker,volume,open,close,high,low,window_start,transactions\n"
+    text += f"AVLN,1000,100,101,101.5,99.25,{winter},7\nAVLN,1000,100,101,101.5,99.25,{summer},7\n"
+    read = read_days(tmp_path, text, day_zone="America/New_York")
+    assert read.prices.bar_table["stock", "AVLN", "day"].start_ns.tolist() == [at("2025-01-06"), at("2025-07-07")]
+    assert "day.csv:2: time: expected a bar's start: midnight in UTC of its date" in problems_of(
+        tmp_path, spec_of(bars=[stock_days()])
+    )[0]  # fmt: skip
+
+
+# ---- bad rows
+
+BAD_CELLS = {
+    "symbol": ("avln", "symbol: expected a ticker in capitals, was 'avln'"),
+    "path": ("../AVLN", "symbol: expected a ticker in capitals, was '../AVLN'"),
+    "time": ("yesterday", "time: expected a moment such as"),
+    "open": ("-1", "open: expected dollars"),
+    "zero": ("0", "open: expected a price above 0"),
+    "high": ("100.9", "high: expected the highest price of the bar"),
+    "low": ("100.1", "low: expected the lowest price of the bar"),
+    "close": ("", "close: expected dollars with at most four decimals, such as 101.25, was nothing"),
+    "volume": ("NaN", "volume: expected a number from 0, was 'NaN'"),
+    "part": ("0.5", "volume: expected a whole number"),
+    "transactions": ("7.0", "transactions: expected a whole number from 0, was '7.0'"),
+}
+CELL = {"path": "symbol", "zero": "open", "part": "volume"}
+
+
+@pytest.mark.parametrize("name", BAD_CELLS)
+def test_a_bad_cell_is_named_by_file_line_and_field(tmp_path: Path, name: str) -> None:
+    text, expected = BAD_CELLS[name]
+    cells = dict(zip(HEADER.strip().split(","), DAY_BAR.strip().split(",")))
+    good, bad = ",".join(cells.values()), ",".join((cells | {CELL.get(name, name): text}).values())
+    write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
+    problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
+    assert problems[0].startswith(f"day.csv:4: {expected}"), problems
+    assert len({problem.split(":")[1] for problem in problems}) == 1
+
+
+def test_all_problems_are_counted_the_first_are_told_and_nothing_is_written(tmp_path: Path) -> None:
+    rows = "".join(f"AVLN,2025-01-06T14:{minute:02d}:00Z,x,101.5,99.25,101,-5,7\n" for minute in range(60)) * 2
+    write(tmp_path, minute__csv=HEADER + rows, symbols__csv=SYMBOLS + "bad,stock,,2010\n")
+    spec = spec_of(bars=[{"file": "minute.csv", "asset_class": "stock", "resolution": "minute"}], symbols=[{"file": "symbols.csv"}])
+    with pytest.raises(DatasetRefused) as caught:
+        ingest_dataset(spec, tmp_path, tmp_path / "out")
+    assert caught.value.count == 120 * 2 + 2
+    assert len(caught.value.problems) == 100
+    assert str(caught.value).startswith("nothing was written: 242 problems, the first: minute.csv:2: open: expected dollars")
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["minute.csv", "symbols.csv"]
+
+
+def test_lines_that_are_no_rows_are_named_and_do_not_shift_the_others(tmp_path: Path) -> None:
+    write(tmp_path, day__csv=HEADER + "AVLN,2025-01-06\n" + DAY_BAR + "a,b,c\n" + DAY_BAR.replace("101.5", "x"))
+    assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
+        "day.csv:2: row: expected 8 cells, was 2",
+        "day.csv:4: row: expected 8 cells, was 3",
+        "day.csv:5: high: expected dollars with at most four decimals, such as 101.25, was 'x'",
+    ]
+
+
+def test_the_same_row_twice_is_taken_once_and_counted(tmp_path: Path) -> None:
+    read = read_days(tmp_path, HEADER + DAY_BAR + DAY_BAR.replace("-06", "-03") + DAY_BAR)
+    assert read.report.duplicates == 1
+    assert read.prices.bar_table["stock", "AVLN", "day"].start_ns.tolist() == [at("2025-01-03"), at("2025-01-06")]
+
+
+def test_rows_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
+    write(tmp_path, a__csv=HEADER + DAY_BAR, b__csv=HEADER + DAY_BAR.replace(",7", ",8"), symbols__csv=SYMBOLS * 2)
+    assert problems_of(tmp_path, spec_of(bars=[stock_days("?.csv")])) == [
+        "b.csv:2: time: expected each bar once: AVLN at 2025-01-06T00:00:00Z is other than on a.csv:2"
+    ]
+    twice = SYMBOLS + "AVLN,stock,Avalon,2010-01-01\n"
+    write(tmp_path, symbols__csv=twice)
+    assert problems_of(tmp_path, spec_of(symbols=[{"file": "symbols.csv"}])) == [
+        "symbols.csv:3: row: expected each key once: symbols.csv:3 says something else than symbols.csv:2"
+    ]
+
+
+# ---- tables
+
+GOOD = {
+    "contracts": {"symbol": "O:AVLN250117C00100000", "listed": "2024-12-01"},
+    "rates": {"day": "2025-01-06", "available": "2025-01-06T23:00:00Z", "1M": 4.25},
+    "dividends": {"symbol": "AVLN", "ex_day": "2025-01-13", "pay_day": "2025-01-31", "amount": "0.25", "declared": "2025-01-03"},
+    "splits": {"symbol": "AVLN", "ex_day": "2025-01-13", "new": 2, "old": 1, "announced": "2025-01-03"},
+    "borrow": {"symbol": "AVLN", "available": "2025-01-03", "shares": 5, "fee_bps_per_year": 25},
+    "events": {
+        "event_id": "econ_1", "event_type": "macro_calendar", "title": "CPI", "time": "2025-01-15T13:30:00Z",
+        "announced": "2024-12-01", "importance": "high", "releases": [],
+    },
+    "news": {
+        "id": "news_1", "event_type": "daily_news", "title": "A plant", "published": "2025-01-03T15:00:00Z", "importance": "low",
+    },
+}  # fmt: skip
+
+BAD_FIELDS = [
+    ("contracts", {"symbol": "AVLN"}, "symbol: expected an OPRA symbol"),
+    ("contracts", {"listed": "2025-01-18"}, "listed: expected a moment before the end of its expiry"),
+    ("rates", {"1M": "high"}, "1M: expected a number, was 'high'"),
+    ("rates", {"1M": None}, "yields: expected one or more of the tenors"),
+    ("rates", {"available": "2025-01-05T23:00:00Z"}, "available: expected a moment on the curve's day or later"),
+    ("rates", {"2M": 4.0}, "'2M': no such field; did you mean"),
+    ("dividends", {"amount": "0.12345"}, "amount: expected dollars with at most four decimals"),
+    ("dividends", {"amount": 0}, "amount: expected dollars a share, above 0"),
+    ("dividends", {"pay_day": "2025-01-12"}, "pay_day: expected a day not before ex_day"),
+    ("dividends", {"declared": None}, "declared: expected a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970, was n"),
+    ("splits", {"new": 2.5}, "new: expected a whole number from 0, was '2.5'"),
+    ("splits", {"new": "1"}, "new: expected a whole number above 0, not that of old"),
+    ("splits", {"ex_day": "13/01/2025"}, "ex_day: expected a day such as 2025-01-06"),
+    ("borrow", {"shares": -1}, "shares: expected a whole number from 0, was '-1'"),
+    ("borrow", {"fee_bps_per_year": True}, "fee_bps_per_year: expected a whole number from 0, was 'True'"),
+    ("events", {"event_type": "daily_news"}, "event_type: expected one of macro_calendar, earnings, was 'daily_news'"),
+    ("events", {"event_id": "news_7"}, "event_id: expected an id that does not begin as those of articles"),
+    ("events", {"tickers": ["AVLN", 5]}, "tickers: expected a list of texts"),
+    ("events", {"expected": [1]}, "expected: expected a JSON object"),
+    ("events", {"releases": [{"available": "2025-01-15", "value": {}}]}, "releases: expected objects of available (a moment)"),
+    ("events", {"releases": [{"available": "2024-11-30", "values": {}}]}, "releases: expected values that are available from"),
+    ("events", {"title": 5}, "title: expected text, was '5'"),
+    ("events", {"titel": "CPI"}, "'titel': no such field; did you mean 'title'"),
+    ("news", {"importance": "huge"}, "importance: expected one of low, medium, high, was 'huge'"),
+    ("news", {"publisher": {"named": "x"}}, "publisher: expected texts under name, homepage_url, logo_url"),
+    ("news", {"id": "econ_5"}, "id: expected an id that begins with news_"),
+    ("news", {"title": "x" * 501}, "title: expected at most 500 characters"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_a_good_row_is_read(tmp_path: Path, kind: str) -> None:
+    write(tmp_path, **{f"{kind}__json": json.dumps([GOOD[kind]])})
+    read = read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path)
+    assert read.report.rows == {kind: 1}
+
+
+@pytest.mark.parametrize(("kind", "change", "expected"), BAD_FIELDS)
+def test_a_bad_field_is_named(tmp_path: Path, kind: str, change: dict[str, Any], expected: str) -> None:
+    write(tmp_path, **{f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"})
+    problems = problems_of(tmp_path, spec_of(**{kind: [{"file": f"{kind}.jsonl"}]}))
+    assert problems[0].startswith(f"{kind}.jsonl:3: {expected}"), problems
+
+
+def test_lists_and_objects_stand_in_csv_as_json_or_with_semicolons(tmp_path: Path) -> None:
+    row = GOOD["events"] | {
+        "tickers": "AVLN; BRKT",
+        "expected": '{"consensus": 2.8, "count": 3}',
+        "releases": '[{"available": "2025-01-15T13:30:00Z", "values": {"actual": 2.9}}]',
+    }
+    write(tmp_path, events__csv=to_csv([row]))
+    (event,) = read_files(spec_of(events=[{"file": "events.csv"}]), tmp_path).events
+    assert event.tickers == ("AVLN", "BRKT")
+    assert event.expected == {"consensus": 2.8, "count": 3}
+    assert event.releases[0].values == {"actual": 2.9}
+    assert event.source == "mine"
+
+
+def test_a_text_over_several_lines_is_one_cell(tmp_path: Path) -> None:
+    rows = [GOOD["news"] | {"body": "first\nsecond"}, GOOD["news"] | {"id": "news_2", "body": "", "importance": "?"}]
+    write(tmp_path, news__csv=to_csv(rows))
+    assert problems_of(tmp_path, spec_of(news=[{"file": "news.csv"}])) == [
+        "news.csv:4: importance: expected one of low, medium, high, was '?'"
+    ]
+
+
+# ---- files
+
+BAD_LINES = {
+    '{"symbol": NaN}': "row: expected JSON: NaN is not JSON",
+    '{"symbol": "AVLN", "symbol": "BRKT"}': "row: expected JSON: a key is given twice",
+    '{"symbol": ': "row: expected JSON",
+    "[1]": "row: expected an object",
+    "[" * 200_000: "row: expected JSON: nested too deeply",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: line[:20])
+def test_json_is_strict(tmp_path: Path, line: str) -> None:
+    write(tmp_path, splits__jsonl=f"{json.dumps(GOOD['splits'])}\n{line}\n")
+    (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "splits.jsonl"}]))
+    assert problem.startswith(f"splits.jsonl:2: {BAD_LINES[line]}")
+
+
+def test_a_line_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.jsonl.gz", "wb", 1) as stream:
+        stream.write(b"0" * (LONGEST_LINE + 1))
+    (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "bomb.jsonl.gz"}]))
+    assert problem == f"bomb.jsonl.gz: can't be read: a line has more than {LONGEST_LINE} characters"
+
+
+NO_FILES = [("x.csv.gz", b"no gzip"), ("x.csv", b"symbol,time\n\xff,1\n"), ("x.json", b"{}"), ("x.csv", b"")]
+
+
+@pytest.mark.parametrize(("name", "data"), NO_FILES)
+def test_a_file_that_can_not_be_read_is_a_problem(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    for spec in (spec_of(splits=[{"file": name, "ignore": ["*"]}]), spec_of(bars=[stock_days(name)])):
+        assert problems_of(tmp_path, spec)[0].startswith(f"{name}:")
+
+
+def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
+    plain = read_days(tmp_path, HEADER + DAY_BAR).prices.bar_table["stock", "AVLN", "day"]
+    (tmp_path / "day.csv.gz").write_bytes(gzip.compress((HEADER + DAY_BAR).encode()))
+    (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (HEADER + DAY_BAR).replace("\n", "\r\n").encode())
+    row = {"symbol": "AVLN", "time": "2025-01-06", "open": 100, "high": 101.5, "low": "99.25", "close": 101.0, "volume": 1e3,
+           "transactions": 7}  # fmt: skip
+    write(tmp_path, day__jsonl=json.dumps(row) + "\n", day__json=json.dumps([row]))
+    for name in ("day.csv.gz", "bom.csv", "day.jsonl", "day.json"):
+        read = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
+        assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain), name
+
+
+def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
+    text = "sym,date,o,high,low,close,volume,vwap\nAVLN,2025-01-06,100,101.5,99.25,101,1000,100.7\n"
+    mapped = {"symbol": "sym", "open": "o"}
+    read = read_days(tmp_path, text, columns=mapped, ignore=["vwap"])
+    assert read.prices.bar_table["stock", "AVLN", "day"].transactions.tolist() == [0]
+    assert problems_of(tmp_path, spec_of(bars=[stock_days(columns=mapped)])) == [
+        "day.csv:1: 'vwap': no such field; map it under columns, or name it under ignore"
+    ]
+    assert problems_of(tmp_path, spec_of(bars=[stock_days(ignore=["*"])])) == [
+        "day.csv:1: symbol: expected a column",
+        "day.csv:1: open: expected a column",
+    ]
+    with pytest.raises(ConfigError, match="columns: 'opne' is no field; did you mean 'open'"):
+        read_files(spec_of(bars=[stock_days(columns={"opne": "o"})]), tmp_path)
+    write(tmp_path, day__csv=HEADER.replace("transactions", "open") + DAY_BAR)
+    assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == ["day.csv:1: open: expected one column, not several"]
+
+
+def test_a_symbol_may_be_said_once_for_a_file(tmp_path: Path) -> None:
+    text = (HEADER + DAY_BAR).replace("symbol,", "").replace("AVLN,", "")
+    assert list(read_days(tmp_path, text, symbol="BRK.B").prices.bar_table) == [("stock", "BRK.B", "day")]
+
+
+# ---- specs
+
+
+def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
+    fields = {"name": "mine", "default_as_of": "2025-01-06", "bars": [stock_days()]}
+    (tmp_path / "ingest.yaml").write_text(yaml.safe_dump(fields))
+    (tmp_path / "ingest.json").write_text(json.dumps(fields))
+    assert load_spec(tmp_path / "ingest.yaml") == load_spec(tmp_path / "ingest.json")
+    (tmp_path / "ingest.yaml").write_text(yaml.safe_dump(fields | {"bras": []}))
+    with pytest.raises(ConfigError, match="unknown field 'bras'; did you mean 'bars'"):
+        load_spec(tmp_path / "ingest.yaml")
+    (tmp_path / "ingest.json").write_text("{")
+    for name in ("ingest.json", "none.json", "none.yaml"):
+        with pytest.raises(ConfigError):
+            load_spec(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"bars": [stock_days("none.csv")]}, "none.csv: no such file"),
+        ({"bars": [stock_days("*.csv")]}, "no such file"),
+        ({"bars": [stock_days("day.txt")]}, "unknown kind of file"),
+        ({"bars": [stock_days("x.csv", day_zone="Mars/Olympus")]}, "no time zone 'Mars/Olympus'"),
+        ({"default_as_of": "soon"}, "default_as_of: expected a moment"),
+        ({"default_as_of": None}, "a new dataset needs one"),
+    ],
+)
+def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path, fields: dict[str, Any], expected: str) -> None:
+    write(tmp_path, day__txt="")
+    with pytest.raises(ConfigError, match=expected):
+        ingest_dataset(spec_of(**fields), tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

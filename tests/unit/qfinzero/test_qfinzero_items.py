@@ -1,0 +1,237 @@
+"""The benchmark's items: enough of every kind, each with a gold that was carried out, the same at every making."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval.jsonio import dumps_canonical, sha256_hex
+from ktdeval.typed import from_plain
+from ktdeval_qfinzero.benchmark.draws import Days
+from ktdeval_qfinzero.benchmark.facts import Facts
+from ktdeval_qfinzero.benchmark.generate import make_items
+from ktdeval_qfinzero.benchmark.items import Call, Draft, Item
+from ktdeval_qfinzero.benchmark.scenario import is_empty, prove, resolved
+from ktdeval_qfinzero.benchmark.templates import CallPattern, Chosen, SetupPattern, Template, TemplateFile, load_templates
+from ktdeval_qfinzero.benchmark.wordings import Wording
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.stores import Tags
+from ktdeval_qfinzero.moments import moment_text, parse_moment
+from ktdeval_qfinzero.scoring.families import FURTHER_TOOLS, REGISTRY
+from ktdeval_qfinzero.scoring.tasks_file import load_tasks, task_to_row
+from ktdeval_qfinzero.scoring.types import Suite
+from qfinzero_synthetic import synthetic_dataset
+
+SUITES: tuple[Suite, ...] = ("calling", "planning")
+both = pytest.mark.parametrize("suite", SUITES)
+
+
+@cache
+def items(suite: Suite, seed: int = 0) -> tuple[Item, ...]:
+    return make_items(synthetic_dataset(), suite, seed)
+
+
+def text_of(made: Sequence[Item]) -> str:
+    return dumps_canonical(
+        [[task_to_row(item.task), item.as_of_ns, [[call.tool, call.args] for call in (*item.setup, *item.gold)]] for item in made]
+    )
+
+
+@both
+@pytest.mark.slow
+def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_for_another_seed(suite: Suite) -> None:
+    """A change of these hashes changes the benchmark: it takes another version of the task."""
+    hashes = {
+        "calling": "8abd36f9a940b4b180de039b7f9490075c572189fbee648e295ee874fde7244f",
+        "planning": "6c98e3ddda966dff4323f89c0b6d430ee145fa9065b01d51e5662e2d5677fe71",
+    }
+    assert sha256_hex(text_of(items(suite))) == hashes[suite]
+    assert text_of(items(suite, 1)) != text_of(items(suite))
+    weights = [template.weight for file in load_templates(suite) for template in file.templates]
+    assert len(items(suite)) == sum(weights) >= {"calling": 300, "planning": 100}[suite]
+
+
+def test_every_category_and_difficulty_is_there() -> None:
+    categories = Counter(item.task.category for item in items("calling"))
+    assert set(categories) == {
+        "price_query", "rates_query", "corporate_action_query", "option_query", "news_query", "calendar_query", "broker_query",
+        "order_types", "multi_tool_chain", "ambiguous", "impossible",
+    }  # fmt: skip
+    assert min(categories.values()) >= 9
+    assert {item.task.difficulty for item in items("calling")} == {"easy", "medium", "hard"}
+    plans = Counter(item.task.category for item in items("planning"))
+    assert set(plans) == {"option_workflow", "order_lifecycle", "event_driven", "portfolio", "impossible"}
+
+
+@both
+def test_every_gold_is_carried_out_and_what_must_fail_fails(suite: Suite) -> None:
+    for item in items(suite):
+        prove(item, synthetic_dataset())
+
+
+@both
+def test_no_instruction_is_asked_twice_and_no_id_tells_the_kind(suite: Suite) -> None:
+    made = items(suite)
+    assert len({item.task.instruction for item in made}) == len(made)
+    assert [item.task.id[-4:] for item in made] == [f"{number:04d}" for number in range(1, len(made) + 1)]
+    neighbours = sum(one.template == other.template for one, other in pairwise(made))
+    assert neighbours < len(made) / 8
+
+
+@both
+def test_items_can_be_written_in_the_public_format_and_read_back(suite: Suite, tmp_path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("".join(f"{dumps_canonical(task_to_row(item.task))}\n" for item in items(suite)))
+    assert load_tasks(path) == tuple(item.task for item in items(suite))
+
+
+def test_the_paper_rules_know_the_tools_that_there_are() -> None:
+    assert {operation.name for operation in catalogue().operations} == (set(REGISTRY) - {"REFUSE"}) | FURTHER_TOOLS
+
+
+def test_every_service_is_called_for() -> None:
+    called = {call.tool for suite in SUITES for item in items(suite) for call in item.gold}
+    left_out = {operation.name for operation in catalogue().operations} - called
+    assert left_out == {
+        "ESP.calendar.coverage", "ESP.health.freshness", "PMB.account.list", "UPQ.health.freshness", "UPQ.symbols.list",
+    }  # fmt: skip
+
+
+def test_a_reference_is_the_place_that_it_names() -> None:
+    answers = [{"orders": [{"order_id": "ord-000001"}]}, {"events": []}]
+    assert resolved({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {"order_id": "ord-000001", "qty": [1]}
+    with pytest.raises(LookupError):
+        resolved("<s2.events[0].event_id>", answers)
+    assert resolved("<from_step_1>", answers) == "<from_step_1>"
+
+
+def test_an_answer_is_empty_where_its_lists_are() -> None:
+    assert is_empty({"bars": [], "unknown": ["QQQQ"], "next_cursor": None})
+    assert not is_empty({"bars": [{}], "unknown": []})
+    assert not is_empty({"event_id": "earn", "tickers": []})
+
+
+def test_a_gold_that_is_refused_is_an_error_that_names_item_and_step() -> None:
+    item = next(item for item in items("calling") if item.template == "cancel")
+    wrong = replace(item, gold=(Call("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),))
+    with pytest.raises(DataError, match=rf"{item.task.id} \(cancel\): step 1, PMB.order.cancel: "):
+        prove(wrong, synthetic_dataset())
+
+
+def test_an_item_to_refuse_whose_call_works_is_an_error() -> None:
+    item = next(item for item in items("calling") if item.template == "future_prices")
+    works = next(other for other in items("calling") if other.template == "daily")
+    with pytest.raises(DataError, match="is to be refused"):
+        prove(replace(item, attempt=works.gold[0], as_of_ns=works.as_of_ns), synthetic_dataset())
+
+
+def test_local_times_follow_the_clocks_of_new_york() -> None:
+    facts = Facts(synthetic_dataset(), parse_moment("2025-03-14T20:00:00Z", "test"))
+    assert facts.last_day.isoformat() == "2025-03-14"
+    assert moment_text(facts.local_moment(facts.last_day, 9, 30)) == "2025-03-14T13:30:00Z"
+    assert moment_text(facts.local_moment(facts.session(-6), 10, 15)) == "2025-03-06T15:15:00Z"
+
+
+def test_facts_never_reach_beyond_their_moment() -> None:
+    early = Facts(synthetic_dataset(), parse_moment("2025-02-14T21:00:00Z", "test"))
+    assert all(row.published_ns <= early.as_of_ns for row in early.news(early.session(-5), Tags()))
+    assert all(row.listed_ns <= early.as_of_ns for row in early.contracts_of(early.optionable[0].symbol))
+
+
+# ---- templates
+
+
+@cache
+def market_facts() -> Facts:
+    return Facts(synthetic_dataset(), parse_moment("2025-03-14T20:00:00Z", "test"))
+
+
+def wording_of(**facts: Any) -> Wording:
+    return Wording(np.random.default_rng(0), {"hello": ("Hi {name}", "Hello {name}")}, facts)
+
+
+def drafted(**fields: Any) -> Draft:
+    file = TemplateFile(templates=(Template(name="t", category="kind", difficulty="easy", **fields),), phrases={"where": ("here",)})
+    return file.draft(file.templates[0], np.random.default_rng(0), market_facts())
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("{day}", "2025-03-04"),
+        ("on {day:%B} {day.day}", "on March 4"),
+        ("{names:listed}|{names:joined}|{names:commas}|{names:ands}", "A, B and C|A,B,C|A, B, C|A and B and C"),
+        ("{cents:dollars} {thousand:dollars}", "$4.50 $1,000"),
+        ("tick{one:plural} bar{two:plural} {two:02d}", "tick bars 02"),
+        ("{ns:moment} {ns:day} {ns:clock}", "2025-03-14T13:30:00Z 2025-03-14 9:30 a.m."),
+        ("{right:option} {right:options}", "put puts"),
+        ("{days.last}T23:59:59Z", "2025-03-05T23:59:59Z"),
+    ],
+)
+def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> None:
+    day = date(2025, 3, 4)
+    facts = {"names": ["A", "B", "C"], "cents": 4.5, "thousand": 1000.0, "one": 1, "two": 2, "right": "P"}
+    moment_ns = parse_moment("2025-03-14T13:30:00Z", "test")
+    assert wording_of(day=day, days=Days(day, date(2025, 3, 5)), ns=moment_ns, **facts).fill(text) == written
+
+
+def test_a_text_that_is_one_slot_keeps_the_type_of_its_fact() -> None:
+    wording = wording_of(limit=4.5, names=["A", "B"], on=True)
+    assert wording.fill({"limit": "{limit}", "names": "{names}", "on": "{on}", "one": ["{names[0]}", 1]}) == {
+        "limit": 4.5, "names": ["A", "B"], "on": True, "one": ["A", 1],
+    }  # fmt: skip
+
+
+def test_wordings_and_spellings_are_drawn() -> None:
+    wording = wording_of(name="Ann", day=date(2025, 3, 4))
+    assert {wording.fill("{hello:phrase}") for _ in range(20)} == {"Hi Ann", "Hello Ann"}
+    assert {wording.fill("{day:spoken}") for _ in range(50)} == {"March 4, 2025", "Mar 4, 2025", "4 March 2025", "2025-03-04"}
+    assert wording.say("one only") == "one only"
+
+
+def test_a_template_draws_says_and_gives_calls() -> None:
+    made = drafted(
+        draw={"stock": "stock", "kind": Chosen(one_of=({"word": "Buy {stock}", "qty": 5},))},
+        say="{kind.word} {where:phrase}.",
+        steps=(CallPattern(order={"side": "BUY", "qty": "{kind.qty}"}, may_be_empty=True),),
+        setup=SetupPattern(stocks=("{stock}",), held="{kind.qty}"),
+        attempt=CallPattern(tool="PMB.order.get", args={"order_id": "ord-000001"}),
+    )
+    stock = made.instruction.split()[1]
+    assert made.instruction == f"Buy {stock} here."
+    assert made.steps[0].call.args["order"] == {"side": "BUY", "qty": 5}
+    assert [call.tool.removeprefix("PMB.") for call in made.setup] == [
+        "account.create", "session.create", "order.place", "session.step",
+    ]  # fmt: skip
+    assert made.setup[1].args["universe"] == {"stocks": [stock]}
+    assert made.setup[2].args["order"]["qty"] == 5
+    assert made.attempt == Call("PMB.order.get", {"order_id": "ord-000001"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"draw": {"stock": "stok"}}, "template t: no draw 'stok'; did you mean 'stock'"),
+        ({"draw": {"limit": "close_times stock 0.9"}}, "template t: no fact 'stock'"),
+        ({"say": "{price}"}, "template t: no fact 'price'; known are: account, session, last_day"),
+        ({"say": "{last_day.hour}"}, "no fact 'last_day.hour'"),
+        ({"say": "{account:dolars}"}, "no formatter 'dolars'; known are: phrase, spoken"),
+        ({"steps": ("positions",)}, "template t: no call 'positions'"),
+    ],
+)
+def test_a_template_that_names_what_is_not_there_says_so(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        drafted(**fields)
+
+
+def test_a_template_file_with_an_unknown_field_is_an_error_that_names_the_place() -> None:
+    row = {"name": "t", "category": "c", "difficulty": "easy", "wieght": 2}
+    with pytest.raises(DataError, match=r"x\.yaml: templates\[0\].*wieght"):
+        from_plain({"templates": [row]}, TemplateFile, "x.yaml", DataError)

@@ -1,0 +1,271 @@
+"""The services over the Model Context Protocol, with the official client: sessions, isolation and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from ktdeval_qfinzero.access.guard import Security
+from ktdeval_qfinzero.access.workspaces import HEADER, Limits
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_scenario import Played, day, played, played_async
+from qfinzero_server import Served, serving
+from qfinzero_toy import TOYS
+from qfinzero_world import small_dataset
+
+TOKEN = "a-token-of-some-length"
+START = "2025-01-06T21:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(TOYS, Limits(most=3, idle_s=100)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def connected(served: Served, mode: str = "auto", **headers: str) -> AsyncIterator[Client]:
+    """A client that sends headers of its own."""
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(served.mcp, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+async def clock_of(client: Client, minutes: int = 0) -> str:
+    """Where the clock stands after some minutes."""
+    result = await client.call_tool("toy_clock_advance", {"minutes": minutes})
+    assert not result.is_error
+    assert json.loads(result.content[0].text) == result.structured_content
+    return result.structured_content["as_of_ts"]
+
+
+def error_of(result: Any) -> dict[str, str]:
+    """The envelope of a tool error."""
+    assert result.is_error
+    assert result.structured_content is None  # it would have to follow the tool's output schema
+    return json.loads(result.content[0].text)["error"]
+
+
+def test_each_session_has_a_clock_of_its_own_and_leaves_nothing_behind(served: Served) -> None:
+    async def play() -> None:
+        async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
+            assert len(served.workspaces) == 2
+            clocks = await asyncio.gather(*[clock_of(first, 1) for _ in range(5)], clock_of(second, 0))
+            assert sorted(clocks[:5]) == [f"2025-01-06T21:0{minute}:00Z" for minute in range(1, 6)]
+            assert clocks[5] == START
+            assert await clock_of(second, 30) == "2025-01-06T21:30:00Z"
+            assert await clock_of(first) == "2025-01-06T21:05:00Z"
+
+    asyncio.run(play())
+    assert len(served.workspaces) == 0
+
+
+def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> None:
+    async def play() -> None:
+        async with Client(served.mcp) as client:
+            assert client.server_info.name == "qfinzero"
+            assert "clock" in client.instructions
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {operation.wire_name for operation in TOYS.operations}
+        for operation in TOYS.operations:
+            tool = tools[operation.wire_name]
+            assert (tool.input_schema, tool.output_schema) == (operation.parameters, operation.result)
+            assert (tool.title, tool.description) == (operation.name, operation.summary)
+            assert tool.annotations.read_only_hint is not operation.changes
+
+    asyncio.run(play())
+
+
+# ---- every tool
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data, folder = small_dataset(), tmp_path_factory.mktemp("data") / "small"
+    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
+    return folder
+
+
+def story_of(dataset: Dataset) -> Played:
+    """A client's day in this process."""
+    workspace = Workspace(dataset)
+    return played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
+
+
+async def day_of(client: Client) -> Played:
+    """A client's day; the client itself holds answers against the tools' output schemas."""
+
+    async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await client.call_tool(catalogue().find(name).wire_name, arguments)
+        assert not result.is_error, result.content
+        assert json.loads(result.content[0].text) == result.structured_content
+        return result.structured_content
+
+    return await played_async(day(), use)
+
+
+def test_two_clients_at_once_have_the_same_day_and_never_meet() -> None:
+    """Each has the first account, the first order and the clock for itself, as if it were alone."""
+
+    async def play(served: Served) -> list[Played]:
+        async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
+            return await asyncio.gather(day_of(first), day_of(second))
+
+    with serving(catalogue()) as served:
+        assert asyncio.run(play(served)) == [story_of(small_dataset())] * 2
+        assert len(served.workspaces) == 0
+
+
+def test_over_stdin_and_stdout_every_tool_gives_what_the_process_gives(folder: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "ktdeval", "serve", "qfinzero", "--transport", "stdio", "--data", str(folder)]
+    written = tmp_path / "stdout"
+    server = StdioServerParameters(command="sh", args=["-c", f"{shlex.join(words)} | tee {written}"], env=dict(os.environ))
+
+    async def play() -> Played:
+        async with Client(server) as client:
+            tools = (await client.list_tools()).tools
+            assert [tool.name for tool in tools] == [operation.wire_name for operation in catalogue().operations]
+            return await day_of(client)
+
+    assert asyncio.run(play()) == story_of(open_dataset(folder))
+    messages = [json.loads(line) for line in written.read_text().splitlines()]  # and nothing else goes to stdout
+    assert len(messages) > len(catalogue().operations)
+    assert all(message["jsonrpc"] == "2.0" for message in messages)
+
+
+# ---- errors and sessions
+
+
+def test_errors_are_tool_errors_with_the_envelope(served: Served) -> None:
+    async def play() -> None:
+        async with Client(served.mcp) as client:
+            refused = error_of(await client.call_tool("toy_refuse", {}))
+            assert refused == {"code": "conflict", "message": "not now", "field": "thing"}
+            assert error_of(await client.call_tool("toy_nothing", {}))["code"] == "not_found"
+            assert error_of(await client.call_tool("toy_echo_post", {"name": "a"}))["code"] == "invalid_argument"
+            for name in ("toy_crash", "toy_nan"):
+                defect = await client.call_tool(name, {})
+                assert error_of(defect)["code"] == "internal"
+                assert "secret" not in defect.content[0].text
+
+    asyncio.run(play())
+
+
+def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(served: Served) -> None:
+    async def play() -> None:
+        async with AsyncExitStack() as clients:
+            for _ in range(3):
+                await clients.enter_async_context(Client(served.mcp))
+            assert served.post("/workspaces").status == 503
+            refused = served.post("/mcp", initialize(), Accept="application/json, text/event-stream")
+            assert (refused.status, refused.error["code"]) == (503, "unavailable")
+        assert len(served.workspaces) == 0
+
+    asyncio.run(play())
+
+
+def test_a_version_without_sessions_acts_on_the_workspace_that_it_names(served: Served) -> None:
+    async def play() -> None:
+        async with connected(served, mode="2026-07-28") as client:
+            assert error_of(await client.call_tool("toy_clock_advance", {}))["field"] == HEADER
+        workspace = served.open()
+        async with connected(served, **{HEADER: workspace}) as client:
+            assert client.protocol_version == "2026-07-28"
+            assert await clock_of(client, 7) == "2025-01-06T21:07:00Z"
+        assert served.get("/toy/a", workspace).body["as_of_ts"] == "2025-01-06T21:07:00Z"
+        served.workspaces.drop(workspace)
+
+    asyncio.run(play())
+    assert len(served.workspaces) == 0
+
+
+def test_a_session_may_name_a_workspace_too(served: Served) -> None:
+    async def play() -> None:
+        workspace = served.open()
+        async with connected(served, "legacy", **{HEADER: workspace}) as client:
+            assert len(served.workspaces) == 1
+            assert await clock_of(client, 2) == "2025-01-06T21:02:00Z"
+        assert workspace in served.workspaces
+        served.workspaces.drop(workspace)
+
+    asyncio.run(play())
+
+
+def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently() -> None:
+    async def play(served: Served) -> None:
+        async with Client(served.mcp) as client:
+            assert await clock_of(client, 1) == "2025-01-06T21:01:00Z"
+            served.clock.now_s = 101
+            error = error_of(await client.call_tool("toy_clock_advance", {"minutes": 1}))
+            assert error["code"] == "not_found"
+            assert "connect anew" in error["message"]
+
+    with serving(TOYS, Limits(idle_s=100)) as served:
+        asyncio.run(play(served))
+
+
+def test_a_token_is_wanted_here_as_well() -> None:
+    async def play(served: Served) -> None:
+        async with connected(served, Authorization=f"Bearer {TOKEN}") as client:
+            assert await clock_of(client) == START
+
+    with serving(TOYS, security=Security(None, TOKEN)) as served:
+        asyncio.run(play(served))
+        assert served.post("/mcp", initialize(), Accept="application/json, text/event-stream").status == 401
+
+
+def initialize() -> dict[str, Any]:
+    client = {"name": "test", "version": "1"}
+    parameters = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters}
+
+
+BOTH = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"NaN", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', b"\xff"],
+    ids=lambda body: body[:12].decode("latin-1"),
+)
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28", "1999-01-01"])
+def test_what_is_no_message_is_refused_and_holds_no_workspace(served: Served, body: bytes, version: str) -> None:
+    reply = served.send("POST", "/mcp", body, **BOTH, **{"Mcp-Protocol-Version": version})
+    assert 400 <= reply.status < 500
+    assert "Traceback" not in reply.text
+    assert len(served.workspaces) == 0
+
+
+@pytest.mark.parametrize("thing", ["NaN", "1e999", "[" * 60 + "]" * 60, '"\\ud800"'])
+def test_arguments_that_are_no_strict_json_are_refused(served: Served, thing: str) -> None:
+    begun = served.send("POST", "/mcp", json.dumps(initialize()), **BOTH)
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
+    served.send("POST", "/mcp", '{"jsonrpc":"2.0","method":"notifications/initialized"}', **BOTH, **session)
+    message = '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"toy_echo_post","arguments":'
+    reply = served.send("POST", "/mcp", message + f'{{"name":"a","count":1,"thing":{thing}}}}}}}', **BOTH, **session)
+    if reply.status == 200:
+        text = reply.body["result"]["content"][0]["text"]
+        assert json.loads(text)["error"]["code"] == "invalid_argument"
+    else:
+        assert reply.status == 400
+        assert "error" in reply.body
+    assert served.send("DELETE", "/mcp", **BOTH, **session).status == 200
+    assert len(served.workspaces) == 0
+    assert served.send("DELETE", "/mcp", **BOTH, **session).status == 404

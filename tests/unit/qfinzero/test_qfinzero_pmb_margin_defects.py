@@ -1,0 +1,512 @@
+"""Margin, shorting and the life of options through the broker: what the public reference gets wrong or lacks, one test each."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow, SplitRow
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.instruments import OptionContract
+from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.operations import Catalogue
+from ktdeval_qfinzero.pmb.operations import OPERATIONS
+from ktdeval_qfinzero.pmb.values import Instrument
+from ktdeval_qfinzero.trading_hours import trading_hours
+from qfinzero_margin import STOCK, e4
+from qfinzero_session import Market, Price, TradingSession
+from qfinzero_world import at
+
+LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
+"""Any number of shares at 3.6% a year: $0.01 a day for each $100."""
+
+
+def option(
+    right: str, strike: float, expiry: date = date(2025, 1, 8), underlying: str = "AVLN"
+) -> tuple[OptionContract, Instrument]:
+    contract = OptionContract(underlying, expiry, e4(strike), right)  # type: ignore[arg-type]
+    return contract, Instrument("OPTION", contract.symbol)
+
+
+def session(
+    *stock: Price | None, options: dict[OptionContract, list[Price | None]] | None = None, **more: object
+) -> TradingSession:
+    """A session in AVLN, whose first price is of the day before the session; its last one lasts."""
+    rows = {contract.symbol: prices for contract, prices in (options or {}).items()}
+    market = Market(days={"AVLN": list(stock), **rows}, listed=list(options or {}), borrow=LENT)
+    for name in [name for name in more if hasattr(market, name)]:
+        if name != "days":
+            setattr(market, name, more.pop(name))
+    return TradingSession(market, **more)  # type: ignore[arg-type]
+
+
+# --- Margin and shorting: what is there and wrong -----------------------------------------------------------------------------
+
+
+def test_a_fresh_account_can_not_buy_three_times_its_equity() -> None:
+    trader = session(*[100] * 3, days=2)
+    assert trader.order("BUY", 2_900, STOCK).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert trader.order("BUY", 2_000, STOCK).status == "ACCEPTED"
+    assert trader.order("BUY", 1, STOCK).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    trader.step()
+    assert trader.qty(STOCK) == 2_000
+    assert trader.state.buying_power_e4 == 0
+
+
+def test_opening_sales_are_checked() -> None:
+    trader = session(*[100] * 3, days=2)
+    assert trader.order("SELL", 100_000, STOCK).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert trader.order("SELL", 2_000, STOCK).status == "ACCEPTED"
+
+
+def test_going_from_long_to_short_is_not_taken_for_a_closing() -> None:
+    trader = session(*[100] * 4, days=3)
+    trader.order("BUY", 100, STOCK)
+    trader.step()
+    assert trader.order("SELL", 50_000, STOCK).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    trader.order("SELL", 300, STOCK)
+    trader.step()
+    assert trader.qty(STOCK) == -200
+
+
+def test_a_purchase_is_checked_again_at_the_price_that_it_fills_at() -> None:
+    trader = session(100, (200, 200), 200, days=2)
+    order = trader.order("BUY", 2_000, STOCK)
+    trader.step()
+    assert (order.status, order.reason[:25]) == ("CANCELLED", "INSUFFICIENT_BUYING_POWER")
+    assert trader.qty(STOCK) == 0
+
+
+def test_a_short_position_requires_half_and_thirty_percent_of_its_value_beside_its_proceeds() -> None:
+    trader = session(*[100] * 3, days=2)
+    trader.order("SELL", 1_000, STOCK)
+    trader.step()
+    assert (trader.cash, trader.equity) == pytest.approx((200_000, 100_000), abs=50)
+    assert (trader.state.initial_e4, trader.state.maintenance_e4) == (e4(50_000), e4(30_000))
+
+
+def test_a_margin_call_is_of_the_tick_that_brings_it() -> None:
+    trader = session(100, 100, (100, 66), 66, days=3)
+    trader.order("BUY", 2_000, STOCK)
+    trader.step()
+    assert not trader.events("MARGIN_CALL")
+    trader.step()
+    (call,) = trader.events("MARGIN_CALL")
+    close = next(event for event in trader.events("DAY_CLOSED") if event.data.day == "2025-01-07")
+    assert call.ts_ns == close.ts_ns == at("2025-01-07T21:00:00Z")
+    assert call.data.equity_e4 == close.data.equity_e4 < close.data.maintenance_e4
+
+
+# --- Margin and shorting: what is not there -----------------------------------------------------------------------------------
+
+
+def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
+    trader = session(100, 100, (100, 66), 66, 66, 66, days=5, config={"margin": {"debit_interest_bps": 0}})
+    trader.order("BUY", 2_000, STOCK)
+    trader.step(2)
+    assert trader.account.margin_call_due == date(2025, 1, 8)
+    assert trader.order("BUY", 1, STOCK).reason.startswith("MARGIN_RESTRICTED")
+    trader.step(2)
+    assert 0 < trader.qty(STOCK) < 2_000
+    assert trader.state.deficit_e4 == 0
+    assert trader.account.margin_call_due is None
+    (forced,) = [order for order in trader.broker.state.orders.values() if order.forced]
+    assert (forced.side, forced.status) == ("SELL", "FILLED")
+
+
+def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
+    trader = session(100, 100, (100, 66), 66, 66, days=4)
+    trader.order("BUY", 2_000, STOCK)
+    trader.step(2)
+    trader.order("SELL", 1_000, STOCK)
+    trader.step(2)
+    assert trader.qty(STOCK) == 1_000
+    assert [event.type for event in trader.events("MARGIN_CALL_MET")] == ["MARGIN_CALL_MET"]
+
+
+def test_shares_that_nobody_lends_can_not_be_sold_short() -> None:
+    assert session(100, 100, days=1, borrow=[]).order("SELL", 1, STOCK).reason.startswith("NO_LOCATE")
+    trader = session(100, 100, days=1, borrow=[BorrowRow("AVLN", 0, 500, 25)])
+    assert trader.order("SELL", 501, STOCK).reason.startswith("NO_LOCATE")
+    assert trader.order("SELL", 500, STOCK).status == "ACCEPTED"
+
+
+def test_borrowing_shares_costs_its_fee_for_every_calendar_day() -> None:
+    """$100,000 at 3.6%: $10 a night; the 8th (the 9th is no trading day) has two, and the 10th, a Friday, three."""
+    trader = session(*[100] * 7, days=6)
+    trader.order("SELL", 1_000, STOCK)
+    trader.step(4)
+    assert [event.data.cash_e4 for event in trader.events("BORROW_FEE")] == [e4(-10), e4(-10), e4(-20), e4(-30)]
+    assert trader.account.borrow_fees_e4 == e4(70)
+
+
+def test_borrowed_cash_costs_interest() -> None:
+    """$100,000 borrowed at 7.2%: $20 a day, the second on $100,020."""
+    trader = session(*[100] * 4, days=3, config={"margin": {"debit_interest_bps": 720}})
+    trader.order("BUY", 2_000, STOCK)
+    trader.step(2)
+    assert trader.account.interest_e4 == e4(20) + e4(20.004)
+
+
+def test_a_cash_account_neither_borrows_nor_sells_short_nor_writes_uncovered_calls() -> None:
+    contract, call = option("C", 110)
+    trader = session(100, 100, options={contract: [1, 1]}, type="CASH", days=1)
+    assert trader.order("BUY", 1_001, STOCK).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert trader.order("SELL", 1, STOCK).reason.startswith("SHORT_NOT_ALLOWED")
+    assert trader.order("SELL", 1, call).reason.startswith("UNCOVERED_OPTION")
+    assert trader.order("BUY", 1_000, STOCK).status == "ACCEPTED"
+
+
+def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
+    """Minutes, so that something can be bought on the day of the sale."""
+    hours = trading_hours()
+    row = hours.row_of(date(2025, 1, 6))
+    assert row is not None
+    starts = [int(start) for day in (row, row + 1) for start in hours.minutes(day)[:30]]
+    market = Market(minutes={"AVLN": (starts, [100.0] * len(starts))}, days={"AVLN": [100.0] * 3})
+    trader = TradingSession(market, type="CASH", days=2, frequency="1m")
+    trader.order("BUY", 1_000, STOCK)
+    trader.step()
+    trader.order("SELL", 1_000, STOCK)
+    trader.step()
+    assert trader.cash == 100_000
+    assert trader.order("BUY", 1, STOCK).reason.startswith("UNSETTLED_FUNDS")
+    trader.until("2025-01-07T14:31:00Z")
+    assert trader.order("BUY", 1_000, STOCK).status == "ACCEPTED"
+
+
+def test_day_trades_are_not_counted() -> None:
+    """There is no pattern-day-trader rule; the documentation says so."""
+    trader = session(*[100] * 8, days=7, cash=2_000)
+    for _ in range(5):
+        trader.order("BUY", 10, STOCK)
+        trader.order("SELL", 10, STOCK)
+        trader.step()
+    assert len(trader.broker.state.trades) == 10
+
+
+@pytest.mark.parametrize(("side", "sign"), [("BUY", 1), ("SELL", -1)])
+def test_dividends_are_received_on_long_and_paid_on_short_positions(side: str, sign: int) -> None:
+    dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 10), 5_000, 0)
+    trader = session(*[100] * 7, days=6, dividends=[dividend])
+    trader.order(side, 100, STOCK)
+    trader.step(5)
+    assert trader.account.dividends_e4 == sign * e4(50)
+
+
+def test_shares_bought_on_the_ex_day_bring_no_dividend_and_those_sold_on_it_do() -> None:
+    dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 10), 5_000, 0)
+    buyer, seller = (session(*[100] * 7, days=6, dividends=[dividend]) for _ in range(2))
+    buyer.step(2)
+    buyer.order("BUY", 100, STOCK)
+    buyer.step(3)
+    seller.order("BUY", 100, STOCK)
+    seller.step(2)
+    seller.order("SELL", 100, STOCK)
+    seller.step(3)
+    assert (buyer.account.dividends_e4, seller.account.dividends_e4) == (0, e4(50))
+
+
+def test_a_split_changes_shares_and_price_and_leaves_equity() -> None:
+    trader = session(100, 100, 50, 50, days=3, splits=[SplitRow("AVLN", date(2025, 1, 7), 2, 1, 0)])
+    trader.order("BUY", 1_000, STOCK)
+    resting = trader.order("SELL", 10, STOCK, limit_price=150)
+    trader.step()
+    trader.step()
+    assert (trader.qty(STOCK), trader.equity) == (2_000, 100_000)
+    assert (resting.status, resting.reason[:5]) == ("CANCELLED", "SPLIT")
+
+
+def test_an_option_far_out_of_the_money_requires_less_than_one_at_the_money() -> None:
+    """At $100: a 100 put 20% of 100, an 85 put 20 − 15 but no less than 8.50, for each of a hundred shares."""
+    (at_the_money, near), (far_out, far) = option("P", 100), option("P", 85)
+    prices: dict[OptionContract, list[Price | None]] = {at_the_money: [3, 3], far_out: [1, 1]}
+    trader = session(100, 100, options=prices, days=1, cash=20_000)
+    assert trader.order("SELL", 11, near).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert trader.order("SELL", 10, near).status == "ACCEPTED"
+    other = session(100, 100, options=prices, days=1, cash=20_000)
+    assert other.order("SELL", 24, far).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert other.order("SELL", 23, far).status == "ACCEPTED"
+
+
+def test_a_spread_requires_its_greatest_loss_only() -> None:
+    (sold, short), (bought, long) = option("P", 100), option("P", 95)
+    trader = session(*[100] * 3, options={sold: [4, 4, 4], bought: [2, 2, 2]}, days=2, cash=300)
+    assert trader.order("SELL", 1, short).reason.startswith("INSUFFICIENT_BUYING_POWER")
+    assert trader.spread(("SELL", short), ("BUY", long)).status == "ACCEPTED"
+    trader.step()
+    assert (trader.qty(short), trader.qty(long)) == (-1, 1)
+    assert trader.state.maintenance_e4 == e4(300)
+    assert trader.order("SELL", 1, long).reason.startswith("INSUFFICIENT_BUYING_POWER")
+
+
+CATALOGUE = Catalogue(OPERATIONS)
+
+
+def answer(trader: TradingSession, name: str, **given: object) -> dict[str, object]:
+    found = CATALOGUE.call(trader.workspace, name, given)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_what_an_account_says_of_its_margin_is_of_the_same_tick() -> None:
+    trader = session(100, 100, (100, 66), 66, days=3)
+    trader.order("BUY", 2_000, STOCK)
+    trader.step(2)
+    account = answer(trader, "PMB.account.get", account_id=trader.account_id)["account"]
+    assert account["margin_status"] == "MARGIN_CALL"  # type: ignore[index]
+    assert account["equity"] < account["maintenance_requirement"]  # type: ignore[index]
+
+
+def test_a_summary_has_the_sharpe_ratio_or_says_why_not() -> None:
+    trader = session(100, 100, 110, 99, days=3, cash=200_000)
+    trader.order("BUY", 2_000, STOCK)
+    trader.step()
+    early = answer(trader, "PMB.session.summary", session_id=trader.session_id)
+    assert early["sharpe"] is None
+    assert early["undefined"]["sharpe"] == "there are less than two daily returns"  # type: ignore[index]
+    trader.step(2)
+    found = answer(trader, "PMB.session.summary", session_id=trader.session_id)
+    returns = np.array([0, 0.1, -0.1])
+    assert found["sharpe"] == pytest.approx(returns.mean() / returns.std(ddof=1) * np.sqrt(252))
+    assert found["total_return"] == pytest.approx(-0.01)
+
+
+def test_there_is_one_currency_and_no_other_is_taken() -> None:
+    trader = session(100, days=1)
+    with pytest.raises(ServiceError, match="base_currency"):
+        answer(trader, "PMB.account.create", base_currency="EUR")
+
+
+@pytest.mark.parametrize("name", ["constraints", "no_overnight", "force_flatten", "margin_config"])
+def test_settings_that_would_do_nothing_are_refused(name: str) -> None:
+    """The public reference takes constraints against overnight positions and ignores them."""
+    with pytest.raises(ServiceError, match="only these are known"):
+        answer(session(100, days=1), "PMB.account.create", **{name: True})
+
+
+# --- Expiry ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "side", "shares", "cash"),
+    [("C", "BUY", 100, 89_700), ("C", "SELL", -100, 110_300), ("P", "BUY", -100, 109_700), ("P", "SELL", 100, 90_300)],
+)
+def test_options_in_the_money_deliver_shares_long_and_short_alike(right: str, side: str, shares: int, cash: float) -> None:
+    contract, instrument = option(right, 100)
+    spot = 110 if right == "C" else 90
+    trader = session(100, 100, spot, spot, spot, options={contract: [3, 3, 3, 3]}, days=4)
+    trader.order(side, 1, instrument)
+    trader.step(3)
+    assert (trader.qty(instrument), trader.qty(STOCK)) == (0, shares)
+    assert trader.cash == pytest.approx(cash, abs=3)
+
+
+def test_options_out_of_the_money_expire() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 100, 100, options={contract: [3, 3, 3, 3]}, days=3)
+    trader.order("BUY", 1, call)
+    trader.step(3)
+    assert [event.type for event in trader.events("OPTION_EXPIRED")] == ["OPTION_EXPIRED"]
+    assert (trader.qty(STOCK), trader.cash) == (0, 99_700)
+
+
+def test_the_underlying_need_not_be_in_the_universe() -> None:
+    contract, call = option("C", 100)
+    trader = session(
+        100, 100, 110, 110, options={contract: [3, 3, 3, 3]}, days=3, universe={"stocks": [], "options": [contract.symbol]}
+    )
+    trader.order("BUY", 1, call)
+    trader.step(3)
+    assert trader.qty(STOCK) == 100
+
+
+def test_an_underlying_without_a_bar_on_the_day_of_expiry_counts_at_its_last_close() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, None, 110, options={contract: [3, 3, 3, 3]}, days=3)
+    trader.order("BUY", 1, call)
+    trader.step(3)
+    assert trader.qty(STOCK) == 100
+
+
+def minute_desk(prices: dict[str, float], contract: OptionContract) -> TradingSession:
+    """A session of minutes on 2025-01-06 with AVLN's prices by time of day in UTC."""
+    starts = [at(f"2025-01-06T{time}:00Z") for time in prices]
+    trades = [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
+    minutes: dict[str, tuple[list[int], list[Price]]] = {
+        "AVLN": (starts, list(prices.values())),
+        contract.symbol: (trades, [3.0, 3.0]),
+    }
+    days: dict[str, list[Price | None]] = {"AVLN": [100.0], contract.symbol: [3.0]}
+    return TradingSession(Market(days=days, minutes=minutes, listed=[contract]), days=1, frequency="1m")
+
+
+def test_an_underlying_without_a_bar_in_the_last_minute_counts_at_its_last_close() -> None:
+    contract, call = option("C", 100, date(2025, 1, 6))
+    trader = minute_desk({"14:30": 100, "20:13": 112}, contract)
+    trader.order("BUY", 1, call)
+    trader.step(390)
+    assert trader.qty(STOCK) == 100
+
+
+def test_expiry_is_at_the_close_of_the_exchange_and_not_at_the_last_bar_of_the_evening() -> None:
+    contract, call = option("C", 100, date(2025, 1, 6))
+    trader = minute_desk({"14:30": 100, "20:59": 112, "22:30": 90}, contract)
+    trader.order("BUY", 1, call)
+    trader.step(390)
+    (event,) = trader.events("OPTION_EXERCISED")
+    assert (event.ts_ns, event.data.spot_e4) == (at("2025-01-06T21:00:00Z"), e4(112))
+
+
+def test_an_expiry_on_a_holiday_settles_at_the_session_before() -> None:
+    contract, call = option("C", 100, date(2025, 4, 18))
+    market = Market(date(2025, 4, 14), {"AVLN": [100, 100, 100, 110, 110], contract.symbol: [3, 3, 3, 3]}, listed=[contract])
+    trader = TradingSession(market, days=4)
+    trader.order("BUY", 1, call)
+    trader.step(3)
+    (event,) = trader.events("OPTION_EXERCISED")
+    assert event.ts_ns == at("2025-04-17T20:00:00Z")
+
+
+def test_an_option_without_a_bar_on_its_last_day_settles() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, 110, options={contract: [3, 3, None, None]}, days=3)
+    trader.order("BUY", 1, call)
+    trader.step(3)
+    assert (trader.qty(call), trader.qty(STOCK)) == (0, 100)
+
+
+def test_an_option_settles_when_no_session_runs_any_more() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, 110, 110, options={contract: [3, 3, 3, 3]}, days=1)
+    trader.order("BUY", 1, call)
+    trader.step()
+    assert trader.broker.state.sessions[trader.session_id].status == "FINISHED"
+    trader.workspace.clock.advance(at("2025-01-08T20:59:00Z"))
+    assert trader.qty(call) == 1
+    trader.workspace.clock.advance(at("2025-01-08T21:00:00Z"))
+    assert (trader.qty(call), trader.qty(STOCK)) == (0, 100)
+
+
+@pytest.mark.parametrize("root", ["BRK.B", "X1"])
+def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
+    contract, call = option("C", 100, underlying=root)
+    trader = TradingSession(Market(days={root: [100, 100, 110, 110], contract.symbol: [3, 3, 3, 3]}, listed=[contract]), days=3)
+    trader.order("BUY", 1, call)
+    trader.step(3)
+    assert trader.qty(Instrument("STOCK", root)) == 100
+
+
+def test_orders_for_an_expiring_contract_work_until_its_close_and_then_expire_on_record() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, 110, options={contract: [3, 3, 3, 8]}, days=3)
+    resting = trader.order("SELL", 1, call, limit_price=50)
+    late = trader.order("BUY", 1, call, limit_price=2)
+    trader.step(3)
+    assert {resting.status, late.status} == {"EXPIRED"}
+    assert {event.data.order_id for event in trader.events("ORDER_EXPIRED")} == {resting.id, late.id}
+
+
+def test_the_threshold_of_exercise_is_one_cent() -> None:
+    contract, call = option("C", 100)
+    for spot, shares in ((100.01, 100), (100.005, 0)):
+        trader = session(100, 100, 100, spot, options={contract: [3, 3, 3, 3]}, days=3)
+        trader.order("BUY", 1, call)
+        trader.step(3)
+        assert trader.qty(STOCK) == shares
+
+
+def test_a_holder_can_forbid_the_exercise() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, 110, options={contract: [3, 3, 3, 3]}, days=3)
+    trader.order("BUY", 1, call)
+    trader.step()
+    trader.call("option.exercise", contract=call.symbol, do_not_exercise=True)
+    trader.step(2)
+    assert (trader.qty(call), trader.qty(STOCK)) == (0, 0)
+
+
+def test_a_cash_account_can_forbid_an_exercise_that_it_can_not_pay() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, 110, options={contract: [3, 3, 3, 3]}, days=3, cash=300, type="CASH")
+    trader.order("BUY", 1, call)
+    trader.step()
+    trader.call("option.exercise", contract=call.symbol, do_not_exercise=True)
+    trader.step(2)
+    assert (trader.qty(call), trader.qty(STOCK), trader.cash) == (0, 0, 0)
+
+
+def test_a_holder_can_exercise_early() -> None:
+    contract, call = option("C", 100, date(2025, 1, 17))
+    trader = session(100, 100, 110, 110, options={contract: [3, 3, 10, 10]}, days=3, config={"fees": {"option_exercise_e4": e4(5)}})
+    trader.order("BUY", 3, call)
+    trader.step(2)
+    trader.call("option.exercise", contract=call.symbol, qty=2)
+    assert (trader.qty(call), trader.qty(STOCK)) == (1, 200)
+    assert trader.cash == pytest.approx(100_000 - 900 - 20_000 - 10)
+    with pytest.raises(ServiceError, match="1 contracts are held"):
+        trader.call("option.exercise", contract=call.symbol, qty=2)
+
+
+def test_a_cash_account_exercises_for_the_strike_and_not_for_the_price_of_the_shares() -> None:
+    contract, call = option("C", 100, date(2025, 1, 17))
+    trader = session(100, 100, 150, 150, options={contract: [3, 3, 50, 50]}, days=3, cash=10_300, type="CASH")
+    trader.order("BUY", 1, call)
+    trader.step(2)
+    trader.call("option.exercise", contract=call.symbol, qty=1)
+    assert (trader.qty(STOCK), trader.cash) == (100, 0)
+
+
+def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exercise_for() -> None:
+    contract, call = option("C", 90, date(2025, 1, 17))
+    dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 20), e4(1), 0)
+    trader = session(*[100] * 5, options={contract: [10.5] * 5}, days=4, dividends=[dividend])
+    trader.order("SELL", 1, call)
+    trader.step()
+    assert trader.qty(call) == -1
+    trader.step()
+    assert (trader.qty(call), trader.qty(STOCK)) == (0, -100)
+    trader.step()
+    assert trader.account.dividends_e4 == e4(-100)
+
+
+def test_a_delivery_that_an_account_can_not_carry_is_made_and_the_margin_call_follows() -> None:
+    contract, call = option("C", 100)
+    trader = session(100, 100, 110, 110, 110, 110, options={contract: [3, 3, 3, 3]}, days=5, cash=1_000)
+    trader.order("BUY", 3, call)
+    trader.step(3)
+    assert trader.qty(STOCK) == 300
+    assert trader.cash == pytest.approx(-29_900, abs=20)
+    (called,) = trader.events("MARGIN_CALL")
+    assert called.ts_ns == at("2025-01-08T21:00:00Z")
+
+
+def test_accounts_are_worth_the_same_whichever_way_an_option_ends() -> None:
+    """Delivery, by expiry or by exercise, is worth the intrinsic value at the close."""
+    contract, call = option("C", 100, date(2025, 1, 8))
+    by_expiry, by_exercise = (session(100, 100, 110, 110, options={contract: [3, 3, 10, 10]}, days=3) for _ in range(2))
+    for trader in (by_expiry, by_exercise):
+        trader.order("BUY", 2, call)
+        trader.step(2)
+    by_exercise.call("option.exercise", contract=call.symbol, qty=2)
+    by_expiry.step()
+    by_exercise.step()
+    assert by_expiry.equity == by_exercise.equity == 100_000 - 600 + 2_000
+
+
+def test_ticks_without_a_bar_do_not_lose_a_minute() -> None:
+    contract, _ = option("C", 100, date(2025, 1, 6))
+    trader = minute_desk({"14:30": 100}, contract)
+    trader.step(5)
+    assert trader.workspace.clock.as_of_ns == at("2025-01-06T14:30:00Z") + 5 * MINUTE
+
+
+def test_an_instrument_whose_first_price_is_of_this_tick_does_not_stop_the_next_order() -> None:
+    other = Instrument("STOCK", "BRKT")
+    trader = TradingSession(Market(days={"AVLN": [None, 100, 100], "BRKT": [50, 50, 50]}), days=2)
+    trader.order("BUY", 10, STOCK, limit_price=101)
+    trader.order("BUY", 10, other)
+    trader.step()
+    assert (trader.qty(STOCK), trader.qty(other)) == (10, 10)

@@ -1,0 +1,400 @@
+"""Sessions and days: where the clock goes, what days bring, what accounts and sessions say of themselves."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import MINUTE, moment_text
+from ktdeval_qfinzero.operations import Catalogue
+from ktdeval_qfinzero.pmb.frames import bar_times
+from ktdeval_qfinzero.pmb.operations import OPERATIONS
+from ktdeval_qfinzero.pmb.schedule import day_order_end, tick_at, ticks_by
+from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_broker_play import FLAT, Play, Row, market, minutes, types
+from qfinzero_memory import MemoryPrices
+from qfinzero_poison import poison
+from qfinzero_world import at, small_dataset
+
+CALL = "O:AVLN250117C00090000"
+
+
+def now(play: Play) -> str:
+    return moment_text(play.broker.clock.as_of_ns)
+
+
+def days(start: str = "2025-01-06T21:00:00Z", **session: Any) -> Play:
+    """A session of days on the small market."""
+    universe = {"stocks": ["AVLN", "BRKT", "CSTL"], "options": [CALL] if start < "2025-01-16" else []}
+    return Play(small_dataset(), start=start, frequency="1d", **{"end_ts": "2025-01-31", "universe": universe, **session})
+
+
+# --- The clock --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frequency", ["1m", "1d"])
+def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) -> None:
+    hours = trading_hours()
+    first = hours.row_of(date(2025, 7, 2))
+    assert first is not None
+    ticks = [int(tick) for row in range(first, first + 4) for tick in bar_times(hours, row, frequency)[1]]  # July 3 closes early
+    before = ticks_by(ticks[0] - 1, frequency)
+    assert [tick_at(before + 1 + place, frequency) for place in range(len(ticks))] == ticks
+    assert [ticks_by(tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
+
+
+def test_a_session_passes_over_nights_weekends_and_holidays() -> None:
+    play = days()
+    seen = []
+    for _ in range(5):
+        play.step()
+        seen.append(now(play)[:10])
+    assert seen == ["2025-01-07", "2025-01-08", "2025-01-10", "2025-01-13", "2025-01-14"]  # the 9th was a holiday
+
+
+def test_a_session_takes_the_clock_to_its_start_and_never_back() -> None:
+    play = Play(small_dataset(), start_ts="2025-01-07T15:00:00Z")
+    assert now(play) == "2025-01-07T15:00:00Z"
+    play.call("session.stop")
+    asked = {"frequency": "1m", "start_ts": "2025-01-07T14:59:00Z", "end_ts": "2025-01-08", "universe": {"stocks": ["AVLN"]}}
+    with pytest.raises(ServiceError, match="can't start before"):
+        play.broker.execute("session.create", {"account_id": play.account_id, **asked})
+
+
+def test_time_can_be_stepped_to_a_moment_between_ticks() -> None:
+    play = Play([FLAT] * 3)
+    play.until("2025-01-06T14:31:30Z")
+    assert now(play) == "2025-01-06T14:31:30Z"
+    order = play.order("BUY", "MARKET")
+    play.step()
+    assert (now(play), order.status) == ("2025-01-06T14:32:00Z", "ACCEPTED")  # that bar began before the order
+    play.step()
+    assert order.status == "FILLED"
+    with pytest.raises(ServiceError, match="later moment"):
+        play.until("2025-01-06T14:31:30Z")
+
+
+def test_a_session_ends_after_its_last_tick_however_far_one_steps() -> None:
+    play = Play([FLAT], end_ts="2025-01-06T14:35:30Z")
+    order = play.order("BUY", "LIMIT", limit_price=1.0)
+    events = play.step(100_000)
+    assert (types(events), now(play)) == (["ORDER_EXPIRED", "SESSION_FINISHED"], "2025-01-06T14:35:00Z")
+    assert order.status == "EXPIRED"
+    with pytest.raises(ServiceError, match="FINISHED"):
+        play.step()
+
+
+def test_only_one_session_runs_at_a_time() -> None:
+    play = Play([FLAT])
+    asked = {"frequency": "1m", "start_ts": "2025-01-07", "end_ts": "2025-01-08", "universe": {"stocks": ["AVLN"]}}
+    with pytest.raises(ServiceError) as caught:
+        play.broker.execute("session.create", {"account_id": play.account_id, **asked})
+    assert caught.value.code == "conflict"
+    play.call("session.stop")
+    play.broker.execute("session.create", {"account_id": play.account_id, **asked})
+
+
+@pytest.mark.parametrize(
+    ("session", "field"),
+    [
+        ({"end_ts": "2025-01-06T14:30:30Z"}, "end_ts"),  # no tick
+        ({"start_ts": "2025-01-11", "end_ts": "2025-01-12"}, "end_ts"),  # a weekend
+        ({"end_ts": "2099-01-01"}, "end_ts"),
+        ({"universe": {"stocks": []}}, "universe"),
+        ({"universe": {"stocks": ["AVLN", "NONE"]}}, "universe.stocks[1]"),
+        ({"universe": {"options": ["O:X"]}}, "universe.options[0]"),
+    ],
+)
+def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], field: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        Play(small_dataset(), **session)
+    assert (caught.value.code, caught.value.field) == ("invalid_argument", field)
+
+
+def test_a_session_beyond_the_data_has_ticks_and_no_bars() -> None:
+    """Where the data end may lie ahead of the clock, so that nothing tells it."""
+    play = Play(small_dataset(), start_ts="2025-03-03", end_ts="2025-03-04T21:00:00Z", universe={"stocks": ["AVLN"]})
+    events = play.broker.step(play.session_id, 1)
+    assert "TRADE" not in [event.type for event in events]
+    assert play.state.sessions[play.session_id].status in ("RUNNING", "FINISHED")
+
+
+def test_when_somebody_else_sets_the_clock_forward_ticks_and_days_happen_all_the_same() -> None:
+    play, stepped = Play([FLAT] * 5), Play([FLAT] * 5)
+    for each in (play, stepped):
+        each.order("BUY", "LIMIT", limit_price=100.0)
+    play.broker.clock.advance(at("2025-01-07T15:00:00Z"))
+    stepped.until("2025-01-07T15:00:00Z")
+    assert play.held() == 100
+    assert play.state.days == stepped.state.days
+    assert (play.account, play.state.trades) == (stepped.account, stepped.state.trades)
+    play.step()
+    assert now(play) == "2025-01-07T15:01:00Z"
+
+
+def test_day_orders_of_day_sessions_are_for_the_next_bar() -> None:
+    assert day_order_end(at("2025-01-06T21:00:00Z"), "1d") == at("2025-01-07T21:00:00Z")
+    assert day_order_end(at("2025-01-06T15:00:00Z"), "1d") == at("2025-01-07T21:00:00Z")  # the day's bar has begun
+    assert day_order_end(at("2025-01-06T15:00:00Z"), "1m") == at("2025-01-06T21:00:00Z")
+
+
+# --- Marks ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_marks_are_the_last_closes_carried_over_ticks_and_nights_without_bars() -> None:
+    seen: list[int] = []
+    play = Play([FLAT, None, (100, 102, 99, 101, 1)], on_tick=lambda _, marks: seen.append(marks.get("STOCK:AVLN", 0)))
+    play.step(391)
+    assert seen[:4] == [1_000_000, 1_000_000, 1_010_000, 1_010_000]
+    assert seen[-1] == 1_010_000
+
+
+def test_a_session_that_starts_inside_a_day_knows_the_bars_before() -> None:
+    rows: list[Row] = [(100 + step, 100 + step, 100 + step, 100 + step, 1_000) for step in range(5)]
+    play = Play(rows, start_ts="2025-01-06T14:33:00Z")
+    assert play.broker.engine.marks()["STOCK:AVLN"] == 1_020_000
+    play.step()
+    assert play.broker.engine.marks()["STOCK:AVLN"] == 1_030_000
+
+
+# --- What days bring --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dividend_is_received_by_who_holds_the_stock_at_the_open_of_the_ex_day() -> None:
+    play = days()
+    play.order("BUY", "MARKET", 100)
+    play.until("2025-01-13T14:29:59Z")
+    assert play.account.dividends_e4 == 0
+    events = play.until("2025-01-13T14:30:00Z")
+    assert types(events) == ["DIVIDEND"]
+    assert play.account.dividends_e4 == 100 * 2_500
+
+
+def test_a_split_changes_positions_marks_and_ends_orders() -> None:
+    play = days("2025-01-16T21:00:00Z")
+    play.order("BUY", "MARKET", 10, "CSTL")
+    play.step()
+    order = play.order("BUY", "LIMIT", 10, "CSTL", limit_price=1.0, time_in_force="GTC")
+    before = play.broker.engine.marks()["STOCK:CSTL"]
+    events = play.until("2025-01-21T14:30:00Z")
+    assert types(events) == ["ORDER_CANCELLED", "POSITION_SPLIT"]
+    assert (order.status, order.reason.split(":")[0], play.held("CSTL")) == ("CANCELLED", "SPLIT", 20)
+    assert play.broker.engine.marks()["STOCK:CSTL"] == before // 2
+
+
+def test_days_between_sessions_bring_what_they_bring() -> None:
+    play = days("2025-01-10T21:00:00Z")
+    for symbol in ("AVLN", "CSTL", CALL):
+        play.order("BUY", "MARKET", 1, symbol)
+    play.step()
+    play.call("session.stop")
+    play.broker.clock.advance(at("2025-01-21T15:00:00Z"))
+    play.broker.synchronise()
+    brought = ("OPTION_EXERCISED", "OPTION_EXPIRED", "POSITION_SPLIT")
+    seen = [event.type for event in play.broker.log.events() if event.type in brought]
+    assert play.held("CSTL") == 2
+    assert (seen[-1], play.held(CALL), len(seen)) == ("POSITION_SPLIT", 0, 2)
+
+
+def test_an_account_goes_on_from_one_session_to_the_next() -> None:
+    play = Play([FLAT] * 10)
+    play.order("BUY", "LIMIT", limit_price=100.0)
+    play.step()
+    play.call("session.stop")
+    asked = {"frequency": "1m", "start_ts": "2025-01-06T15:00:00Z", "end_ts": "2025-01-07", "universe": {"stocks": ["AVLN"]}}
+    second = play.broker.execute("session.create", {"account_id": play.account_id, **asked}).id
+    session = play.state.sessions[second]
+    assert (play.held(), session.start_equity_e4) == (100, 10_000 * 1_000_000)
+
+
+def test_what_is_held_can_be_closed_outside_of_the_universe() -> None:
+    play = Play(market({"AVLN": minutes([FLAT] * 20), "BRKT": minutes([FLAT] * 20)}))
+    play.order("BUY", "LIMIT", symbol="BRKT", limit_price=100.0)
+    play.step()
+    play.call("session.stop")
+    asked = {"frequency": "1m", "start_ts": now(play), "end_ts": "2025-01-07", "universe": {"stocks": ["AVLN"]}}
+    play.session_id = play.broker.execute("session.create", {"account_id": play.account_id, **asked}).id
+    play.order("SELL", "MARKET", symbol="BRKT")
+    play.step()
+    assert play.held("BRKT") == 0
+
+
+def test_other_accounts_live_through_the_same_days() -> None:
+    play = days("2025-01-10T21:00:00Z")
+    play.order("BUY", "MARKET", 100)
+    play.step()
+    play.call("session.stop")
+    other = play.broker.execute("account.create", {"account_type": "CASH", "initial_cash": 1_000}).id
+    asked = {"frequency": "1d", "start_ts": now(play), "end_ts": "2025-01-17", "universe": {"stocks": ["BRKT"]}}
+    session = play.broker.execute("session.create", {"account_id": other, **asked}).id
+    play.broker.step(session, 2)
+    assert [close.day.day for close in play.state.days[play.account_id]] == [13, 14, 15]
+    assert [close.session_id for close in play.state.days[other]] == [session] * 2
+
+
+# --- What the broker says ---------------------------------------------------------------------------------------------------------
+
+CATALOGUE = Catalogue(OPERATIONS)
+
+
+def ask(workspace: Workspace, name: str, **given: Any) -> dict[str, Any]:
+    """A valid answer, which follows its schema."""
+    operation = CATALOGUE.find(name)
+    found: dict[str, Any] = CATALOGUE.call(workspace, name, given)  # type: ignore[assignment]
+    jsonschema.Draft202012Validator(dict(operation.result)).validate(found)
+    assert found["as_of_ts"] == moment_text(workspace.clock.as_of_ns)
+    return found
+
+
+def traded(dataset: Dataset | None = None) -> tuple[Workspace, dict[str, str]]:
+    """A workspace with a session of minutes that has traded, and its ids."""
+    workspace = Workspace(dataset or small_dataset(), at("2025-01-06T14:30:00Z"))
+    account = {"account_id": ask(workspace, "PMB.account.create")["account_id"]}
+    span = {"start_ts": "2025-01-06T14:30:00Z", "end_ts": "2025-01-08T16:00:00Z", "universe": {"stocks": ["AVLN", "BRKT"]}}
+    both = {**account, "session_id": ask(workspace, "PMB.session.create", **account, **span)["session_id"]}
+    for symbol, side in (("AVLN", "BUY"), ("BRKT", "SELL"), ("AVLN", "SELL")):
+        instrument = {"type": "STOCK", "symbol": symbol}
+        order = {"instrument": instrument, "side": side, "order_type": "MARKET", "qty": 50}
+        ask(workspace, "PMB.order.place", **both, order=order)
+        ask(workspace, "PMB.session.step", session_id=both["session_id"], step=200)
+    return workspace, both
+
+
+def test_every_answer_follows_its_schema() -> None:
+    workspace, both = traded()
+    account, session = {"account_id": both["account_id"]}, {"session_id": both["session_id"]}
+    assert ask(workspace, "PMB.account.get", **account)["account"]["num_positions"] == 1
+    assert len(ask(workspace, "PMB.account.list")["accounts"]) == 1
+    assert ask(workspace, "PMB.account.positions", **account)["positions"][0]["qty"] == -50
+    assert ask(workspace, "PMB.session.get", **session)["session"]["status"] == "RUNNING"
+    assert len(ask(workspace, "PMB.session.market", **session)["bars"]) == 2
+    assert ask(workspace, "PMB.order.get", order_id="ord-000001")["order"]["status"] == "FILLED"
+    summary = ask(workspace, "PMB.session.summary", **session)
+    assert (summary["num_orders"], summary["num_trades"], summary["num_days"]) == (3, 3, 2)
+    ask(workspace, "PMB.session.step", **session, step=1_000)
+    summary = ask(workspace, "PMB.session.summary", **session)
+    assert (summary["status"], summary["num_days"]) == ("FINISHED", 3)  # the third day ended at noon
+    final = ask(workspace, "PMB.account.get", **account)["account"]["equity"]
+    assert summary["final_equity"] == final
+    assert len(ask(workspace, "PMB.account.history", **account)["history"]) == 2
+    lent = ask(workspace, "PMB.borrow.query", tickers="BRKT,CSTL,NONE")
+    assert ([row["available_shares"] for row in lent["borrow"]], lent["unknown"]) == ([500, 0], ["NONE"])
+
+
+def test_an_export_is_whole_in_both_forms() -> None:
+    workspace, both = traded()
+    session = {"session_id": both["session_id"]}
+    plain = ask(workspace, "PMB.session.export", **session)
+    tables = ask(workspace, "PMB.session.export", **session, format="csv")["files"]
+    assert plain["log_hash"] == workspace.broker.log.last_hash
+    for name in ("orders", "trades", "history"):
+        rows = list(csv.DictReader(io.StringIO(tables[f"{name}.csv"])))
+        assert len(rows) == len(plain[name]) > 0
+    assert float(rows[-1]["equity"]) == plain["history"][-1]["equity"]
+
+
+def test_pages_make_the_whole() -> None:
+    workspace, both = traded()
+    for name, key in (("orders", "order_id"), ("trades", "trade_id"), ("history", "date")):
+        whole = ask(workspace, f"PMB.account.{name}", account_id=both["account_id"])[name]
+        pages, cursor = [], {}
+        while True:
+            page = ask(workspace, f"PMB.account.{name}", account_id=both["account_id"], limit=1, **cursor)
+            pages += page[name]
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        assert pages == whole
+        assert len({row[key] for row in pages}) == len(whole) > 0
+
+
+def test_orders_can_be_asked_for_by_state() -> None:
+    workspace, both = traded()
+    resting = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "LIMIT", "qty": 1, "limit_price": 1}
+    ask(workspace, "PMB.order.place", **both, order=resting)
+    counts = {
+        words: len(ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in=words)["orders"])
+        for words in ("OPEN", "NEW", "filled", "FILLED,ACCEPTED", "REJECTED")
+    }
+    assert counts == {"OPEN": 1, "NEW": 1, "filled": 3, "FILLED,ACCEPTED": 4, "REJECTED": 0}
+    with pytest.raises(ServiceError, match="status_in"):
+        ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in="LOST")
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("PMB.account.get", {"account_id": "acct-000009"}),
+        ("PMB.account.orders", {"account_id": "acct-000001", "cursor": "nonsense"}),
+        ("PMB.session.get", {"session_id": "sess-000009"}),
+        ("PMB.session.step", {"session_id": "sess-000001", "step": 0}),
+        ("PMB.session.step", {"session_id": "sess-000001", "step": 100_001}),
+        ("PMB.session.step", {"session_id": "sess-000001", "until_ts": "noon"}),
+        ("PMB.order.get", {"order_id": "ord-000099"}),
+        ("PMB.account.create", {"initial_cash": 0}),
+        ("PMB.account.create", {"initial_cash": 0.00001}),
+        ("PMB.account.create", {"account_type": "FREE"}),
+        ("PMB.account.create", {"start_date": "2025-01-05"}),
+        ("PMB.borrow.query", {"tickers": "avln"}),
+        ("PMB.borrow.query", {"tickers": ",".join(f"T{number}" for number in range(201))}),
+    ],
+)
+def test_calls_that_can_not_be_answered_are_refused_in_one_line(name: str, given: dict[str, Any]) -> None:
+    workspace, _ = traded()
+    answer = CATALOGUE.answer(workspace, name, given)
+    assert isinstance(answer, dict)
+    assert set(answer) == {"error"}
+    assert "\n" not in answer["error"]["message"]
+
+
+def test_nothing_later_than_the_clock_reaches_an_answer() -> None:
+    honest, both = traded()
+    moment = honest.clock.as_of_ns
+    poisoned, _ = traded(poison(small_dataset(), moment))
+    order = {"instrument": {"type": "STOCK", "symbol": "CSTL"}, "side": "BUY", "order_type": "MARKET", "qty": 1}
+    account, session = {"account_id": both["account_id"]}, {"session_id": both["session_id"]}
+    later = {**account, "start_ts": "2025-02-03", "end_ts": "2025-02-04", "universe": {"stocks": ["ZNEW"]}}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        *((f"PMB.account.{name}", account) for name in ("get", "positions", "orders", "trades", "history")),
+        *((f"PMB.session.{name}", session) for name in ("get", "summary", "export", "market")),
+        ("PMB.borrow.query", {"tickers": "AVLN,BRKT,CSTL,ZNEW"}),
+        ("PMB.order.place", {**both, "order": order}),
+        ("PMB.session.create", later),
+    ]
+    for name, given in asked:
+        assert CATALOGUE.answer(honest, name, given) == CATALOGUE.answer(poisoned, name, given), name
+
+
+def test_corporate_actions_announced_too_late_to_be_known_do_not_happen() -> None:
+    dataset = small_dataset()
+    assert isinstance(dataset.prices, MemoryPrices)
+    late = at("2025-01-14T00:00:00Z")
+    prices = replace(
+        dataset.prices,
+        dividend_rows=[DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, late)],
+        split_rows=[SplitRow("AVLN", date(2025, 1, 13), 2, 1, late)],
+    )
+    play = Play(replace(dataset, prices=prices), start="2025-01-06T21:00:00Z", frequency="1d", end_ts="2025-01-31")
+    play.order("BUY", "MARKET", 100)
+    play.step(6)
+    assert (play.held(), play.account.dividends_e4) == (100, 0)
+
+
+def test_bars_that_are_off_the_minute_or_outside_of_hours_are_no_ticks() -> None:
+    bars = minutes([FLAT, FLAT], at("2025-01-06T14:29:00Z"))
+    odd = replace(bars, start_ns=bars.start_ns + np.array([0, MINUTE // 2]))
+    play = Play(market({"AVLN": odd}))
+    order = play.order("BUY", "LIMIT", limit_price=100.0)
+    play.step(5)
+    assert order.status == "ACCEPTED"

@@ -1,0 +1,91 @@
+"""Figures of a session: by hand, and against empyrical."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, timedelta
+
+import empyrical
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval_qfinzero.pmb.summary import SessionFacts, summarise
+from qfinzero_margin import e4
+
+
+def facts(start: float, *closes: float, **counts: int) -> SessionFacts:
+    days = tuple((date(2025, 1, 6) + timedelta(days=at), e4(amount)) for at, amount in enumerate(closes))
+    return SessionFacts(e4(start), days, **counts)
+
+
+def test_figures_of_three_days_by_hand() -> None:
+    """Returns of 10%, −10% and 10%: mean 1/30, sample variance (2 × (1/15)² + (2/15)²) / 2 = 1/75."""
+    found = summarise(facts(100, 110, 99, 108.9))
+    assert found.total_return == pytest.approx(0.089)
+    assert found.annualised_volatility == pytest.approx(math.sqrt(252 / 75))
+    assert found.sharpe == pytest.approx(1 / 30 * math.sqrt(75) * math.sqrt(252))
+    assert found.max_drawdown == pytest.approx(0.1)
+    assert (found.start_equity, found.final_equity, found.num_days) == (100, 108.9, 3)
+    assert found.undefined == {"reject_rate": "no order was sent", "invalid_action_rate": "no command was sent"}
+
+
+@given(st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=60))
+def test_figures_are_those_of_empyrical(returns: list[float]) -> None:
+    levels = [1_000_000.0]
+    for change in returns:
+        levels.append(round(levels[-1] * (1 + change), 4))
+    observed = np.diff(levels) / np.array(levels[:-1])
+    found = summarise(facts(*levels))
+    assert found.total_return == pytest.approx(empyrical.cum_returns_final(observed), abs=1e-9)
+    assert found.annualised_volatility == pytest.approx(empyrical.annual_volatility(observed), rel=1e-7, abs=1e-9)
+    assert found.max_drawdown == pytest.approx(-empyrical.max_drawdown(observed), abs=1e-9)
+    if np.std(observed) > 1e-6:
+        assert found.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)
+
+
+def test_the_sharpe_ratio_needs_two_days_and_returns_that_vary() -> None:
+    assert summarise(facts(100)).sharpe is None
+    assert summarise(facts(100, 101)).undefined["sharpe"] == "there are less than two daily returns"
+    flat = summarise(facts(100, 100, 100))
+    assert flat.sharpe is None
+    assert flat.undefined["sharpe"] == "daily returns do not vary"
+    assert flat.annualised_volatility == 0
+    assert summarise(facts(100, 110, 121)).sharpe is None
+
+
+def test_equity_that_is_gone_leaves_returns_undefined() -> None:
+    found = summarise(facts(100, -5, 10))
+    assert found.sharpe is None
+    assert found.annualised_volatility is None
+    assert found.total_return == pytest.approx(-0.9)
+    assert found.max_drawdown == pytest.approx(1.05)
+
+
+def test_turnover_is_traded_value_over_mean_equity() -> None:
+    assert summarise(facts(100, 90, 110, traded_value_e4=e4(250))).turnover == 2.5
+    assert summarise(facts(100)).turnover is None
+
+
+def test_rates_are_shares_of_what_was_sent() -> None:
+    found = summarise(
+        facts(100, 100, num_orders=8, num_rejected=2, num_actions=20, num_invalid=1, num_trades=3, margin_call_count=1)
+    )
+    assert (found.reject_rate, found.invalid_action_rate, found.margin_call_count) == (0.25, 0.05, 1)
+    assert (found.num_orders, found.num_trades) == (8, 3)
+    nothing = summarise(facts(100, 100))
+    assert nothing.reject_rate is None
+    assert nothing.undefined["reject_rate"] == "no order was sent"
+
+
+def test_money_is_in_dollars() -> None:
+    found = summarise(facts(100, 100, fees_e4=12_345, interest_e4=1, borrow_fees_e4=20_000, dividends_e4=-5_000))
+    assert (found.fees_paid, found.interest, found.borrow_fees, found.dividends) == (1.2345, 0.0001, 2, -0.5)
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), max_size=5))
+def test_a_summary_is_strict_json(levels: list[int]) -> None:
+    figures = summarise(SessionFacts(10**9, tuple((date(2025, 1, 6), level) for level in levels)))
+    json.dumps(msgspec.to_builtins(figures), allow_nan=False)

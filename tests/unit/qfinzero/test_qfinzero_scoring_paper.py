@@ -1,0 +1,447 @@
+"""The paper's scoring rules: worked examples of each rule, and the laws that a fair score obeys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from ktdeval.errors import DataError
+from ktdeval_qfinzero.scoring.alignment import align, assign
+from ktdeval_qfinzero.scoring.paper import FAILURE_MODES, score
+from ktdeval_qfinzero.scoring.times import instant_of, is_within
+from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
+from qfinzero_perfect import perfect_answer
+from qfinzero_scoring_cases import BARS, EVENTS, ORDER, POSITIONS, RATES, RUN, STEP, called, said, task
+
+THREE = task(BARS, EVENTS, ORDER)
+REFUSAL = task(GoldCall("REFUSE"), suite="calling")
+
+
+def three(scores: Scores) -> tuple[float, float, float]:
+    return scores.tm, scores.pa, scores.ta
+
+
+def pa(required: Any, given_args: Any) -> float:
+    return score(task(GoldCall("UPQ.rates.query", required=required)), [said("UPQ.rates.query", given_args)], RUN).pa
+
+
+def ta(times: Any, given_args: Any) -> float:
+    return score(task(GoldCall("UPQ.rates.query", times=times)), [said("UPQ.rates.query", given_args)], RUN).ta
+
+
+# ---- tools and alignment
+
+DAILY, MINUTE = "UPQ.stock.daily", "UPQ.stock.minute"
+NOTED = replace(BARS, notes="again", step_id="s2")
+OTHER = replace(BARS, required={**BARS.required, "tickers": "MCD"})
+RIGHT, SLIP = said(DAILY, BARS.required), said(DAILY, {**BARS.required, "tickers": "KO"})
+WAITING = GoldCall("PMB.order.cancel", required={"session_id": "{session_id}", "order_id": "<from_step_1>"})
+SAME, HALF, NOTHING = (1, 1, 1), (0.5, 0.5, 0.5), (0, 0, 0)
+# Of three parameters of a slip the tickers are half right: (1/2 + 1 + 1) / 3.
+SLIPPED = (1, pytest.approx(5 / 6), 1)
+RULES: dict[str, tuple[list[GoldCall], list[Any], tuple[Any, ...], tuple[str, ...]]] = {
+    "no call where the task can be done": ([POSITIONS, RATES], [], NOTHING, ("false_refusal",)),
+    "a pseudo-call where the task can be done": ([POSITIONS, RATES], [called("REFUSE")], NOTHING, ("false_refusal",)),
+    "another pseudo-call": ([POSITIONS, RATES], [said("none")], NOTHING, ("false_refusal",)),
+    "one call serves one step": ([BARS, OTHER], [RIGHT], HALF, ("missing_call",)),
+    "a repeat is right where the plan makes the call twice": ([BARS, BARS], [RIGHT] * 2, SAME, ()),
+    "a repeat is an extra call": ([BARS, OTHER], [RIGHT] * 2, HALF, ("extra_call", "missing_call")),
+    "a repeat never stands for another family": ([BARS, POSITIONS], [RIGHT] * 2, HALF, ("extra_call", "missing_call")),
+    "repeats of another family": ([POSITIONS] * 2, [said("ESP.timeline")] * 2, NOTHING, ("wrong_family",)),
+    "a slip made twice is wrong in both": ([BARS, BARS], [SLIP] * 2, SLIPPED, ("wrong_value",)),
+    "a slip made once": ([BARS, BARS], [SLIP], (0.5, pytest.approx(5 / 12), 0.5), ("missing_call", "wrong_value")),
+    "a slip made thrice": ([BARS, BARS], [SLIP] * 3, SLIPPED, ("extra_call", "wrong_value")),
+    "steps are identical by what they ask for": ([BARS, NOTED], [SLIP] * 2, SLIPPED, ("wrong_value",)),
+    "nothing to compare: the tool": ([POSITIONS], [said("PMB.account.positions")], SAME, ()),
+    "nothing to compare: the family": ([POSITIONS], [said("PMB.account.orders")], HALF, ("wrong_tool",)),
+    "nothing to compare: another family": ([POSITIONS], [said("UPQ.rates.query")], NOTHING, ("wrong_family",)),
+    "nothing to compare: placeholders": ([WAITING], [said("PMB.order.cancel")], SAME, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_by_example(name: str) -> None:
+    golds, answer, figures, modes = RULES[name]
+    scores = score(task(*golds), answer, RUN)
+    assert (three(scores), scores.failure_modes) == (figures, modes)
+
+
+def test_a_perfect_answer_earns_exactly_100_in_either_form() -> None:
+    for gold in (THREE, replace(THREE, suite="calling")):
+        assert score(gold, perfect_answer(gold, RUN), RUN).overall == 100
+
+
+def test_tm_is_1_for_the_tool_half_for_its_family_and_0_for_other_and_unknown_names() -> None:
+    earned = {DAILY: 1, MINUTE: 0.5, "ESP.timeline": 0, "UPQ.stock.weekly": 0, "upq.stock.daily": 0}
+    assert {tool: score(task(BARS), [said(tool, BARS.required)], RUN).tm for tool in earned} == earned
+
+
+def test_a_repeat_serves_no_step_of_another_tool_and_none_that_is_asked_for_once() -> None:
+    def tm(golds: list[GoldCall], *answer: Any) -> float:
+        return score(task(*golds), list(answer), RUN).tm
+
+    assert tm([BARS, BARS, OTHER], RIGHT, RIGHT, RIGHT) == 2 / 3
+    assert tm([BARS, RATES], RIGHT, RIGHT) == 0.5
+    assert tm([BARS, BARS], *[said(MINUTE, BARS.required)] * 2) == 0.25  # one call of the family for one of two steps
+    assert tm([BARS, OTHER], SLIP, SLIP) == 0.5
+    assert [score(task(BARS, BARS), [SLIP] * count, RUN).detail["extra_calls"] for count in (2, 3)] == [0, 1]
+
+
+def test_the_right_tool_with_wrong_parameters_goes_before_its_family_with_right_ones() -> None:
+    scores = score(task(BARS), [said(MINUTE, BARS.required), said(DAILY, {"tickers": "KO"})], RUN)
+    assert (scores.tm, scores.detail["steps"][0]["call"]) == (1, 1)
+    assert scores.pa == pytest.approx(1 / 6)  # half of the two names, no start, no end
+
+
+def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> None:
+    # The first step alone would take the call with both names, which the second step needs.
+    first, second = (GoldCall("UPQ.rates.query", required={"tenors": tenors}) for tenors in (["2Y"], ["2Y", "10Y"]))
+    answer = [said("UPQ.rates.query", {"tenors": tenors}) for tenors in (["2Y", "10Y"], ["2Y"])]
+    assert score(task(first, second), answer, RUN).pa == 1
+
+
+# ---- parameters
+
+
+@pytest.mark.parametrize(
+    ("required", "args", "expected"),
+    [
+        ({"a": "x", "b": 1}, {"a": "x"}, 0.5),
+        ({"a": "x"}, {"a": " x "}, 1),
+        ({"a": "x"}, {"a": "X"}, 0),
+        ({"a": 100}, {"a": 100.0}, 1),
+        ({"a": 100}, {"a": 100.0099}, 1),
+        ({"a": 100}, {"a": 100.02}, 0),
+        ({"a": 0}, {"a": 1e-9}, 0),
+        ({"a": 1}, {"a": True}, 0),
+        ({"a": True}, {"a": True}, 1),
+        ({"a": 5}, {"a": "5"}, 0),
+        ({"a": "5"}, {"a": 5}, 0),
+        ({"a": "x"}, {"a": None}, 0),
+        ({"a": None}, {"a": None}, 1),
+        ({"a": ["x", "y"]}, {"a": ["y", "x", "x"]}, 1),
+        ({"a": ["x", "y"]}, {"a": ["x", "z"]}, 1 / 3),
+        ({"a": [1, True]}, {"a": [1.0, 1]}, 0.5),
+        ({"a": []}, {"a": []}, 1),
+        ({"a": ["x"]}, {"a": "x"}, 0),
+        ({"a": {"b": {"c": 1, "d": 2}, "e": 3}}, {"a": {"b": {"c": 1}, "e": 3}}, 0.75),
+        ({"a": {"b": 1}}, {"a": 1}, 0),
+        ({"a": {}}, {"a": {"b": 1}}, 1),
+        ({"a": "x"}, {"a": "x", "more": 1}, 1),
+        ({"tickers": "KO,PEP"}, {"tickers": "PEP, KO"}, 1),
+        ({"tickers": "KO,PEP"}, {"tickers": ["KO", "PEP"]}, 1),
+        ({"tickers": ["KO"]}, {"tickers": "KO"}, 1),
+        ({"tickers": "KO,PEP"}, {"tickers": "KO"}, 0.5),
+        ({"tickers": "KO"}, {"tickers": "ko"}, 0),
+        ({"status_in": "OPEN,FILLED"}, {"status_in": "filled, open"}, 1),
+        ({"status_in": ["OPEN"]}, {"status_in": "Open"}, 1),
+        ({"status_in": "OPEN"}, {"status_in": "CLOSED"}, 0),
+        ({"status_in": "OPEN"}, {"status_in": 5}, 0),
+        ({"note": "b, a"}, {"note": "a, b"}, 0),
+        ({"t": "2024-03-04T09:30:00Z"}, {"t": "2024-03-04T10:30:00+01:00"}, 1),
+        ({"t": "2024-03-04T09:30:00"}, {"t": "2024-03-04T09:30"}, 1),
+        ({"t": "2024-03-04"}, {"t": "2024-03-04T00:00:00"}, 0),
+    ],
+)
+def test_required_parameters_are_compared_by_value_and_type(required: Any, args: Any, expected: float) -> None:
+    assert pa(required, args) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("required", "args", "expected"),
+    [
+        ({"a": "{session_id}", "b": 1}, {"b": 1}, 1),
+        ({"a": "<from_step_1>", "b": 1}, {"a": "x"}, 0),
+        ({"a": {"b": "<from_step_1>"}, "c": 1}, {"c": 1}, 1),
+        ({"a": "acct-{account_id}", "b": 1}, {"a": 5, "b": 1}, 1),
+        ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y"]}, 1),
+        ({"a": ["x", "<from_step_1>"]}, {"a": ["x"]}, 1),
+        ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y", "z"]}, 0.5),
+        ({"tickers": "<from_positions>", "b": 1}, {"b": 1}, 1),
+    ],
+)
+def test_placeholders_take_no_part(required: Any, args: Any, expected: float) -> None:
+    assert pa(required, args) == expected
+
+
+# ---- times
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "within", "beyond"),
+    [
+        ("exact", "2024-03-04T09:30:00", "2024-03-04T09:30:01"),
+        ("5min", "2024-03-04T09:35:00Z", "2024-03-04T09:35:00.001"),
+        ("5min", "2024-03-04T09:25:00", "2024-03-04T09:24:59"),
+        ("30min", "2024-03-04T10:00", "2024-03-04T10:00:00.000000001"),
+        ("60min", "2024-03-04 10:30:00+00:00", "2024-03-04T11:30:00+00:00"),
+        ("60min", "2024-03-04T05:30:00-04:00", "2024-03-04T09:30:00-04:00"),
+        ("1day", "2024-03-05T09:30:00", "2024-03-05T09:30:01"),
+        ("2day", "2024-03-02T09:30:00", "2024-03-02T09:29:59"),
+    ],
+)
+def test_tolerances_include_their_ends(tolerance: str, within: str, beyond: str) -> None:
+    times = {"start": "2024-03-04T09:30:00", "tolerance": tolerance}
+    assert (ta(times, {"start": within}), ta(times, {"start": beyond})) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "given_time", "met"),
+    [
+        ("exact", "2024-03-04", 1),
+        ("exact", "2024-03-04Z", 1),
+        ("exact", "2024-03-04T00:00:00Z", 1),
+        ("exact", "2024-03-04T15:30:00Z", 0),
+        ("1day", "2024-03-05T23:59:59Z", 1),
+        ("1day", "2024-03-05T23:59:59-05:00", 0),
+        ("1day", "2024-03-06", 0),
+        ("2day", "2024-03-06", 1),
+        ("60min", "2024-03-04T01:00:00", 1),
+        ("1day", "2024-02-30", 0),
+        ("1day", "04/03/2024", 0),
+        ("1day", 20240304, 0),
+        ("1day", None, 0),
+    ],
+)
+def test_an_expected_date_is_met_by_calendar_days(tolerance: str, given_time: Any, met: float) -> None:
+    assert ta({"start": "2024-03-04", "tolerance": tolerance}, {"start": given_time}) == met
+
+
+@pytest.mark.parametrize(("minutes", "met"), [(120, 1), (150, 1), (90.0, 1), (150.01, 0), ("120", 0), (True, 0), (float("inf"), 0)])
+def test_the_tolerance_is_applied_to_minutes(minutes: Any, met: float) -> None:
+    assert score(task(EVENTS), [said("ESP.events.query", {**EVENTS.required, "horizon_minutes": minutes})], RUN).ta == met
+
+
+def test_time_is_the_mean_over_fields_and_null_or_placeholder_fields_take_no_part() -> None:
+    times = {"a": "2024-03-04", "b": "2024-03-05", "c": None, "d": "<from_step_1>", "format": "date"}
+    assert ta(times, {"a": "2024-03-04"}) == 0.5
+
+
+def test_a_time_within_its_tolerance_costs_nothing_in_parameters_either() -> None:
+    """A day late of one day's grace is right in PA and TA; two days late is wrong in both: PA loses one of three, TA one of two."""
+    late = [said(BARS.tool, {**BARS.required, "start": day}) for day in ("2024-03-05", "2024-03-06")]
+    assert [three(score(task(BARS), [call], RUN)) for call in late] == [(1, 1, 1), (1, pytest.approx(2 / 3), 0.5)]
+    near = score(task(EVENTS), [said(EVENTS.tool, {**EVENTS.required, "horizon_minutes": 150})], RUN)
+    assert (near.overall, near.failure_modes) == (100, ())
+    untimed = replace(BARS, times={"end": "2024-03-08", "tolerance": "1day"})
+    assert score(task(untimed), late[:1], RUN).pa == pytest.approx(2 / 3)
+
+
+def test_an_unknown_tolerance_is_an_error() -> None:
+    wrong = replace(BARS, times={"start": "2024-03-04", "tolerance": "fortnight"})
+    with pytest.raises(DataError, match=r"invented-1: UPQ\.stock\.daily: unknown tolerance 'fortnight'; give one of exact"):
+        score(task(wrong), [], RUN)
+
+
+def test_impossible_times_are_none() -> None:
+    for text in ("9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+14:00", "2024-03-04T25:00:00", "2024-03-04T", "x" * 100):
+        assert instant_of(text) is None
+    assert not is_within([], "2024-03-04", "exact")
+
+
+# ---- refusals and answers that are none
+
+
+def test_a_refusal_earns_everything_where_none_can_be_done_and_anything_else_misses_it() -> None:
+    for answer in ([], [called("REFUSE")], [said("cannot_comply"), called(" None ")]):
+        assert score(REFUSAL, answer, RUN).overall == 100
+    for answer in ([said(DAILY)], [said("REFUSE"), said(DAILY)], ["REFUSE"], [None]):
+        scores = score(REFUSAL, answer, RUN)
+        assert scores.overall == 0
+        assert "missed_refusal" in scores.failure_modes
+
+
+def test_an_unreadable_reply_earns_nothing_even_where_silence_would_be_right() -> None:
+    for gold in (REFUSAL, THREE):
+        scores = score(gold, None, RUN)
+        assert (scores.overall, scores.failure_modes) == (0, ("unreadable_reply",))
+
+
+def test_an_item_that_is_no_call_is_reported_and_earns_nothing() -> None:
+    rate = "UPQ.rates.query"
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    broken = [said(None), said([rate]), said(" "), said(rate, [1]), said(rate, "x")]
+    unfit = [said(rate, args) for args in (deep, {"a": 10**5000}, {1: 2}, {"a": {1, 2}})]
+    for item in (None, 5, rate, [], {}, *broken, *unfit):
+        scores = score(task(RATES), [item], RUN)
+        assert (three(scores), scores.failure_modes) == ((0, 0, 0), ("malformed_call",))
+    for call in ({"tool": "PMB.account.positions"}, {"tool_name": "PMB.account.positions", "params": None}):
+        assert score(task(POSITIONS), [call], RUN).overall == 100
+
+
+# ---- failure modes and reported figures
+
+
+def bars(**changes: Any) -> dict[str, Any]:
+    return said(DAILY, {name: value for name, value in {**BARS.required, **changes}.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("answer", "modes"),
+    [
+        ([RIGHT], ()),
+        ([said(MINUTE, BARS.required)], ("wrong_tool",)),
+        ([said("ESP.timeline")], ("wrong_family",)),
+        ([said("UPQ.stock.weekly", BARS.required)], ("unknown_tool",)),
+        ([SLIP], ("wrong_value",)),
+        ([bars(start="2024-03-05")], ()),
+        ([bars(start="2024-03-07")], ("wrong_time",)),
+        ([bars(start=None)], ("missing_param",)),
+        ([RIGHT, said("ESP.timeline")], ("extra_call",)),
+        ([RIGHT, None], ("malformed_call",)),
+        ([RIGHT, said("REFUSE")], ("extra_call",)),
+        ([None, bars(tickers="MCD"), said("XYZ")], ("malformed_call", "unknown_tool", "wrong_value")),
+    ],
+)
+def test_failure_modes_name_what_the_aligned_call_got_wrong(answer: list[Any], modes: tuple[str, ...]) -> None:
+    assert score(task(BARS), answer, RUN).failure_modes == modes
+    assert set(modes) <= set(FAILURE_MODES)
+
+
+def test_a_step_left_over_is_missing_unless_a_call_of_another_family_stands_there() -> None:
+    first = said("UPQ.stock.daily", BARS.required)
+    assert score(task(BARS, POSITIONS), [first], RUN).failure_modes == ("missing_call",)
+    assert score(task(BARS, POSITIONS), [first, said("ESP.timeline")], RUN).failure_modes == ("wrong_family",)
+
+
+def test_spraying_costs_precision_but_no_score() -> None:
+    scores = score(
+        task(BARS), [said("UPQ.stock.daily", BARS.required), *[said("UPQ.rates.query", {"n": n}) for n in range(9)]], RUN
+    )
+    assert scores.overall == 100
+    assert (scores.detail["extra_calls"], scores.detail["call_precision"]) == (9, 0.1)
+
+
+def test_ids_of_the_run_and_of_addresses_are_reported_not_scored() -> None:
+    def ids(gold: GoldCall, call: Any) -> tuple[float, Any, Any]:
+        scores = score(task(gold), [call], RUN)
+        return scores.overall, scores.detail["ids_expected"], scores.detail["ids_right"]
+
+    fixed = replace(POSITIONS, endpoint="/v1/accounts/acct-77/positions")
+    assert ids(fixed, called(fixed.tool, endpoint="/v1/accounts/acct-77/positions/")) == (100, 1, 1)
+    assert ids(fixed, said(fixed.tool, {"account_id": "acct-77"})) == (100, 1, 1)
+    assert ids(fixed, said(fixed.tool, {"account_id": "acct-78"})) == (100, 1, 0)
+    assert ids(POSITIONS, said(POSITIONS.tool, {"account_id": RUN["account_id"]})) == (100, 1, 1)
+    assert ids(ORDER, said(ORDER.tool, {"order": ORDER.required["order"], "session_id": "other", "account_id": ["x"]})) == (
+        100,
+        2,
+        0,
+    )
+    cancel = GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST")
+    assert ids(cancel, said(cancel.tool)) == (100, 0, 0)
+
+
+# ---- laws
+
+POOL = [BARS, EVENTS, POSITIONS, ORDER, STEP, RATES, replace(BARS, required={"tickers": "MCD", "start": "2024-03-05"})]
+tasks = st.lists(st.sampled_from(POOL), min_size=1, max_size=4).map(lambda calls: task(*calls))
+args = st.sampled_from([gold.required for gold in POOL]) | st.fixed_dictionaries(
+    {},
+    optional={
+        "tickers": st.sampled_from(["KO", "KO,PEP", ["PEP"], 5]),
+        "start": st.sampled_from(["2024-03-04", "2024-03-06", "2024-03-04T00:00:00Z", ""]),
+        "horizon_minutes": st.sampled_from([120, 130, 500]),
+        "step": st.integers(0, 3),
+        "tenors": st.none() | st.just(["2Y"]),
+    },
+)
+predicted_calls = st.builds(said, st.sampled_from([gold.tool for gold in POOL] + ["UPQ.stock.minute", "XYZ", "REFUSE"]), args)
+answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), max_size=5)
+
+
+@given(tasks, answers, st.randoms(use_true_random=False))
+def test_neither_the_order_of_calls_nor_that_of_steps_matters(gold: GoldTask, answer: list[Any], chance: Any) -> None:
+    before = score(gold, answer, RUN)
+    calls, shuffled = list(gold.calls), list(answer)
+    chance.shuffle(calls)
+    chance.shuffle(shuffled)
+    after = score(task(*calls), shuffled, RUN)
+    assert (three(after), after.failure_modes) == (three(before), before.failure_modes)
+    assert after.detail["call_precision"] == before.detail["call_precision"]
+
+
+@given(tasks, answers)
+def test_scores_lie_between_0_and_1_and_modes_in_the_closed_set(gold: GoldTask, answer: list[Any]) -> None:
+    scores = score(gold, answer, RUN)
+    assert all(0 <= value <= 1 for value in three(scores))
+    assert set(scores.failure_modes) <= set(FAILURE_MODES)
+    assert (scores.overall == 100) <= (not set(scores.failure_modes) - {"extra_call", "malformed_call", "unknown_tool"})
+
+
+@given(tasks, answers)
+def test_an_unrelated_call_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
+    before, after = score(gold, answer, RUN), score(gold, [said("ESP.no.such"), *answer], RUN)
+    assert three(after) == three(before)
+
+
+@given(tasks, answers.filter(bool))
+def test_a_repeat_never_raises_a_score_where_each_step_asks_for_something_else(gold: GoldTask, answer: list[Any]) -> None:
+    distinct = task(*{repr(call): call for call in gold.calls}.values())
+    before, after = score(distinct, answer, RUN), score(distinct, [*answer, answer[0]], RUN)
+    assert three(after) == three(before)
+
+
+@given(tasks, answers.filter(bool))
+def test_a_repeat_beyond_what_is_asked_alike_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
+    most = max(Counter(repr((call.tool, call.required, call.times)) for call in gold.calls).values())
+    full = max(sum(three(score(task(call), [item], RUN)) == (1, 1, 1) for call in gold.calls) for item in answer)
+    enough = [*answer, *[answer[0]] * max(most, full)]
+    assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
+
+
+@given(tasks, answers)
+def test_a_further_call_never_lowers_the_tool_match(gold: GoldTask, answer: list[Any]) -> None:
+    assert score(gold, [*answer, said("UPQ.stock.daily", {"x": 1})], RUN).tm >= score(gold, answer, RUN).tm
+
+
+@given(tasks)
+def test_the_perfect_answer_is_perfect_and_each_call_counts(gold: GoldTask) -> None:
+    answer = perfect_answer(gold, RUN)
+    assert score(gold, answer, RUN).overall == 100
+    assert score(gold, answer[1:], RUN).overall < 100
+
+
+# ---- alignment and summaries
+
+small = st.integers(0, 3).map(lambda thirds: Fraction(thirds, 3))
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.integers(1, 4), st.data())
+def test_the_alignment_is_the_best_of_all_in_lexicographic_order(rows: int, columns: int, data: Any) -> None:
+    merits = {
+        (row, column): data.draw(st.tuples(small.map(lambda value: value + 1), small, small))
+        for row in range(rows)
+        for column in range(columns)
+        if data.draw(st.booleans())
+    }
+
+    def total(pairs: Sequence[tuple[int, int]]) -> tuple[Fraction, ...]:
+        return tuple(sum((merits[pair][place] for pair in pairs), Fraction(0)) for place in range(3))
+
+    slots = [*range(columns), *[None] * rows]
+    every = [[pair for pair in enumerate(chosen) if pair in merits] for chosen in permutations(slots, rows)]
+    assert total(list(align(rows, merits).items())) == max(total(pairs) for pairs in every)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(st.integers(0, 20), min_size=n, max_size=n), min_size=1, max_size=6)))
+def test_assignments_are_as_good_as_those_of_scipy(weights: list[list[int]]) -> None:
+    chosen = assign(weights)
+    taken = [column for column in chosen if column is not None]
+    table = np.array(weights)
+    assert len(set(taken)) == len(taken)
+    assert (
+        sum(weights[row][column] for row, column in enumerate(chosen) if column is not None)
+        == table[linear_sum_assignment(table, maximize=True)].sum()
+    )

@@ -1,0 +1,170 @@
+"""`ktdeval serve qfinzero`: where it listens, who needs a token, how it ends, and what it says when it can't begin."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.errors import UsageError
+from ktdeval_qfinzero.access.listen import address_of, bind, choose_security
+from ktdeval_qfinzero.data.folder import save_dataset
+from qfinzero_world import small_dataset
+
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data, folder = small_dataset(), tmp_path_factory.mktemp("data") / "small"
+    save_dataset(folder, data.prices, data.calendars.rows, data.news.rows, data.info)
+    return folder
+
+
+@contextmanager
+def bound_to(host: str) -> Iterator[socket.socket]:
+    with bind(host, 0) as found:
+        yield found
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The one line that a command ends with which can't be run."""
+    code = main(["serve", "qfinzero", *map(str, words)])
+    printed, errors = capsys.readouterr()
+    assert (code, printed) == (2, "")
+    assert errors.count("\n") == 1
+    return errors.removeprefix("ktdeval: error: ").rstrip()
+
+
+# ---- who needs a token
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_on_this_machine_nobody_needs_a_token(host: str) -> None:
+    with bound_to(host) as bound:
+        security = choose_security(bound, None, {}, None)
+    assert security.token is None
+    assert host in (security.hosts or ())
+
+
+def test_elsewhere_a_new_token_is_shown_once() -> None:
+    shown: list[str] = []
+    with bound_to("0.0.0.0") as bound:
+        security = choose_security(bound, None, {}, shown.append)
+    assert shown == [security.token]
+    assert len(security.token or "") >= 40
+
+
+def test_without_a_token_nothing_is_served_elsewhere(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    line = refusal(capsys, "--host", "0.0.0.0", "--port", 0, "--data", folder)
+    assert "a token is needed" in line
+    assert "--token-env" in line
+
+
+def test_a_token_of_the_environment_is_asked_for_on_any_address() -> None:
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with bound_to(host) as bound:
+            security = choose_security(bound, "MINE", {"MINE": TOKEN}, None)
+        assert (security.token, security.hosts) == (TOKEN, None)  # behind a proxy the server has other names
+
+
+@pytest.mark.parametrize("value", [None, "", "short", "with spaces in between", "x" * 513, "geheimnis-mit-ümlaut"])
+def test_a_variable_without_a_usable_token_is_said_without_its_value(value: str | None) -> None:
+    with bound_to("127.0.0.1") as bound, pytest.raises(UsageError, match="--token-env MINE: expected 16 to 512") as caught:
+        choose_security(bound, "MINE", {} if value is None else {"MINE": value}, None)
+    assert not value or value not in str(caught.value)
+
+
+# ---- what can't be begun
+
+
+def test_a_port_in_use_is_said_in_one_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    with bound_to("127.0.0.1") as taken:
+        port = taken.getsockname()[1]
+        line = refusal(capsys, "--port", port, "--data", folder)
+    assert line == f"can't listen on 127.0.0.1 port {port}: Address already in use; choose another --host or --port"
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no.such.host.invalid", "a" * 300])
+def test_a_host_of_another_machine_is_refused(host: str) -> None:
+    with pytest.raises(UsageError, match="can't listen on"):
+        bind(host, 0)
+
+
+def test_a_folder_without_data_is_said_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for transport in ("http", "stdio"):
+        line = refusal(capsys, "--transport", transport, "--port", 0, "--data", tmp_path / "none")
+        assert str(tmp_path / "none") in line
+
+
+@pytest.mark.parametrize("moment", ["soon", "2024-12-31", "2025-03-02"])
+def test_a_clock_that_can_not_start_there_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], folder: Path, moment: str
+) -> None:
+    assert refusal(capsys, "--port", 0, "--data", folder, "--as-of", moment).startswith("--as-of: expected a moment")
+
+
+def test_a_missing_extra_is_named_with_its_cure(tmp_path: Path) -> None:
+    script = "import sys; sys.modules[sys.argv[1]] = None\nfrom ktdeval.cli.main import main\nsys.exit(main(sys.argv[2:]))"
+    words = [sys.executable, "-c", script, "starlette", "serve", "qfinzero"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "ktdeval: error: `ktdeval serve qfinzero` needs starlette, which is not installed, or too old: "
+        "pip install 'ktdeval[qfinzero]'\n"
+    )
+
+
+# ---- the running server
+
+
+def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(folder: Path, tmp_path: Path) -> None:
+    """On all addresses of the machine, with stderr at a terminal."""
+    mine, theirs = pty.openpty()
+    words = ["serve", "qfinzero", "--host", "0.0.0.0", "--port", "0", "--data", str(folder), "--as-of", "2025-01-06"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ktdeval", *words], stdout=subprocess.PIPE, stderr=theirs, text=True, cwd=tmp_path
+    )
+    with process:
+        os.close(theirs)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        port = re.fullmatch(r"serving http://0\.0\.0\.0:(\d+) with \S+/openapi\.json and \S+/mcp \(Ctrl-C ends it\)\n", line)
+        assert port is not None, line
+        token = re.fullmatch(r"token, shown this once: (\S{40,})\r\n", os.read(mine, 1000).decode())
+        assert token is not None
+        connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=30)
+        connection.request("POST", "/workspaces")
+        refused = connection.getresponse()
+        assert (refused.status, token[1] in refused.read().decode()) == (401, False)
+        connection.request("POST", "/workspaces", headers={"Authorization": f"Bearer {token[1]}"})
+        assert json.loads(connection.getresponse().read())["as_of_ts"] == "2025-01-06T00:00:00Z"
+        process.send_signal(signal.SIGINT)  # while the connection is open
+        assert process.communicate(timeout=60)[0] == "\n"
+        connection.close()
+    with contextlib.suppress(OSError):  # how the end of a terminal is told
+        assert os.read(mine, 1000) == b""
+    os.close(mine)
+    assert process.returncode == 0
+
+
+def test_an_address_is_written_as_a_url() -> None:
+    with bound_to("127.0.0.1") as bound:
+        assert address_of(bound) == f"http://127.0.0.1:{bound.getsockname()[1]}"
+    if socket.has_ipv6:
+        with bound_to("::1") as bound:
+            assert address_of(bound) == f"http://[::1]:{bound.getsockname()[1]}"
+            assert "::1" in (choose_security(bound, None, {}, None).hosts or ())

@@ -1,0 +1,528 @@
+"""The scoring tasks of QFinZero: what is asked, what is recorded, and what it earns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from ktdeval.errors import ConfigError, DataError, InvariantError
+from ktdeval.stats import wilson
+from ktdeval.testing import check_scoring_task
+from ktdeval_qfinzero.benchmark.items import Item
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.rows import SymbolRow
+from ktdeval_qfinzero.scoring.tasks_file import task_to_row
+from ktdeval_qfinzero.suite.brief import clock_words, tools_text
+from ktdeval_qfinzero.suite.defaults import with_defaults
+from ktdeval_qfinzero.suite.scores import interval_of, summarise
+from ktdeval_qfinzero.suite.task import SuiteTask
+from qfinzero_suite_play import (
+    MARKET,
+    VARIANTS,
+    Perfect,
+    Scripted,
+    Silent,
+    calling_items,
+    config_of,
+    exam_of,
+    perfect_calls,
+    planning_items,
+    sit,
+    task_of,
+    world,
+)
+from qfinzero_world import at, small_prices
+
+METRICS = ("overall", "tm", "pa", "ta")
+DAILY = ("upq_stock_daily", '{"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}')
+
+
+def items_of(variant: str) -> tuple[Item, ...]:
+    return planning_items() if "planning" in variant else calling_items()
+
+
+def values(task: SuiteTask, records: list[Any]) -> dict[str, float | None]:
+    return {name: score.value for name, score in task.summarise(records).items()}
+
+
+def earned(record: Any) -> list[float]:
+    return [record.scores[f"paper_{name}"] for name in METRICS]
+
+
+# ---- whole sittings
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_keeps_the_contract_of_a_scoring_task(variant: str) -> None:
+    check_scoring_task(task_of(variant), snapshot=MARKET)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_who_makes_the_expected_calls_earns_everything(variant: str) -> None:
+    task = task_of(variant)
+    records = sit(task, Perfect(items_of(variant), live="live" in variant))
+    assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
+    found = values(task, records)
+    assert [found[name] for name in METRICS] == [100.0, 1.0, 1.0, 1.0]
+    assert found["exact"] == 1.0
+    assert (found["refusal_accuracy"], found["call_precision"], found["unanswered"]) == (1.0, 1.0, 0.0)
+    assert ("end_state_match" in found) == ("live" in variant)
+    assert found.get("end_state_match", 1.0) == 1.0
+    assert task.summarise(records)["overall"].detail["failure_modes"] == {}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_who_calls_nothing_earns_nothing_but_the_refusals(variant: str) -> None:
+    task = task_of(variant)
+    records = sit(task, Silent())
+    assert [earned(record)[0] for record in records] == [100.0 if record.facts["refusal"] else 0.0 for record in records]
+    summary = task.summarise(records)
+    for name in (*METRICS, "exact"):
+        assert summary[name].baseline == pytest.approx(summary[name].value)
+    assert summary["refusal_accuracy"].value == 1.0
+    assert summary["refusal_accuracy"].detail["false_refusals"]["value"] == 1.0
+    assert summary["call_precision"].value is None
+    if "live" in variant:
+        assert summary["end_state_match"].value == summary["end_state_match"].baseline
+        assert summary["end_state_match"].detail["changing"]["value"] == 0.0
+
+
+def test_a_sitting_is_the_same_for_every_window_and_seed() -> None:
+    task = task_of("qfinzero_calling")
+    texts = [[exam_of(task, seed=seed).sample(number).user for number in range(4)] for seed in (0, 1)]
+    assert texts[0] == texts[1]
+
+
+def one(variant: str, number: int, model: Any, **changes: Any) -> Any:
+    """The record of one sample."""
+    return sit(task_of(variant, **changes), model, [number])[0]
+
+
+def written(number: int, *calls: Any) -> Any:
+    """The record of an answer with these calls as text."""
+    return one("qfinzero_calling_text", number, Scripted(written=calls))
+
+
+# ---- what is recorded
+
+DAILY_CALL = {"tool": "UPQ.stock.daily", "arguments": json.loads(DAILY[1])}
+STEP_CALL = {"tool": "PMB.session.step", "arguments": {"session_id": "sess-000001", "step": 2}}
+
+
+def test_calls_are_recorded_under_dotted_names_and_not_made() -> None:
+    model = Scripted([DAILY, ("pmb_account_create", "{}")])
+    record = one("qfinzero_calling", 0, model)
+    assert record.answer["calls"] == [DAILY_CALL, {"tool": "PMB.account.create", "arguments": {}}]
+    assert [message.content for message in model.told] == ['{"recorded":true}'] * 2
+    assert record.scores["call_precision"] == 0.5
+    assert earned(record) == [100.0, 1.0, 1.0, 1.0]
+    # In text both names of a tool are known, and others stay as written.
+    record = written(0, {**DAILY_CALL, "tool": "upq_stock_daily"}, {"tool": "UPQ.crystal.ball", "arguments": {}})
+    assert [call["tool"] for call in record.answer["calls"]] == ["UPQ.stock.daily", "UPQ.crystal.ball"]
+    assert (earned(record)[0], record.scores["failed_unknown_tool"]) == (100.0, True)
+
+
+def test_arguments_that_are_no_json_object_make_no_call() -> None:
+    model = Scripted([("upq_stock_daily", "[1]"), ("upq_stock_daily", "{"), ("upq_no_such_tool", "{}")])
+    record = one("qfinzero_calling", 0, model)
+    assert (record.answer["calls"], earned(record)[0]) == ([], 0.0)
+    assert record.failures == {"bad_arguments": 1, "bad_json": 1, "unknown_tool": 1}
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ' * 40 + "1" + "}" * 40, '{"a": "\\ud800"}', json.dumps({"a": "x" * 30_000})])
+def test_arguments_that_cannot_be_recorded_make_no_call(arguments: str) -> None:
+    native = one("qfinzero_calling", 0, Scripted([("upq_stock_daily", arguments)]))
+    assert (native.answer["calls"], native.failures) == ([], {"bad_arguments": 1})
+    text = written(0, {"tool": "UPQ.stock.daily", "arguments": json.loads(arguments)})
+    assert text.answer["calls"][0]["arguments"].startswith("[left out")
+    assert (earned(text)[0], text.scores["failed_malformed_call"]) == (0.0, True)
+
+
+def test_more_calls_than_the_budget_are_not_made() -> None:
+    assert len(one("qfinzero_calling", 0, Scripted([DAILY] * 4), harness={"max_tool_calls": 2}).answer["calls"]) == 2
+
+
+# ---- what equals what is expected
+
+ORDER = dict(calling_items()[1].gold[0].args)
+
+
+def placed(**changes: Any) -> dict[str, Any]:
+    """The expected order of the second calling item as a written call, with changes; None leaves a field of the order out."""
+    order = {name: value for name, value in {**ORDER["order"], **changes}.items() if value is not None}
+    return {"tool": "PMB.order.place", "arguments": {**ORDER, "order": order}}
+
+
+FOREIGN = {"tool": "PMB.order.place", "arguments": {**ORDER, "session_id": "sess-000002"}}
+
+
+def test_leaving_out_a_default_equals_giving_it() -> None:
+    assert written(1, placed(time_in_force=None)).scores["paper_pa"] == 1.0
+    for changes in ({"time_in_force": "GTC"}, {"side": None}):
+        assert written(1, placed(**changes)).scores["paper_pa"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "filled"),
+    [
+        (
+            "PMB.spread.place",
+            {"legs": [{"side": "BUY"}, {"side": "SELL", "ratio": 2}, "leg"], "qty": 1},
+            {"legs": [{"side": "BUY", "ratio": 1}, {"side": "SELL", "ratio": 2}, "leg"], "qty": 1, "time_in_force": "DAY"},
+        ),
+        ("PMB.order.place", {"order": {"qty": 1}}, {"order": {"qty": 1, "time_in_force": "DAY"}}),
+        ("PMB.order.place", {}, {}),
+        ("PMB.order.place", {"order": 5}, {"order": 5}),
+        ("PMB.order.place", "left out", "left out"),
+        ("PMB.session.step", {}, {"step": 1}),
+        ("PMB.session.step", {"until_ts": "2025-01-08"}, {"until_ts": "2025-01-08"}),
+        ("PMB.session.step", {"until_ts": "2025-01-08", "step": 2}, {"until_ts": "2025-01-08", "step": 2}),
+        ("PMB.no.such", {"a": 1}, {"a": 1}),
+    ],
+)
+def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(tool: str, given: Any, filled: Any) -> None:
+    assert with_defaults(tool, given) == filled
+
+
+def test_defaults_of_nested_objects_and_of_every_operation_are_those_of_the_service() -> None:
+    fees = with_defaults("PMB.session.create", {"execution_config": {"fees": {"stock_per_share_e4": 0}}})["execution_config"][
+        "fees"
+    ]
+    assert fees == {"stock_per_share_e4": 0, "option_per_contract_e4": 6500, "option_exercise_e4": 0}
+    assert "horizon_minutes" not in with_defaults("ESP.events.query", {"mode": "window"})
+    assert with_defaults("ESP.events.query", {})["horizon_minutes"] == 60
+    for operation in catalogue().operations:
+        schemas = operation.parameters["properties"]
+        assert with_defaults(operation.name, {}) == {
+            name: schema["default"] for name, schema in schemas.items() if "default" in schema
+        }
+
+
+def test_ids_of_the_situation_are_counted_beside_the_scores_and_seen_by_the_public_rules() -> None:
+    records = [written(1, call) for call in (placed(), FOREIGN)]
+    assert [earned(record)[0] for record in records] == [100.0, 100.0]
+    assert [(record.scores["ids_expected"], record.scores["ids_right"]) for record in records] == [(2, 2), (2, 1)]
+    assert [record.scores["reference_pa"] for record in records] == [1.0, pytest.approx(2 / 3)]
+    assert task_of("qfinzero_calling_text").summarise(records)["overall"].detail["ids"] == {"expected": 4, "right": 3}
+
+
+def test_the_public_rules_see_a_refusal_that_is_spelled_out() -> None:
+    refused, idle = (one("qfinzero_planning", 2, Scripted(status=status)).scores for status in ("refused", "done"))
+    assert (refused["reference_overall"], refused["paper_overall"]) == (100.0, 100.0)
+    assert idle["reference_overall"] < idle["paper_overall"] == 100.0
+    assert one("qfinzero_planning", 2, Scripted([DAILY], status="refused")).scores["reference_tm"] < 1.0
+
+
+def test_an_answer_is_exact_where_nothing_is_wrong_absent_or_too_much() -> None:
+    exact = [(0, [DAILY_CALL]), (1, [placed(time_in_force=None)]), (3, [])]
+    inexact = [(0, [DAILY_CALL, STEP_CALL]), (0, []), (1, [placed(qty=11)]), (3, [STEP_CALL])]
+    assert [written(number, *calls).scores["exact"] for number, calls in (*exact, *inexact)] == [True] * 3 + [False] * 4
+    assert written(0, DAILY_CALL, STEP_CALL).scores["paper_overall"] == 100.0
+
+
+def test_exact_is_a_share_with_wilsons_interval_by_category_and_difficulty() -> None:
+    records = sit(task_of("qfinzero_calling_text"), Scripted(written=[DAILY_CALL]))
+    for rules in ("paper", "reference"):
+        exact = task_of("qfinzero_calling_text", rules=rules).summarise(records)["exact"]
+        assert (exact.value, exact.n, exact.baseline) == (0.25, 4, 0.25)
+        assert exact.interval == wilson(1, 4, 0.95)
+        assert exact.detail["by_category"]["order"] == {"n": 2, "value": 0.0}
+        assert exact.detail["by_difficulty"] == {"easy": {"n": 2, "value": 0.5}, "hard": {"n": 2, "value": 0.0}}
+    assert list(task_of("qfinzero_calling_text").scores)[:2] == ["overall", "exact"]
+
+
+# ---- refusals
+
+
+def test_a_refusal_is_no_call_whatever_is_said() -> None:
+    done = one("qfinzero_calling", 3, Scripted(status="done"))
+    assert (earned(done)[0], done.scores["no_call"]) == (100.0, True)
+    called = one("qfinzero_calling", 3, Scripted([DAILY], status="refused"))
+    assert (earned(called)[0], called.scores["no_call"], called.scores["call_precision"]) == (0.0, False, 0.0)
+    assert called.scores["failed_missed_refusal"]
+    task = task_of("qfinzero_calling")
+    records = sit(task, Scripted(status="refused"))
+    assert [earned(record)[0] for record in records] == [0.0, 0.0, 0.0, 100.0]
+    detail = task.summarise(records)["refusal_accuracy"].detail
+    assert detail == {"false_refusals": {"n": 3, "count": 3, "value": 1.0}, "said_so": 1}
+
+
+# ---- calls that are made
+
+
+def test_a_call_that_fails_counts_as_a_call() -> None:
+    model = Scripted([("upq_stock_daily", '{"tickers": "AVLN"}'), DAILY])
+    record = one("qfinzero_calling_live", 0, model)
+    assert [json.loads(message.content).get("error", {}).get("code") for message in model.told] == ["invalid_argument", None]
+    assert (len(record.answer["calls"]), earned(record)[0], record.scores["call_precision"]) == (2, 100.0, 0.5)
+    assert record.scores["end_state_match"] is True
+
+
+def test_what_differs_in_the_end_is_named() -> None:
+    task = task_of("qfinzero_calling_live")
+    order = json.dumps(placed(qty=11)["arguments"])
+    records = sit(task, Scripted([("pmb_order_place", order), ("pmb_session_step", '{"session_id": "sess-000001"}')]), [1])
+    assert records[0].scores["end_state_match"] is False
+    differing = {name for name in records[0].scores if name.startswith("differs_")}
+    assert differing == {"differs_clock", "differs_cash", "differs_positions", "differs_orders"}
+    detail = task.summarise(records)["end_state_match"].detail
+    assert detail["differing"] == {"cash": 1, "clock": 1, "orders": 1, "positions": 1}
+    assert detail["changing"] == {"n": 1, "value": 0.0}
+
+
+def test_an_end_state_that_the_calls_do_not_lead_to_is_found() -> None:
+    task = task_of("qfinzero_calling_live")
+    record = sit(task, Perfect(calling_items(), live=True), [1])[0]
+    assert exam_of(task).score(1, record.answer) == record.scores
+    with pytest.raises(InvariantError, match="calling-2"):
+        exam_of(task).score(1, {**record.answer, "calls": []})
+
+
+def test_an_answer_too_long_to_be_shown_is_not_passed_on() -> None:
+    model = Scripted([("upq_stock_minute", '{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06"}')])
+    record = one("qfinzero_calling_live", 0, model, max_answer_chars=1000)
+    assert json.loads(model.told[0].content)["error"]["code"] == "too_large"
+    assert (len(record.answer["calls"]), record.failures) == (1, {"too_large": 1})
+
+
+# ---- what is asked
+
+
+def test_the_prompt_names_what_is_listed_by_the_clock_and_nothing_later() -> None:
+    prices = small_prices()
+    coming = SymbolRow("LATE", "stock", "Late Listing", "energy", world().info.default_as_of_ns + 1)
+    dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, coming]))
+    assert "LATE" in [row.symbol for row in dataset.prices.symbols(coming.listed_ns)]
+    system = exam_of(task_of("qfinzero_calling", dataset=dataset)).sample(0).system
+    assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in system
+    assert "BTCX (Bitcoin X)" in system
+    assert "LATE" not in system
+
+
+def test_the_prompt_names_the_weekdays_without_a_session_around_the_clocks() -> None:
+    """Clock 2025-01-06; the market's first day is later than 90 days before."""
+    info = replace(world().info, first_day=date(2024, 11, 29), last_day=date(2025, 12, 31))
+    system = exam_of(task_of("qfinzero_calling", dataset=replace(world(), info=info))).sample(0).system
+    assert "The exchange is closed at weekends and on 2024-12-25, 2025-01-01, 2025-01-09, 2025-01-20, 2025-02-17. " in system
+    brief = replace(info, first_day=date(2025, 1, 2), last_day=date(2025, 1, 8))
+    system = exam_of(task_of("qfinzero_calling", dataset=replace(world(), info=brief))).sample(0).system
+    assert "The exchange is closed at weekends. " in system
+
+
+def test_the_tools_in_text_tell_no_limits_of_length_and_the_cursor_once() -> None:
+    text = tools_text()
+    for word in ("minLength", "maxLength", "maxItems", '"pattern"', "additionalProperties"):
+        assert word not in text
+    assert text.count('"cursor"') == 1
+    assert '"cursor"' in text.partition("## ESP.events.stream\n")[2].partition("\n## ")[0]
+    for each in catalogue().operations:
+        told = json.loads(text.partition(f"## {each.name}\n")[2].partition("\n## ")[0].partition("Arguments: ")[2])
+        assert set(told["properties"]) | {"cursor"} == set(each.properties) | {"cursor"}
+        assert told["required"] == list(each.required)
+
+
+def test_the_clock_is_told_in_utc_and_in_new_york() -> None:
+    assert clock_words(at("2025-03-07T21:00:00Z")) == "2025-03-07T21:00:00Z, which is Friday, 2025-03-07, 4:00 p.m. in New York"
+    assert clock_words(at("2025-03-10T20:00:00Z")) == "2025-03-10T20:00:00Z, which is Monday, 2025-03-10, 4:00 p.m. in New York"
+    assert clock_words(at("2025-03-10T02:05:00Z")) == "2025-03-10T02:05:00Z, which is Sunday, 2025-03-09, 10:05 p.m. in New York"
+
+
+def test_the_question_tells_ids_and_terms_of_the_session_but_not_what_it_holds() -> None:
+    exam = exam_of(task_of("qfinzero_calling"))
+    assert exam.sample(0).user == (
+        "The clock stands at 2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York.\n"
+        "There is no account and no session.\n\nInstruction: Daily bars of AVLN of January 2 and 3, 2025."
+    )
+    assert (
+        "There is an account, acct-000001, with a session, sess-000001. The session has ticks of one trading day, "
+        "ends at 2025-01-29T21:00:00Z, and trades AVLN, BRKT." in exam.sample(1).user
+    )
+
+
+def test_only_text_describes_the_tools_and_only_native_offers_them() -> None:
+    for variant in VARIANTS:
+        sample = exam_of(task_of(variant)).sample(0)
+        described = [each.name for each in catalogue().operations if f"## {each.name}\n" in sample.system]
+        offered = [] if sample.environment is None else [tool.name for tool in sample.environment.tools]
+        is_text = variant.endswith("_text")
+        assert described == ([each.name for each in catalogue().operations] if is_text else [])
+        assert offered == ([] if is_text else [each.wire_name for each in catalogue().operations])
+        assert ("calls" in sample.form.parameters["properties"]) == is_text
+        assert ("<from_step_N>" in sample.system) == ("live" not in variant)
+
+
+def test_facts_hold_the_expected_calls_in_the_public_format() -> None:
+    facts = exam_of(task_of("qfinzero_calling")).sample(1).facts
+    assert facts["task"] == task_to_row(calling_items()[1].task)
+    assert (facts["category"], facts["difficulty"], facts["template"], facts["refusal"]) == ("order", "easy", "order", False)
+    assert facts["as_of"] == "2025-01-06T21:00:00Z"
+
+
+def test_fewer_items_are_taken_evenly() -> None:
+    exam = exam_of(task_of("qfinzero_calling", items=2))
+    assert [exam.sample(number).id for number in range(len(exam))] == ["calling-1", "calling-3"]
+    assert len(exam_of(task_of("qfinzero_calling", items=99))) == 4
+
+
+def test_the_description_pins_questions_data_prompts_and_tools() -> None:
+    described = task_of("qfinzero_calling").describe()
+    assert described["material"]["dataset"]["content_id"] == world().info.content_id
+    assert described["material"]["questions"]["count"] == 4
+    assert set(described["service_tools"]) == {each.name for each in catalogue().operations}
+    changed = replace(calling_items()[0], as_of_ns=calling_items()[0].as_of_ns + 1)
+    other = task_of("qfinzero_calling", [changed, *calling_items()[1:]]).describe()
+    assert other["material"]["questions"]["sha256"] != described["material"]["questions"]["sha256"]
+
+
+# ---- configs
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "said"),
+    [
+        ("qfinzero_calling_text", {"execution": "live"}, "submitted as text are not made"),
+        ("qfinzero_calling_live", {"tasks_file": "tasks.jsonl"}, "can't be made"),
+        ("qfinzero_calling", {"rules": "own"}, "expected one of paper, reference"),
+        ("qfinzero_calling", {"default_windows": ["Q9"]}, "no window 'Q9'"),
+        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-13-01", "last": "2025-03-31"}}}, "is not a date"),
+        ("qfinzero_calling", {"windows": {"Q1": {"first": "2025-04-01", "last": "2025-03-31"}}}, "ends before it begins"),
+    ],
+)
+def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config_of(variant, **changes)
+
+
+# ---- tasks of a file
+
+
+def public_file(folder: Path) -> Path:
+    """Three tasks in the public format: a query, an order by the run's ids, and one to refuse."""
+    call = {"tool_name": "UPQ.stock.daily", "endpoint": "/stock/daily", "method": "GET"}
+    place = {"tool_name": "PMB.order.place", "endpoint": "/v1/orders", "method": "POST"}
+    order = {"session_id": "{session_id}", "order": {"side": "BUY", "qty": 5}}
+    rows = [
+        ("p-1", "Daily bars of KO in January.", {**call, "required_params": {"tickers": "KO"}}),
+        ("p-2", "Buy 5 in {session_id}.", {**place, "required_params": order}),
+        ("p-3", "Stream KO live.", {"tool_name": "REFUSE"}),
+    ]  # fmt: skip
+    path = folder / "tasks.jsonl"
+    lines = [
+        {"id": name, "category": "c", "difficulty": "easy", "natural_language_instruction": text, "expected_tool_calls": [gold]}
+        for name, text, gold in rows
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def file_task(variant: str, path: Path) -> SuiteTask:
+    return SuiteTask(variant, config_of(variant, tasks_file=str(path)))
+
+
+def test_tasks_of_a_file_are_asked_without_clock_and_situation(tmp_path: Path) -> None:
+    exam = exam_of(file_task("qfinzero_calling_text", public_file(tmp_path)))
+    assert [exam.sample(number).id for number in range(len(exam))] == ["p-1", "p-2", "p-3"]
+    assert exam.sample(1).user == "Instruction: Buy 5 in sess-dryrun-2025."
+    assert "The clock stands at" not in exam.sample(0).system
+    assert exam.sample(0).facts["as_of"] is None
+
+
+def test_tasks_of_a_file_are_scored_by_both_rule_sets(tmp_path: Path) -> None:
+    order = {"tool": "PMB.order.place", "arguments": {"session_id": "sess-dryrun-2025", "order": {"side": "BUY", "qty": "5"}}}
+    record = sit(file_task("qfinzero_calling_text", public_file(tmp_path)), Scripted(written=[order]), [1])[0]
+    assert record.scores["paper_pa"] == pytest.approx(1 / 2)  # the id takes no part, and "5" is no number
+    assert record.scores["reference_pa"] == pytest.approx((0 + 1) / 2)  # the id is compared as it stands, "5" is 5
+
+
+def test_a_file_is_named_on_the_card_by_its_hash_and_not_by_its_place(tmp_path: Path) -> None:
+    described = file_task("qfinzero_calling", public_file(tmp_path)).describe()
+    assert described["tasks_file"] == described["material"]["tasks_file"]["name"] == "tasks.jsonl"
+    assert len(described["material"]["tasks_file"]["sha256"]) == 64
+    assert str(tmp_path) not in json.dumps(described)
+
+
+def test_a_file_of_the_other_suite_or_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="p-1 is of the calling suite"):
+        exam_of(file_task("qfinzero_planning", public_file(tmp_path)))
+    with pytest.raises(DataError, match="can't read samples"):
+        exam_of(file_task("qfinzero_planning", tmp_path / "none.jsonl"))
+
+
+# ---- many answers
+
+
+class Mumbler:
+    """Submits something that is no answer."""
+
+    def reply(self, request: Any) -> Any:
+        return Scripted().reply(request) if request.tool_choice is None else Scripted(status="perhaps").reply(request)
+
+
+def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() -> None:
+    task = task_of("qfinzero_calling_live")
+    right = sit(task, Perfect(calling_items(), live=True))
+    mumbled = sit(task, Mumbler(), [0])[0]
+    assert (mumbled.provenance, mumbled.scores) == ("fallback", {})
+    failed = structs.replace(right[1], provenance="error", answer=None, scores={})
+    summary = task.summarise([mumbled, failed, *right[2:]])
+    assert [summary[name].value for name in METRICS] == pytest.approx([200 / 3, 2 / 3, 2 / 3, 2 / 3])
+    assert summary["end_state_match"].value == pytest.approx(2 / 3)
+    assert summary["call_precision"].value == 0.5
+    assert summary["overall"].detail["failure_modes"] == {"no_submission": 1}
+    assert summary["overall"].detail["other_rules"]["overall"] == pytest.approx(200 / 3)
+    assert (summary["unanswered"].value, summary["unanswered"].detail) == (0.25, {"count": 1})
+    assert summary["overall"].detail["by_difficulty"]["easy"]["n"] == 1
+
+
+def test_scores_are_none_with_a_reason_where_there_is_nothing_to_score() -> None:
+    task = task_of("qfinzero_calling_live")
+    failed = structs.replace(sit(task, Silent(), [0])[0], provenance="error", answer=None, scores={})
+    summary = task.summarise([failed])
+    assert all(score.value is None and score.reason for name, score in summary.items() if name != "unanswered")
+    assert summary["unanswered"].value == 1.0
+
+
+def test_both_rule_sets_are_scored_and_one_is_the_headline() -> None:
+    """The public rules let one call serve two steps, and give TA where a step has no time: the paper's rules do not."""
+    for variant in ("qfinzero_planning", "qfinzero_calling"):
+        paper, reference = (task_of(variant, rules=rules) for rules in ("paper", "reference"))
+        records = sit(paper, Scripted([("pmb_order_get", '{"order_id": "ord-000009"}')]))
+        for name in METRICS:
+            ours, theirs = paper.summarise(records)[name], reference.summarise(records)[name]
+            other = theirs.detail["other_rules"]
+            assert ours.value == pytest.approx(other[name if name == "overall" else "value"])
+        assert reference.summarise(records)["ta"].value > paper.summarise(records)["ta"].value
+
+
+def test_an_interval_of_shares_is_wilsons() -> None:
+    """Two of four: centre (1/2 + z²/8) / (1 + z²/4) = 1/2, reach z √(1/16 + z²/64) / (1 + z²/4)."""
+    z = 1.959963984540054
+    reach = z * np.sqrt(1 / 16 + z * z / 64) / (1 + z * z / 4)
+    interval = interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)])
+    assert (interval.low, interval.high) == pytest.approx((0.5 - reach, 0.5 + reach))
+
+
+def test_an_interval_of_means_is_resampled_over_items() -> None:
+    """About 1.96 standard errors to either side, for many items; the same at each call; answers to one item count as one."""
+    chance = np.random.default_rng(5)
+    marks = chance.uniform(0, 1, 400)
+    points = [(f"item {place}", float(mark)) for place, mark in enumerate(marks)]
+    interval = interval_of("tm", points)
+    reach = 1.96 * marks.std() / np.sqrt(400)
+    assert (interval.low, interval.high) == pytest.approx((marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach)
+    assert interval == interval_of("tm", points) == interval_of("tm", points * 3)
+    assert interval_of("tm", [("a", 0.5), ("a", 0.25)]).reason == "one item only"
+
+
+def test_the_scores_are_those_that_are_defined() -> None:
+    for variant in VARIANTS:
+        task = task_of(variant)
+        assert list(task.scores) == list(summarise([], config_of(variant)))
+        assert perfect_calls(items_of(variant)[0])

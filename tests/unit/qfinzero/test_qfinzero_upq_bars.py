@@ -1,0 +1,247 @@
+"""Bars of stocks and coins: rows, pages, adjustments, indicators."""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval_qfinzero.data.rows import DividendRow, SplitRow, SymbolRow
+from ktdeval_qfinzero.upq.indicators import indicator_columns
+from ktdeval_qfinzero.workspace import Workspace
+from qfinzero_upq import LATE, UPQ, ask, column, day_bars, market, refused, with_prices
+from qfinzero_world import at, stock_days
+
+EARLY = at("2024-01-01T00:00:00Z")
+JANUARY = {"start": "2025-01-01", "end": "2025-01-31"}
+NEW_YEAR = {"start": "2025-01-02", "end": "2025-01-17"}
+
+
+def pages(name: str, limit: int, **arguments: Any) -> list[dict[str, Any]]:
+    """All rows, page by page."""
+    rows, cursor = [], None
+    while True:
+        answer = ask(name, limit=limit, **arguments, **({"cursor": cursor} if cursor else {}))
+        assert len(answer["bars"]) <= limit
+        assert answer["next_cursor"] is None or answer["next_cursor"] != cursor
+        rows, cursor = rows + answer["bars"], answer["next_cursor"]
+        if cursor is None:
+            return rows
+
+
+def test_a_row_has_the_prices_of_the_store_in_dollars() -> None:
+    row = ask("stock.daily", tickers="AVLN", start="2025-01-03", end="2025-01-03")["bars"]
+    bars = market().prices.bar_table["stock", "AVLN", "day"]  # type: ignore[attr-defined]
+    assert row == [
+        {
+            "ticker": "AVLN",
+            "date": "2025-01-03",
+            "open": bars.open_e4[1] / 10_000,
+            "high": bars.high_e4[1] / 10_000,
+            "low": bars.low_e4[1] / 10_000,
+            "close": bars.close_e4[1] / 10_000,
+            "volume": 4_000_000,
+            "transactions": 10,
+        }
+    ]
+
+
+def test_rows_come_by_ticker_then_by_time_however_they_were_asked_for() -> None:
+    rows = ask("stock.daily", tickers="CSTL,AVLN,CSTL", start="2025-01-02", end="2025-01-03")["bars"]
+    assert [(row["ticker"], row["date"]) for row in rows] == [
+        ("AVLN", "2025-01-02"),
+        ("AVLN", "2025-01-03"),
+        ("CSTL", "2025-01-02"),
+        ("CSTL", "2025-01-03"),
+    ]
+
+
+def test_fields_choose_columns_and_the_key_stays() -> None:
+    rows = ask("stock.daily", tickers="AVLN", start="2025-01-02", end="2025-01-02", fields="volume, close")["bars"]
+    assert list(rows[0]) == ["ticker", "date", "close", "volume"]
+
+
+def test_both_ends_are_included() -> None:
+    rows = ask("stock.minute", tickers="AVLN", start="2025-01-06T14:30:00", end="2025-01-06T09:32:00-05:00")["bars"]
+    assert column(rows, "window_start") == ["2025-01-06T14:30:00Z", "2025-01-06T14:31:00Z", "2025-01-06T14:32:00Z"]
+    assert len(ask("stock.minute", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"]) == 390
+
+
+@given(st.sampled_from(["AVLN,BRKT,CSTL", "CSTL", "BRKT,NOPE,AVLN"]), st.integers(1, 30))
+@settings(max_examples=25)
+def test_pages_together_are_the_whole_answer(tickers: str, limit: int) -> None:
+    arguments = {"tickers": tickers, **NEW_YEAR, "indicators": "ma_2,ema_3", "adjust": "total"}
+    assert pages("stock.daily", limit, **arguments) == ask("stock.daily", **arguments)["bars"]
+
+
+def test_a_page_that_ends_with_a_ticker_leads_to_the_next_one() -> None:
+    days = len(ask("stock.daily", tickers="AVLN", **NEW_YEAR)["bars"])
+    first = ask("stock.daily", tickers="AVLN,BRKT", **NEW_YEAR, limit=days)
+    second = ask("stock.daily", tickers="AVLN,BRKT", **NEW_YEAR, limit=days, cursor=first["next_cursor"])
+    assert set(column(first["bars"], "ticker")) == {"AVLN"}
+    assert set(column(second["bars"], "ticker")) == {"BRKT"}
+    assert second["next_cursor"] is None
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "!!!!", "AAAA", "W10", "WzFd", "WyJBIl0", "WyJBIiwtMV0", "WyJBIiwxLjBd", "W" * 500, "eyJhIjoxfQ", "é"]
+)
+def test_a_text_that_is_no_cursor_is_refused(cursor: str) -> None:
+    assert refused("stock.daily", tickers="AVLN", **JANUARY, cursor=cursor).field == "cursor"
+
+
+def test_coins_have_bars_on_every_day_of_the_week_and_through_the_night() -> None:
+    days = ask("crypto.daily", tickers="BTCX", start="2025-01-02", end="2025-01-15")["bars"]
+    assert len(days) == 14
+    assert days[0]["volume"] == 1234.5678
+    minutes = ask("crypto.minute", tickers="BTCX", start="2025-01-06", end="2025-01-06")["bars"]
+    assert len(minutes) == 24 * 60
+    assert ask("crypto.daily", as_of="2025-01-06T23:59:59Z", tickers="BTCX", **JANUARY)["bars"][-1]["date"] == "2025-01-05"
+
+
+def test_a_ticker_of_another_class_is_unknown() -> None:
+    assert ask("stock.daily", tickers="BTCX,AVLN", **JANUARY)["unknown"] == ["BTCX"]
+    assert ask("crypto.daily", tickers="BTCX,AVLN", **JANUARY)["unknown"] == ["AVLN"]
+
+
+# --- adjustments ------------------------------------------------------------
+
+
+def closes(as_of: str, adjust: str, ticker: str = "CSTL") -> dict[str, float]:
+    rows = ask("stock.daily", as_of=as_of, tickers=ticker, **JANUARY, adjust=adjust, fields="close")["bars"]
+    return dict(zip(column(rows, "date"), column(rows, "close")))
+
+
+def test_a_split_divides_earlier_prices_and_multiplies_earlier_volumes() -> None:
+    raw = ask("stock.daily", tickers="CSTL", **JANUARY)["bars"]
+    adjusted = ask("stock.daily", tickers="CSTL", **JANUARY, adjust="split")
+    for before, after in zip(raw, adjusted["bars"]):
+        ratio = 2 if before["date"] < "2025-01-21" else 1
+        assert [after[name] * ratio for name in ("open", "high", "low", "close")] == [
+            before[n] for n in ("open", "high", "low", "close")
+        ]
+        assert after["volume"] == before["volume"] * ratio
+    assert adjusted["adjustments"] == [
+        {"ticker": "CSTL", "kind": "split", "ex_date": "2025-01-21", "price_factor": 0.5, "volume_factor": 2.0}
+    ]
+
+
+def test_a_dividend_scales_earlier_prices_by_one_less_cash_over_the_previous_close() -> None:
+    raw, total, split = (closes("2025-01-31T21:00:00Z", adjust, "AVLN") for adjust in ("none", "total", "split"))
+    factor = 1 - 0.25 / raw["2025-01-10"]  # ex on the 13th, a Monday
+    assert total == {day: pytest.approx(close * (factor if day < "2025-01-13" else 1), abs=1e-6) for day, close in raw.items()}
+    assert split == raw
+    assert total["2025-01-10"] / raw["2025-01-10"] == pytest.approx((raw["2025-01-10"] - 0.25) / raw["2025-01-10"], abs=1e-8)
+
+
+def test_an_event_counts_from_the_open_of_its_ex_day() -> None:
+    assert closes("2025-01-21T14:29:59Z", "split") == closes("2025-01-21T14:29:59Z", "none")
+    opened, day_before = closes("2025-01-21T14:30:00Z", "split"), closes("2025-01-21T14:30:00Z", "none")
+    assert opened == {day: close / 2 for day, close in day_before.items()}
+
+
+def test_minutes_before_an_ex_day_are_adjusted_and_later_ones_not() -> None:
+    split = SplitRow("AVLN", date(2025, 1, 8), 4, 1, EARLY)
+    dataset = with_prices(market(), split_rows=[split], dividend_rows=[])
+    arguments: dict[str, Any] = {"dataset": dataset, "tickers": "AVLN", "start": "2025-01-07", "end": "2025-01-08"}
+    raw = ask("stock.minute", **arguments)["bars"]
+    adjusted = ask("stock.minute", **arguments, adjust="split")["bars"]
+    for before, after in zip(raw, adjusted, strict=True):
+        ratio = 4 if before["window_start"] < "2025-01-08" else 1
+        assert (after["close"], after["volume"]) == (before["close"] / ratio, before["volume"] * ratio)
+
+
+def test_a_dividend_on_the_day_of_a_split_is_of_a_new_share() -> None:
+    rows = {"split_rows": [SplitRow("AVLN", date(2025, 1, 13), 2, 1, EARLY)]}
+    rows["dividend_rows"] = [DividendRow("AVLN", date(2025, 1, 13), date(2025, 2, 1), 5_000, EARLY)] * 2  # type: ignore[list-item]
+    dataset = with_prices(market(), **rows)
+    answer = ask("stock.daily", dataset=dataset, tickers="AVLN", start="2025-01-10", end="2025-01-10", adjust="total")
+    raw = ask("stock.daily", tickers="AVLN", start="2025-01-10", end="2025-01-10")["bars"][0]["close"]
+    assert answer["bars"][0]["close"] == pytest.approx(raw / 2 - 1.0, abs=1e-6)
+    assert len(answer["adjustments"]) == 2
+
+
+def test_a_dividend_beyond_the_previous_close_changes_nothing_and_says_so() -> None:
+    first = DividendRow("AVLN", stock_days()[0], date(2025, 2, 1), 5_000, EARLY)
+    dataset = with_prices(market(), dividend_rows=[first, DividendRow("AVLN", date(2025, 1, 13), date(2025, 2, 1), 10**9, EARLY)])
+    answer = ask("stock.daily", dataset=dataset, tickers="AVLN", **JANUARY, adjust="total")
+    assert column(answer["bars"], "close") == list(closes("2025-02-03T00:00:00Z", "none", "AVLN").values())
+    assert [event["price_factor"] for event in answer["adjustments"]] == [None]
+
+
+def test_the_return_over_an_ex_day_on_adjusted_prices_is_the_total_return() -> None:
+    raw, total = closes("2025-01-31T21:00:00Z", "none", "AVLN"), closes("2025-01-31T21:00:00Z", "total", "AVLN")
+    held = raw["2025-01-13"] / (raw["2025-01-10"] - 0.25)  # cash taken off the price before, as the public rule has it
+    assert total["2025-01-13"] / total["2025-01-10"] == pytest.approx(held, rel=1e-7)
+
+
+# --- indicators ------------------------------------------------------------
+
+
+def test_indicators_worked_by_hand() -> None:
+    found = indicator_columns(("ma_2", "ema_3"), np.array([10.0, 20.0, 40.0, 80.0]))
+    np.testing.assert_array_equal(found["ma_2"], [np.nan, 15.0, 30.0, 60.0])
+    np.testing.assert_array_equal(found["ema_3"], [np.nan, np.nan, 27.5, 53.75])  # 10, 15, 27.5, 53.75: weight 2 / (3 + 1)
+
+
+@given(st.lists(st.floats(1, 1e5), min_size=1, max_size=80), st.integers(1, 40))
+@settings(max_examples=40)
+def test_indicators_are_those_of_pandas(prices: list[float], bars: int) -> None:
+    series = pd.Series(prices)
+    found = indicator_columns((f"ma_{bars}", f"ema_{bars}", "macd"), np.array(prices))
+    np.testing.assert_allclose(found[f"ma_{bars}"], series.rolling(bars).mean(), rtol=1e-9)
+    np.testing.assert_allclose(found[f"ema_{bars}"], series.ewm(span=bars, adjust=False, min_periods=bars).mean(), rtol=1e-9)
+    line = series.ewm(span=12, adjust=False).mean() - series.ewm(span=26, adjust=False).mean()
+    signal = line.ewm(span=9, adjust=False).mean()
+    np.testing.assert_allclose(found["macd"], line.where(np.arange(len(line)) >= 25), atol=1e-7)
+    np.testing.assert_allclose(found["macd_signal"], signal.where(np.arange(len(line)) >= 33), atol=1e-7)
+    np.testing.assert_allclose(found["macd_histogram"], (line - signal).where(np.arange(len(line)) >= 33), atol=1e-7)
+
+
+def test_days_before_the_start_are_the_warm_up() -> None:
+    arguments = {"tickers": "AVLN", "indicators": "ma_5,ema_5,macd", "adjust": "total", "fields": "close"}
+    whole = ask("stock.daily", start="2025-01-01", end="2025-02-28", **arguments)["bars"]
+    later = ask("stock.daily", start="2025-02-24", end="2025-02-28", **arguments)["bars"]
+    assert later == whole[-len(later) :]
+    assert all(value is not None for row in later for value in row.values())
+    assert [row["ma_5"] is None for row in whole[:6]] == [True] * 4 + [False] * 2
+
+
+def test_indicators_are_of_the_series_asked_for() -> None:
+    arguments = {"tickers": "CSTL", "start": "2025-01-21", "end": "2025-01-21", "indicators": "ma_2"}
+    raw = closes("2025-01-31T21:00:00Z", "none")
+    none, split = (ask("stock.daily", **arguments, adjust=adjust)["bars"][0]["ma_2"] for adjust in ("none", "split"))
+    assert none == pytest.approx((raw["2025-01-17"] + raw["2025-01-21"]) / 2)
+    assert split == pytest.approx((raw["2025-01-17"] / 2 + raw["2025-01-21"]) / 2)
+
+
+@pytest.mark.parametrize(
+    "indicators", ["ma_0", "ma_401", "ma", "ema_", "rsi_14", "ma_05", "", ",".join(f"ma_{n}" for n in range(1, 12))]
+)
+def test_indicators_are_bounded(indicators: str) -> None:
+    assert refused("stock.daily", tickers="AVLN", **JANUARY, indicators=indicators).field == "indicators"
+
+
+# --- size ------------------------------------------------------------
+
+
+def test_a_year_of_fifty_tickers_answers_at_once() -> None:
+    names = [f"S{i:02d}" for i in range(50)]
+    table = {
+        ("stock", name, "day"): day_bars(list(100 + 10 * np.sin(np.arange(1_000) / (i + 3))), date(2022, 6, 1))
+        for i, name in enumerate(names)
+    }
+    rows = [SymbolRow(name, "stock", name, "", EARLY) for name in names]
+    days = [date(2024, month, 4) for month in (3, 6, 9)]
+    dividends = [DividendRow(name, day, day, 5_000, EARLY) for name in names for day in days]
+    dataset = with_prices(market(), bars=table, symbol_rows=rows, dividend_rows=dividends)
+    arguments = {"tickers": ",".join(names), "start": "2024-02-01", "end": "2025-01-31", "limit": 100_000, "adjust": "total"}
+    started = time.process_time()
+    answer = UPQ.call(Workspace(dataset, at(LATE)), "UPQ.stock.daily", {**arguments, "indicators": "ma_20,ema_20,macd"})
+    assert time.process_time() - started < 1  # about a tenth of that, on a slow machine
+    assert len(answer["bars"]) == 50 * 366

@@ -1,0 +1,256 @@
+"""Option chains and contracts: filters, pages, and Greeks from what was known at the moment of each price."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval_qfinzero.data.rows import ContractRow, RateRow
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.instruments import OptionContract, parse_contract
+from ktdeval_qfinzero.moments import MINUTE, SECOND
+from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.upq.curves import interpolate
+from ktdeval_qfinzero.upq.pricing import European, price
+from qfinzero_upq import MINUTE_OPTION, ask, column, market, refused, with_prices
+from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days
+
+CHAIN = {"underlying": "AVLN", "date": "2025-01-06"}
+PUT = "O:AVLN250221P00095000"
+YEAR = 365 * 86_400 * SECOND
+
+
+def rising_rates() -> Dataset:
+    """The market with another curve on each day: the i-th day's is i tenths of a point up."""
+    rows = [
+        RateRow(day, {tenor: value + i / 10 for tenor, value in RATES.items()}, trading_hours().close_of(day) + 7200 * SECOND)
+        for i, day in enumerate(stock_days())
+    ]
+    return with_prices(market(), rate_rows=rows)
+
+
+# --- chains ------------------------------------------------------------
+
+
+def test_a_chain_has_the_contracts_that_traded_by_expiry_type_and_strike() -> None:
+    rows = ask("option.chain_query", **CHAIN)["contracts"]
+    assert len(rows) == 42
+    keys = [(row["expiry"], row["type"], row["strike"]) for row in rows]
+    assert keys == sorted(keys)
+    first = rows[0]
+    assert (first["contract"], first["underlying"], first["date"]) == ("O:AVLN250110C00080000", "AVLN", "2025-01-06")
+    assert parse_contract(first["contract"], "contract").strike_e4 == first["strike"] * 10_000
+
+
+def test_filters_keep_what_was_asked_for() -> None:
+    rows = ask(
+        "option.chain_query",
+        **CHAIN,
+        type="P",
+        strike_min=95,
+        strike_max=105.0,
+        expiry_min="2025-01-17",
+        expiry_max="2025-02-21",
+        fields="strike,type,expiry",
+    )["contracts"]
+    assert {(row["type"], row["strike"], row["expiry"]) for row in rows} == {
+        ("P", strike, expiry) for strike in (95.0, 100.0, 105.0) for expiry in ("2025-01-17", "2025-02-21")
+    }
+
+
+def test_a_strike_that_is_no_round_number_is_found_by_itself() -> None:
+    contract = OptionContract("AVLN", date(2025, 2, 21), 1_011_000, "C")  # 101.1 × 10,000 is not a whole number in floats
+    row = ContractRow(contract.symbol, "AVLN", contract.expiry, contract.strike_e4, "C", at("2025-01-01"))
+    bars = {("option", contract.symbol, "day"): market().prices.bar_table["option", PUT, "day"]}  # type: ignore[attr-defined]
+    dataset = with_prices(market(), bars=bars, contract_rows=[row])
+    assert len(ask("option.chain_query", dataset=dataset, **CHAIN, strike_min=101.1, strike_max=101.1)["contracts"]) == 1
+
+
+def test_contracts_of_other_stocks_and_of_later_listings_are_not_in_a_chain() -> None:
+    rows = [replace(row, listed_ns=at("2025-02-01")) for row in market().prices.contract_rows]  # type: ignore[attr-defined]
+    answer = ask("option.chain_query", as_of="2025-01-10T21:00:00Z", dataset=with_prices(market(), contract_rows=rows), **CHAIN)
+    assert (answer["contracts"], answer["nearest_expiries"]) == ([], [])
+    assert ask("option.chain_query", underlying="BRKT", date="2025-01-06")["contracts"] == []
+    assert ask("option.chain_query", underlying="NOPE", date="2025-01-06")["unknown"] == ["NOPE"]
+
+
+def test_the_chain_of_a_day_is_there_from_its_close() -> None:
+    before, after = (ask("option.chain_query", as_of=f"2025-01-06T{clock}Z", **CHAIN) for clock in ("20:59:59", "21:00:00"))
+    assert (before["day_status"], len(before["contracts"])) == ("incomplete", 0)
+    assert (after["day_status"], len(after["contracts"])) == ("complete", 42)
+    assert ask("option.chain_query", underlying="AVLN", date="2025-01-05")["day_status"] == "no_session"
+
+
+@given(st.integers(1, 50))
+@settings(max_examples=10)
+def test_pages_of_a_chain_together_are_the_chain(limit: int) -> None:
+    rows: list[Any] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = ask("option.chain_query", **CHAIN, limit=limit, include_greeks=True, **cursor)
+        rows += page["contracts"]
+        assert page["next_cursor"] != cursor.get("cursor", "")
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+    assert rows == ask("option.chain_query", **CHAIN, include_greeks=True)["contracts"]
+
+
+# --- contracts ------------------------------------------------------------
+
+
+def test_the_history_of_a_contract_by_day_and_by_minute() -> None:
+    days = ask("option.ticker_query", contract=PUT, start="2025-01-06T09:30:00", end="2025-01-08T16:00:00")["bars"]
+    assert column(days, "date") == ["2025-01-06", "2025-01-07", "2025-01-08"]
+    minutes = ask(
+        "option.ticker_query", contract=MINUTE_OPTION, start="2025-01-06T14:31:00", end="2025-01-06T14:32:00", resolution="minute"
+    )
+    assert column(minutes["bars"], "window_start") == ["2025-01-06T14:31:00Z", "2025-01-06T14:32:00Z"]
+
+
+def test_the_pages_of_a_contract_together_are_its_history() -> None:
+    arguments = {"contract": MINUTE_OPTION, "start": "2025-01-06", "end": "2025-01-07", "resolution": "minute"}
+    first = ask("option.ticker_query", **arguments, limit=500)
+    second = ask("option.ticker_query", **arguments, limit=500, cursor=first["next_cursor"])
+    assert second["next_cursor"] is None
+    assert first["bars"] + second["bars"] == ask("option.ticker_query", **arguments)["bars"]
+
+
+def test_fields_may_have_the_names_of_the_public_rows() -> None:
+    row = ask("option.ticker_query", contract=PUT, start="2025-01-06", end="2025-01-06", fields="ticker,window_start,close")[
+        "bars"
+    ][0]
+    assert set(row) == {"contract", "date", "ticker", "window_start", "close"}
+    assert (row["ticker"], row["window_start"]) == (PUT, "2025-01-06T00:00:00Z")
+
+
+def test_a_contract_that_is_not_listed_is_unknown() -> None:
+    answer = ask("option.ticker_query", contract="O:AVLN250221P00096000", start="2025-01-06", end="2025-01-06")
+    assert (answer["bars"], answer["unknown"]) == ([], ["O:AVLN250221P00096000"])
+    assert refused("option.ticker_query", contract="AVLN-95-P", start="2025-01-06", end="2025-01-06").field == "contract"
+
+
+# --- Greeks ------------------------------------------------------------
+
+
+def greek_rows(contract: str, start: str, end: str, **more: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = ask(
+        "option.ticker_query", contract=contract, start=start, end=end, include_greeks=True, **{"dataset": rising_rates(), **more}
+    )["bars"]
+    return rows
+
+
+def test_the_inputs_of_a_day_worked_by_hand() -> None:
+    row = greek_rows(PUT, "2025-01-06", "2025-01-06")[0]
+    years = (at("2025-02-21T21:00:00Z") - at("2025-01-06T21:00:00Z")) / YEAR
+    # Published by the close of the 6th: the curve of the 3rd, a tenth above the first; 46 days lie between its 1M and 3M.
+    rate = (4.40 + (4.41 - 4.40) * (years - 1 / 12) / (0.25 - 1 / 12)) / 100
+    wait = (at("2025-01-13T14:30:00Z") - at("2025-01-06T21:00:00Z")) / YEAR
+    dividend = 0.25 * math.exp(-0.0440 * wait)
+    assert row["greek_years"] == pytest.approx(years, abs=1e-8)
+    assert row["greek_rate"] == pytest.approx(rate, abs=1e-8)
+    assert row["greek_dividends"] == pytest.approx(dividend, abs=1e-8)
+    spot = ask("stock.daily", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"][0]["close"]
+    assert row["greek_spot"] == spot
+    assert row["greek_status"] == "ok"
+    worth = price(European(False, spot - dividend, 95.0, rate, years), row["iv"])
+    assert float(worth) == pytest.approx(row["close"], abs=1e-6)
+
+
+def test_a_dividend_is_deducted_once_declared_and_until_its_ex_day() -> None:
+    rows = greek_rows(PUT, "2025-01-02", "2025-01-14")
+    deducted = {row["date"]: row["greek_dividends"] > 0 for row in rows}
+    assert deducted == {  # declared after the close of the 3rd, ex on the 13th
+        "2025-01-02": False, "2025-01-03": False, "2025-01-06": True, "2025-01-07": True, "2025-01-08": True, "2025-01-10": True,
+        "2025-01-13": False, "2025-01-14": False,
+    }  # fmt: skip
+    assert all(row["greek_dividends"] == 0 for row in greek_rows("O:AVLN250110C00100000", "2025-01-06", "2025-01-10"))
+
+
+def test_a_minute_takes_the_spot_of_the_last_complete_minute() -> None:
+    rows = greek_rows(MINUTE_OPTION, "2025-01-07", "2025-01-07", resolution="minute")
+    spots = ask("stock.minute", tickers="AVLN", start="2025-01-07", end="2025-01-07")["bars"]
+    assert column(rows, "greek_spot") == column(spots, "close")
+    assert rows[0]["greek_years"] == pytest.approx((at("2025-01-17T21:00:00Z") - at("2025-01-07T14:31:00Z")) / YEAR, abs=1e-8)
+    assert {row["greek_rate"] for row in rows} == {0.045}  # of the 6th, published that evening; ten days are below one month
+
+
+def test_the_opening_price_takes_what_was_known_at_the_open() -> None:
+    row = greek_rows(PUT, "2025-01-06", "2025-01-06", greek_price_field="open")[0]
+    spot = ask("stock.daily", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"][0]["open"]
+    assert row["greek_spot"] == spot
+    assert row["greek_years"] == pytest.approx((at("2025-02-21T21:00:00Z") - at("2025-01-06T14:30:00Z")) / YEAR, abs=1e-8)
+    minutes = greek_rows(MINUTE_OPTION, "2025-01-07", "2025-01-07", resolution="minute", greek_price_field="open")
+    assert minutes[0]["greek_status"] == "missing_spot"  # no minute of the day was complete at its open
+    closes = ask("stock.minute", tickers="AVLN", start="2025-01-07", end="2025-01-07")["bars"]
+    assert column(minutes[1:], "greek_spot") == column(closes[:-1], "close")
+
+
+def test_an_option_has_no_greeks_at_its_expiry() -> None:
+    row = greek_rows("O:AVLN250110C00100000", "2025-01-10", "2025-01-10")[0]
+    assert (row["greek_status"], row["iv"], row["delta"], row["greek_years"]) == ("expired", None, None, 0.0)
+
+
+def test_expiry_on_a_holiday_is_the_session_before() -> None:
+    contract = OptionContract("AVLN", date(2025, 1, 9), 1_000_000, "C")  # a day of mourning
+    row = ContractRow(contract.symbol, "AVLN", contract.expiry, contract.strike_e4, "C", at("2025-01-01"))
+    bars = {("option", contract.symbol, "day"): market().prices.bar_table["option", PUT, "day"]}  # type: ignore[attr-defined]
+    dataset = with_prices(market(), bars=bars, contract_rows=[row])
+    rows = greek_rows(contract.symbol, "2025-01-07", "2025-01-08", dataset=dataset)
+    assert [row["greek_years"] for row in rows] == [pytest.approx(1 / 365, abs=1e-8), 0.0]
+
+
+def test_what_is_missing_is_named() -> None:
+    table = {("stock", "AVLN", resolution): bars_of(np.empty(0, np.int64), np.empty(0)) for resolution in ("day", "minute")}
+    no_spot = with_prices(market(), bars=table)
+    assert {row["greek_status"] for row in greek_rows(PUT, "2025-01-06", "2025-01-08", dataset=no_spot)} == {"missing_spot"}
+    no_minutes = greek_rows(MINUTE_OPTION, "2025-01-06", "2025-01-06", dataset=no_spot, resolution="minute")
+    assert {row["greek_status"] for row in no_minutes} == {"missing_spot"}
+    no_rate = with_prices(market(), rate_rows=[])
+    assert {row["greek_status"] for row in greek_rows(PUT, "2025-01-06", "2025-01-08", dataset=no_rate)} == {"missing_rate"}
+    stale = with_prices(market(), rate_rows=[RateRow(date(2024, 12, 20), RATES, at("2024-12-20T23:00:00Z"))])
+    rows = greek_rows(PUT, "2025-01-03", "2025-01-06", dataset=stale)
+    assert column(rows, "greek_status") == ["ok", "missing_rate"]  # 14 days, then 17
+    empty = with_prices(market(), rate_rows=[RateRow(date(2025, 1, 3), {}, at("2025-01-03T23:00:00Z"))])
+    assert greek_rows(PUT, "2025-01-06", "2025-01-06", dataset=empty)[0]["greek_status"] == "missing_rate"
+
+
+def test_a_price_below_what_exercise_is_worth_says_so() -> None:
+    starts = market().prices.bar_table["option", PUT, "day"].start_ns  # type: ignore[attr-defined]
+    cheap = {("option", "O:AVLN250221C00080000", "day"): bars_of(starts, np.full(len(starts), 10_000))}
+    row = greek_rows("O:AVLN250221C00080000", "2025-01-06", "2025-01-06", dataset=with_prices(market(), bars=cheap))[0]
+    assert (row["greek_status"], row["iv"], row["greek_spot"] > 0) == ("below_intrinsic", None, True)
+
+
+def test_the_rate_is_linear_between_tenors_and_flat_beyond() -> None:
+    row = RateRow(date(2025, 1, 6), {"1M": 4.0, "1Y": 5.0, "30Y": 3.0}, 0)
+    years = np.array([0.001, 1 / 12, (1 + 1 / 12) / 2, 1.0, 15.5, 30.0, 50.0])
+    np.testing.assert_allclose(interpolate(row, years), [0.04, 0.04, 0.045, 0.05, 0.04, 0.03, 0.03])
+
+
+def test_a_curve_that_is_corrected_later_counts_from_its_correction() -> None:
+    first = RateRow(date(2025, 1, 3), {"1M": 4.0}, at("2025-01-03T23:00:00Z"))
+    corrected = replace(first, yields_pct={"1M": 5.0}, available_ns=at("2025-01-07T12:00:00Z"))
+    dataset = with_prices(market(), rate_rows=[corrected, first])
+    rows = greek_rows(PUT, "2025-01-06", "2025-01-07", dataset=dataset)
+    assert column(rows, "greek_rate") == [0.04, 0.05]
+
+
+def test_greeks_of_a_past_day_do_not_depend_on_the_clock() -> None:
+    early = ask("option.chain_query", as_of="2025-01-06T21:00:00Z", **CHAIN, include_greeks=True)
+    late = ask("option.chain_query", as_of="2025-02-28T21:00:00Z", **CHAIN, include_greeks=True)
+    assert early["contracts"] == late["contracts"]
+
+
+def test_minutes_have_the_length_of_the_session() -> None:
+    rows = greek_rows(MINUTE_OPTION, "2025-01-10", "2025-01-10", resolution="minute")
+    assert len(rows) == 390
+    assert rows[-1]["greek_years"] == pytest.approx(
+        (at("2025-01-17T21:00:00Z") - int(minute_starts()[-1]) - MINUTE) / YEAR, abs=1e-8
+    )

@@ -1,0 +1,229 @@
+"""What counts as a mention: spellings, look-alikes, numbers, denials, overlaps, places."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import DataError
+from ktdeval.masking.identities import WITHHELD
+from ktdeval_rationale.lexicon import KINDS, LEXICON_FILE, Lexicon, parse_lexicon, shipped_lexicon
+from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
+from masking_market import CODES, INDEX_CODE, MARKET, NAMES
+from spellings import CODE_STYLES, HARMLESS, spell
+
+LINTER = RationaleLinter(MARKET)
+
+
+def named(text: str, linter: RationaleLinter = LINTER) -> list[tuple[str, str]]:
+    return [(mention.category, mention.text) for mention in linter.find(text)]
+
+
+def test_a_mention_says_what_where_and_in_which_text() -> None:
+    text = "I prefer Kweichow Moutai (600519.SH) since October 8."
+    assert LINTER.find(text, "step 3") == [
+        Mention("company", (9, 24), "Kweichow Moutai", "step 3"),
+        Mention("code", (26, 35), "600519.SH", "step 3"),
+        Mention("date", (43, 52), "October 8", "step 3"),
+    ]
+
+
+@pytest.mark.parametrize("code", [*CODES, INDEX_CODE])
+@pytest.mark.parametrize("style", CODE_STYLES)
+def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str, code: str) -> None:
+    spelled = spell(style, code)
+    if style == "market number" and not code.startswith("6"):  # `0.300750` is a decimal number in a model's words
+        return
+    assert [category for category, _ in named(f"we should look at {spelled} first")] == ["code"]
+
+
+@pytest.mark.parametrize("name", sorted({names[0] for names in NAMES.values()}))
+def test_names_of_the_snapshot_are_companies(name: str) -> None:
+    assert [category for category, _ in named(f"we like {name} most")] == ["company"]
+
+
+@pytest.mark.parametrize("industry", sorted({names[1] for names in NAMES.values()} - {"unknown"}))
+def test_industries_of_the_snapshot_are_sectors(industry: str) -> None:
+    assert [category for category, _ in named(f"we like {industry} most")] == ["sector"]
+
+
+def test_an_industry_that_is_called_like_a_company_is_a_sector() -> None:
+    market = replace(MARKET, names=("机器人", *MARKET.names[1:]))
+    assert named("机器人概念活跃。", RationaleLinter(market)) == [("sector", "机器人")]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_the_guard_lets_pass_is_no_code_and_no_date(text: str) -> None:
+    assert not [category for category, _ in named(text) if category in ("code", "date", "company")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A close of 2015 after a previous close of 1998.", []),
+        ("In 2015 the same rally failed.", ["date"]),
+        ("Support at 2024 holds.", []),
+        ("The 2024 lows hold.", ["date"]),
+        ("March higher, then stop.", []),
+        ("In March, higher highs.", ["date"]),
+        ("May 20-day momentum persist.", []),
+        ("On May 20 momentum faded.", ["date"]),
+        ("March 5 % higher.", []),
+        ("Volume of 600519 shares.", []),
+        ("Cash 600519 remains.", []),
+        ("600519 leads.", ["code"]),
+        ("Market value is 688981 million.", []),
+        ("688981 is the strongest.", ["code"]),
+        ("Q1 of the distribution.", []),
+        ("Q1 earnings beat.", ["date"]),
+    ],
+)
+def test_words_around_a_number_decide(text: str, found: list[str]) -> None:
+    assert [category for category, _ in named(text)] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The market was closed for a bank holiday.", []),
+        ("A state-owned bank with low volatility.", [("sector", "bank")]),
+        ("We bank the gains.", []),
+        ("Energy stocks lag.", [("sector", "Energy")]),
+        ("The energy of the move fades.", []),
+        ("AI-related stocks lead.", [("sector", "AI")]),
+        ("sector_07 leads, asset_0042 follows on day_+12.", []),
+        ("The last two sessions were weak.", []),
+        ("The Two Sessions are near.", [("event", "Two Sessions")]),
+        ("Poly-factor scores.", []),
+        ("消费股走弱,消费一半的预算。", [("sector", "消费股")]),
+        ("PingAnBank leads.", [("company", "PingAnBank")]),
+        ("Sell Ping. An order follows.", []),
+    ],
+)
+def test_generic_words_and_handles_are_no_mention(text: str, found: list[tuple[str, str]]) -> None:
+    assert named(text) == found
+
+
+@pytest.mark.parametrize(
+    ("claim", "denial"),
+    [
+        ("I recognise this stock.", "I do not recognise this stock."),
+        ("I tried to infer the real ticker.", "I never tried to infer the real ticker."),
+        ("This looks like Moutai.", "This looks like a good entry."),
+        ("asset_0042 is probably CATL.", "asset_0042 is probably the best."),
+        ("As we now know, it doubled.", "It is not as we now know."),
+        ("It would later double.", "It is unlikely, never that it would later double."),
+        ("我认出了这只股票。", "我没有认出任何股票。"),
+    ],
+)
+def test_claims_count_and_denials_do_not(claim: str, denial: str) -> None:
+    claims = {"recognition", "hindsight"}
+    assert {category for category, _ in named(claim)} & claims
+    assert not {category for category, _ in named(denial)} & claims
+
+
+def test_what_is_told_of_shown_bars_is_no_hindsight() -> None:
+    assert named("It subsequently surged.") == [("hindsight", "subsequently surged")]
+    assert named("After day_-9 it subsequently surged.") == []
+
+
+def test_the_longest_reading_wins_and_phrases_stand_beside_identities() -> None:
+    assert named("贵州茅台") == [("company", "贵州茅台")]
+    assert named("The 2016 circuit breaker.") == [("event", "2016 circuit breaker")]
+    assert named("This looks like Kweichow Moutai.") == [("recognition", "This looks like"), ("company", "Kweichow Moutai")]
+
+
+def test_a_withheld_identity_counts_as_what_it_is() -> None:
+    assert named(f"I buy {WITHHELD} again.") == [("withheld", WITHHELD)]
+    assert named(f"asset_0042 is {WITHHELD}.") == [("recognition", "asset_0042 is"), ("withheld", WITHHELD)]
+
+
+def test_without_a_market_the_lexicon_and_the_numbering_are_left() -> None:
+    linter = RationaleLinter()
+    assert named("Quillmark, 600519, Moutai, 2015", linter) == [("code", "600519"), ("brand", "Moutai"), ("date", "2015")]
+
+
+def test_every_category_is_described_and_hiding_removes_some() -> None:
+    assert all(LEAK_CATEGORIES.values())
+    removed = [category for group in LEAKS_REMOVED_BY.values() for category in group]
+    assert len(removed) == len(set(removed))
+    assert set(removed) < set(LEAK_CATEGORIES)
+
+
+words = st.text(st.sampled_from("abcdefghijklm nopqrstuvwxyz,;:()\n的，。Ａ"), max_size=30)
+
+
+@given(st.text() | st.text(st.sampled_from("0123456789 .-asset_MayQ茅台600519日年月[withheld]")))
+def test_any_text_gives_spans_of_itself_in_order(text: str) -> None:
+    mentions = LINTER.find(text, "here")
+    assert mentions == sorted(mentions, key=lambda mention: mention.span)
+    for mention in mentions:
+        start, end = mention.span
+        assert 0 <= start < end <= len(text)
+        assert text[start:end] == mention.text
+        assert mention.category in LEAK_CATEGORIES
+        assert mention.where == "here"
+    identities = [mention.span for mention in mentions if mention.category not in ("hindsight", "recognition")]
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(identities))
+
+
+NAMED = {
+    "Kweichow Moutai": "company",
+    "宁德时代": "company",
+    "Feitian": "brand",
+    "semiconductors": "sector",
+    "Golden Week": "event",
+}
+
+
+@given(st.sampled_from(sorted(NAMED)), st.tuples(words, words))
+def test_a_name_is_found_wherever_it_stands_and_however_wide(name: str, around: tuple[str, str]) -> None:
+    before, after = around
+    wide = "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in name)
+    for spelled in (name, name.upper(), wide, re.sub(r"(?<=\w)(?=\w)", "\u200b", name)):
+        assert (NAMED[name], spelled) in named(f"{before} {spelled} {after}")
+
+
+# --- the lexicon
+
+
+def test_the_shipped_lexicon_is_read_whole() -> None:
+    terms = parse_lexicon(LEXICON_FILE.read_text(encoding="utf-8"))
+    assert set(terms) == set(KINDS)
+    assert len(terms["company"]) > 400
+    for kind, spellings in terms.items():
+        assert len(set(spellings)) == len(spellings), [each for each in spellings if spellings.count(each) > 1]
+        assert all(spelling == spelling.strip() for spelling in spellings), kind
+    assert shipped_lexicon() is shipped_lexicon()
+
+
+@pytest.mark.parametrize("kind", ["company", "brand", "event"])
+def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
+    linter = RationaleLinter()
+    for spelling in parse_lexicon(LEXICON_FILE.read_text(encoding="utf-8"))[kind]:
+        term = spelling.removeprefix("^")
+        assert kind in {category for category, _ in named(f"we like {term} most", linter)}, spelling
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("company Moutai", "lexicon:1: expected `kind: spelling, spelling …`"),
+        ("# a note\n\ncompany:", "lexicon:3: expected"),
+        ("firm: Moutai", "'firm' is none of the kinds company, brand"),
+        ("brand: 茅", "'茅' has one character"),
+        ("brand: &-", "'&-' has no two letters"),
+    ],
+)
+def test_a_broken_lexicon_says_where(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        Lexicon(parse_lexicon(text))
+
+
+def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one() -> None:
+    linter = RationaleLinter(MARKET, Lexicon({"brand": ["Zorblax"], "sector-word": ["glue"], "companion": ["stocks"]}))
+    assert named("Zorblax and Moutai; glue stocks, glue.", linter) == [("brand", "Zorblax"), ("sector", "glue")]

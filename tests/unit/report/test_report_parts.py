@@ -1,0 +1,288 @@
+"""The parts of a report: escaping, colours, the way of a plot into a page, the choice of windows, effects."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import card_cases
+from compare_cards import APART, make_card, save_card
+from ktdeval.registry import load_plugins
+from ktdeval.trading.ledger import Ledger
+from ktdeval_compare.effects import Options as EffectOptions, effects as compared
+from ktdeval_compare.entrants import load_entrants
+from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plot_file
+from ktdeval_report.effects import EFFECT_NAMES, find_effects
+from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
+from ktdeval_report.page import Options, make_report
+from ktdeval_report.plots import held_to, places_of
+from ktdeval_report.plots_factors import Point, forest_plot
+from ktdeval_report.render import Cell, Table, templates
+from ktdeval_report.study import choose_windows, representative
+from ktdeval_report.text import figure, p_value, percent, span
+from metric_cases import nav_ledger
+from report_page import Page, check_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="draws with matplotlib")
+
+EVIL = "<img src=x onerror=alert(1)>\"'&\u202e\x07$x^2$"
+
+
+def evaluations(*paths: Path) -> list[Evaluation]:
+    return load_evaluations(paths, Sources(load_plugins()))
+
+
+# -- escaping
+
+
+@given(st.text())
+def test_any_text_comes_out_as_text(text: str) -> None:
+    """Of what a card says, nothing becomes an element or an attribute."""
+    page = Page(templates().from_string('<p title="{{ text }}" class="a">{{ text }}</p>').render(text=text))
+    assert [element.name for element in page.elements()] == ["p"]
+    assert set(page.elements()[0].attributes) == {"title", "class"}
+    shown = page.elements()[0].attributes["title"] or ""
+    assert len(shown) == len(text)
+    assert all(letter in (" ", original) for letter, original in zip(shown, text, strict=True))
+
+
+def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
+    table = templates().get_template("macros.html").module.table  # type: ignore[attr-defined]
+    cells = [Cell("c<d"), Cell("e<f", "code")]
+    page = Page(table(Table("Of <things>", ("name", "size"), [["group"], ["a<b", "1"], [Cell("n", "link", "m", "s"), cells]])))
+    assert [row.text for row in page.all("tr")][2:] == ["a<b 1", "n s c<d ;  e<f"]
+    assert [cell.attributes.get("scope") for cell in page.all("th")] == ["col", "col", "colgroup", "row", "row"]
+    assert page.all("caption")[0].text == "Of <things>"
+    assert page.all("div")[0].attributes["aria-label"] == "Table: Of <things>"
+
+
+@needs_matplotlib
+def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
+    cells = {(name, 0): 0.01 * place for place, name in enumerate(APART)}
+    card = make_card(cells, model=EVIL)
+    card["snapshot"]["benchmark_name"] = EVIL
+    page = check_page(make_report(evaluations(save_card(tmp_path, card)), Options()).html)
+    assert "<img src=x onerror=alert(1)>" in page.text
+    assert "\u202e" not in page.text
+
+
+@needs_matplotlib
+def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_path: Path) -> None:
+    nothing, some = card_cases.card((0,), failed={0}), card_cases.card((0, 1), failed={1})
+    page = check_page(make_report(evaluations(save_card(tmp_path / "a", nothing), save_card(tmp_path / "b", some)), Options()).html)
+    assert "INCOMPLETE" in page.text
+    assert "the model call failed" in page.text
+    assert [row[-1] for row in page.table("All cards")[1:]] == ["0 of 1", "1 of 2"]
+
+
+# -- figures
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (figure(0.12345, "fraction"), "12.35"),
+        (figure(-0.5, "fraction", signed=True), "−50.00"),
+        (figure(-0.000001, "fraction", signed=True), "0.00"),
+        (figure(1234.5, "per year"), "1,234.50"),
+        (figure(3.0, "count"), "3"),
+        (figure(None), "–"),
+        (span(-0.1, 0.2, "fraction", signed=True), "−10.00 … +20.00"),
+        (span(None, 0.2), "–"),
+        (percent(0.5), "+50.00\u202f%"),
+        (p_value(0.00001), "< 0.0001"),
+        (p_value(None), "–"),
+    ],
+)
+def test_figures_read_as_people_write_them(shown: str, expected: str) -> None:
+    assert shown == expected
+
+
+# -- colours
+
+
+def luminance(code: str) -> float:
+    parts = [int(code[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
+def test_contrast_is_enough_to_read(side: int) -> None:
+    """WCAG 2.2: 4.5 for letters, 3 for what is drawn."""
+    code = {role: pair[side] for role, pair in PALETTE.items()}
+    for letters, ground in itertools.product(("ink", "muted", "one", "two"), ("paper", "cash")):
+        assert contrast(code[letters], code[ground]) >= 4.5, (letters, ground)
+    for role in (*SERIES, "other"):
+        assert contrast(code[role], code["paper"]) >= 3, role
+
+
+def test_each_colour_of_a_plot_stands_for_one_role() -> None:
+    """In a page the light colours are replaced by what they stand for, so no two roles may share one."""
+    for side in (0, 1):
+        codes = [pair[side] for pair in PALETTE.values()]
+        assert len(set(codes)) == len(codes)
+        assert all(re.fullmatch(r"#[0-9a-f]{6}", code) for code in codes)
+
+
+# -- plots
+
+
+def sample(name: str = "sample") -> Plot:
+    def draw(figure: FigureBase) -> None:
+        axes = figure.subplots()
+        axes.plot([0.0, 1.0], [0.0, 0.123456789], color=colour("one"), marker="o", label='id="x" font: 9px a #1c2128 0.98765')
+        axes.set_yticks([0.025, 0.075], ["0.025", "0.07512"])
+        axes.legend()
+
+    return Plot(name, "A title", "Its text.", draw)
+
+
+@needs_matplotlib
+def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone() -> None:
+    svg = inline_svg(sample(), "p1")
+    page = Page(svg)
+    words = " ".join(text.text for text in page.all("text"))
+    assert "0.025" in words
+    assert "0.07512" in words
+    assert 'id="x" font: 9px a #1c2128 0.98765' in words
+    tags = " ".join(re.findall(r"<[^>]+>", svg))
+    assert "#1" not in tags.replace("#p1-", "")
+    assert "var(--one)" in tags
+    assert "DejaVu" not in svg
+    assert not re.search(r"\d\.\d{3}", tags.replace(page.all("svg")[0].attributes["aria-label"] or "", ""))
+    ids = {element.attributes["id"] for element in page.elements() if "id" in element.attributes}
+    assert all((name or "").startswith("p1-") for name in ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
+
+
+@needs_matplotlib
+def test_drawing_neither_depends_on_nor_changes_the_settings_of_the_user() -> None:
+    import matplotlib
+
+    before = plot_file(sample(), "svg"), inline_svg(sample(), "p")
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.hashsalt": None, "savefig.dpi": 20}):
+        kept = {name: value for name, value in matplotlib.rcParams.items() if name != "backend"}  # chosen at its first use
+        assert (plot_file(sample(), "svg"), inline_svg(sample(), "p")) == before
+        assert {name: matplotlib.rcParams[name] for name in kept} == kept
+
+
+@pytest.mark.parametrize("days", [1, 2, 43, 548])
+def test_areas_have_a_value_for_each_place(days: int) -> None:
+    places, step = places_of(days)
+    values = np.arange(3.0 * days).reshape(3, days)
+    held = held_to(values, places)
+    assert held.shape == (3, len(places))
+    assert (held[:, :days] == values).all()
+    assert len(places) == days + (step == "post")
+
+
+@needs_matplotlib
+def test_figures_without_interval_or_value_can_be_drawn() -> None:
+    points = [Point("a · b", 0.1), Point("c", 0.2, -0.1, 0.5), Point("d", None)]
+    svg = inline_svg(forest_plot("f", "T", "x, %", points), "p")
+    assert "no interval" in svg
+    assert "interval −10.00 to +50.00" in svg
+    assert "d –" not in svg
+
+
+# -- choices
+
+
+def nav_of(*levels: int) -> Ledger:
+    return nav_ledger(levels, 100)
+
+
+def test_the_seed_of_lower_median_return_stands_for_its_window() -> None:
+    ledgers = {("W", seed): nav_of(level) for seed, level in enumerate([130, 90, 110, 120])}
+    assert representative(ledgers) == ("W", 2)
+    assert representative({("W", 4): nav_of(100), ("W", 3): nav_of(100)}) == ("W", 3)
+
+
+def test_the_benchmark_and_not_the_agent_chooses_the_windows(tmp_path: Path) -> None:
+    chosen = []
+    for sign in (1, -1):
+        cells = {(name, 0): sign * 0.01 * place for place, name in enumerate(list(APART)[:6])}
+        card = make_card(cells)
+        held = card["reference"]["benchmark_buy_and_hold"]
+        for name, value in zip(held, (0.0, 0.3, -0.2, 0.1, 0.05, 0.01), strict=True):
+            held[name] = {**held[name], "metrics": {**held[name]["metrics"], "total_return": {"value": value, "n": 5}}}
+        evaluation = Evaluation(tmp_path, card_cases.typed(card))
+        chosen.append([choose_windows(evaluation, most) for most in (0, 1, 2, 3, 9)])
+    assert chosen[0] == chosen[1]
+    assert chosen[0] == [[], ["A5"], ["A2", "A3"], ["A2", "A3", "A5"], ["A1", "A2", "A3", "A4", "A5", "A6"]]
+
+
+# -- effects
+
+
+def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], float]:
+    return {(name, seed): float(rng.normal(0, 0.1)) for name in list(APART)[:7] for seed in range(seeds)}
+
+
+def test_effects_are_those_of_the_effects_command(tmp_path: Path) -> None:
+    """The report shows what `ktdeval effects` tests, figure for figure."""
+    rng = np.random.default_rng(3)
+    variants = [(mask, "open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")]
+    variants += [("blinded", "fixed_candidate"), ("blinded", "memory_only")]
+    paths = [
+        save_card(tmp_path / str(place), make_card(grid(rng), mask=mask, mode=mode)) for place, (mask, mode) in enumerate(variants)
+    ]
+    expected = compared(load_entrants(paths), EffectOptions())
+    found = find_effects(evaluations(*paths), "total_return")
+    assert not found.notes
+    wanted = [(EFFECT_NAMES[row["effect"]], row["value"], row["low"], row["high"], row["n"]) for row in expected["effects"]]
+    assert len(wanted) == len(found.masks) == 4
+    for one, (name, *figures) in zip(found.masks, wanted, strict=True):
+        assert one.name == name
+        assert [one.value, one.low, one.high, one.n] == pytest.approx(figures)
+    ladder = [row for row in expected["ladder"] if row["over"] == "blinded"]
+    assert [one.name.partition(" (")[0] for one in found.modes] == [row["piece"] for row in ladder] == ["data", "tools", "total"]
+    for one, row in zip(found.modes, ladder, strict=True):
+        assert (one.value, one.low, one.high) == pytest.approx((row["value"], row["low"], row["high"]))
+    assert found.modes[0].value + found.modes[1].value == pytest.approx(found.modes[2].value)  # type: ignore[operator]
+
+
+def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    bright = save_card(tmp_path / "a", make_card(grid(rng), mask="bright"))
+    blinded = save_card(tmp_path / "b", make_card(grid(rng, 1), mask="blinded"))
+    again = save_card(tmp_path / "c", make_card(grid(rng), mask="blinded"))
+    other = save_card(tmp_path / "d", make_card(grid(rng), mask="blinded", model="house/two"))
+    found = find_effects(evaluations(bright, blinded, again, other), "total_return")
+    assert {one.agent for one in found.masks} == {"house/one"}
+    assert any("is there already" in note for note in found.notes)
+    assert any("7 of 14 (window, seed) have a figure on every card" in note for note in found.notes)
+    assert find_effects(evaluations(bright, other), "total_return").masks == []
+
+
+def test_a_figure_that_is_missing_everywhere_is_a_reason_and_no_number(tmp_path: Path) -> None:
+    cells = {(name, 0): None for name in list(APART)[:3]}
+    paths = [save_card(tmp_path / mask, make_card(cells, mask=mask)) for mask in ("bright", "blinded")]
+    (effect,) = find_effects(evaluations(*paths), "total_return").masks
+    assert effect.value is None
+    assert effect.reason == "no window"
+
+
+def test_labels_of_cards_tell_them_apart(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    cards = [make_card(grid(rng)), make_card(grid(rng), args={"top": 3})]
+    named = evaluations(*(save_card(tmp_path / str(place), card) for place, card in enumerate(cards)))
+    assert len({one.label for one in named}) == len({one.anchor for one in named}) == 2
+    assert "top=3" in named[1].label

@@ -1,0 +1,76 @@
+"""The journal: what was appended survives, what was torn never was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from ktdeval.errors import StoreError
+from ktdeval.runner.journal import Journal, read_journal
+
+
+def test_appended_records_are_recovered_in_order(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, dict) as journal:
+        assert journal.recovered == []
+        journal.append({"step": 0})
+        journal.append({"step": 1, "text": "多行\n文本"})
+    with Journal(path, dict) as journal:
+        assert journal.recovered == [{"step": 0}, {"step": 1, "text": "多行\n文本"}]
+
+
+@pytest.mark.parametrize("cut", range(1, 15))
+def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path, cut):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, dict) as journal:
+        journal.append({"step": 0})
+        whole = path.stat().st_size
+        journal.append({"step": 1, "a": 2})
+    path.write_bytes(path.read_bytes()[: whole + cut])
+    with Journal(path, dict) as journal:
+        assert journal.recovered == [{"step": 0}]
+        journal.append({"step": 1, "again": True})
+    assert list(read_journal(path, dict)) == [{"step": 0}, {"step": 1, "again": True}]
+
+
+def test_corruption_before_the_last_line_is_an_error_that_names_the_line(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b'{"step":0}\n{"step"\n{"step":2}\n')
+    with pytest.raises(StoreError, match=r"journal\.jsonl:2: the journal is corrupt"):
+        Journal(path, dict)
+
+
+def test_nan_never_reaches_the_disk(tmp_path):
+    with Journal(tmp_path / "journal.jsonl", dict) as journal, pytest.raises(ValueError, match="JSON"):
+        journal.append({"nav": float("nan")})
+
+
+def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path):
+    """A real process whose files may not grow past 300 bytes stands for a full disk."""
+    path = tmp_path / "journal.jsonl"
+    program = textwrap.dedent(
+        f"""
+        import resource, signal
+        from pathlib import Path
+        from ktdeval.errors import StoreError
+        from ktdeval.runner.journal import Journal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+        journal = Journal(Path({str(path)!r}), dict)
+        for step in range(100):
+            try:
+                journal.append({{"step": step, "text": "x" * 50}})
+            except StoreError as error:
+                print(step, error)
+                break
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    failed_step = int(done.stdout.split()[0])
+    assert failed_step > 0
+    assert f"all {failed_step} finished records are kept" in done.stdout
+    assert "run the same command again to resume" in done.stdout
+    assert [record["step"] for record in read_journal(path, dict)] == list(range(failed_step))

@@ -1,0 +1,487 @@
+"""Bad input of every kind, through the whole command: one clear line on stderr, an exit code, no traceback, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from run_support import (
+    DAYS_IN_WINDOW,
+    PLUGIN,
+    TASK,
+    WINDOW,
+    Done,
+    cards,
+    copy_run,
+    episodes,
+    error_line,
+    finished_steps,
+    ktdeval,
+    records,
+    start,
+    store_market,
+    wait_until,
+)
+
+MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
+MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", "6", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of `MIXED`."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert ktdeval(*MIXED, "--data", market, "--out", folder / "run", cwd=folder).code == 0
+    return folder / "run"
+
+
+def refused(cwd: Path, *words: object, **settings: Any) -> str:
+    """Run a command that must fail before it makes anything; its error line."""
+    before = sorted(cwd.rglob("*"))
+    line = error_line(ktdeval(*words, cwd=cwd, **settings))
+    assert sorted(cwd.rglob("*")) == before
+    return line
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--model", "builtin/momentun", "--tasks", TASK), "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'"),
+        (("--model", "openay/gpt-5", "--tasks", TASK), "unknown model 'openay/gpt-5'"),
+        (
+            ("--model", "builtin/momentum", "--tasks", "blinded_open_reserch"),
+            "'blinded_open_reserch'; did you mean 'blinded_open_re",
+        ),
+        (("--model", "builtin/momentum", "--tasks", "xyz*"), "no task, group or glob 'xyz*'; see `ktdeval tasks`"),
+        ((*MOMENTUM, "--agent", "raect"), "unknown agent 'raect'; did you mean 'react'?"),
+        ((*MOMENTUM, "--metrics", "sharp"), "unknown metric 'sharp'; did you mean 'sharpe'"),
+        ((*MOMENTUM, "--runner", "locale"), "unknown runner 'locale'; did you mean 'local'?"),
+        ((*MOMENTUM, "--windows", "W11"), "has no window 'W11'; did you mean 'W1"),
+        ((*MOMENTUM, "--windows", "2024-04-01:2024-03-01"), "the first day is after the last"),
+        ((*MOMENTUM, "--data", "synthetc"), "'synthetc' is neither a folder nor a data provider; did you mean 'synthetic'?"),
+        ((*MOMENTUM, "--rules", "stict"), "expected one of strict, paper, was 'stict'; did you mean 'strict'?"),
+        ((*MOMENTUM, "--model-args", "position=5"), "model builtin/momentum: unknown field 'position'; did you mean 'positions'?"),
+        ((*MOMENTUM, "--model-args", "positions=many"), "positions: expected int, was str 'many'"),
+        ((*MOMENTUM, "--model-args", "positions"), "expected key=value"),
+        (("--model", "builtin/hold", "--tasks", TASK, "--model-args", "a=1"), "model builtin/hold takes no arguments"),
+        ((*MOMENTUM, "--agent-args", "depth=2"), "agent react takes no arguments"),
+        ((*MOMENTUM, "--limit", "0"), "limit: expected a value in 1 … ∞, was 0"),
+        ((*MOMENTUM, "--seeds", "0"), "seeds: expected a value in 1"),
+        ((*MOMENTUM, "--seeds", "five"), "'five' is not a valid int"),
+        ((*MOMENTUM, "--concurrency", "0"), "concurrency: expected a value in 1"),
+        ((*MOMENTUM, "--temperature", "nan"), "temperature: expected a finite number, was nan"),
+        ((*MOMENTUM, "--windws", "W1"), "No such option"),
+        (("--tasks", TASK), "no model named"),
+        (("--model", "builtin/momentum"), "no task named"),
+        (("runn",), "no command 'runn'; did you mean 'run'?"),
+        (("score", "nowhere"), "nowhere: no run here (manifest.json is missing)"),
+        (("card", "verify", "nowhere.json"), "nowhere.json: can't read the card: No such file or directory"),
+    ],
+)
+def test_a_name_or_value_that_is_not_known_is_named_with_what_is_near(market: Path, tmp_path: Path, words: Any, said: str) -> None:
+    # On the small market, so that nothing is generated; what the case says of the data counts.
+    data = () if "--data" in words or words[0] not in ("--model", "--tasks") else ("--data", market)
+    assert said in refused(tmp_path, *words, *data)
+
+
+# -- data ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "window", ["2020-01-01:2020-03-01", "2024-04-01:2025-01-31", "2022-12-12:2022-12-20", "2024-03-02:2024-03-03", "W1", "long"]
+)
+def test_a_window_outside_the_data_is_refused_with_what_the_data_cover(market: Path, tmp_path: Path, window: str) -> None:
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
+    assert "which allow 2022-12-13…2024-04-19" in line or "no trading day" in line, line
+
+
+def test_a_day_that_does_not_exist_is_refused(market: Path, tmp_path: Path) -> None:
+    for window in ("2024-02-30:2024-03-05", "2024-13-01:2024-14-01"):
+        assert window.split(":")[0] in refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
+
+
+@pytest.mark.parametrize(
+    "damage", ["no manifest", "no table", "cut table", "not parquet", "manifest cut", "manifest of something else"]
+)
+def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path, damage: str) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(market, data)
+    bars, manifest = data / "bars.parquet", data / "manifest.json"
+    if damage == "no manifest":
+        manifest.unlink()
+    elif damage == "no table":
+        bars.unlink()
+    elif damage == "cut table":
+        bars.write_bytes(bars.read_bytes()[:-100])
+    elif damage == "not parquet":
+        bars.write_text("date,code,close\n")
+    elif damage == "manifest cut":
+        manifest.write_bytes(manifest.read_bytes()[:300])
+    else:
+        manifest.write_text('{"name": "a web application"}')
+    assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW)
+
+
+def test_a_file_or_an_empty_folder_is_no_market(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    for name in ("file", "folder"):
+        assert f"{name} holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", name)
+
+
+def test_arguments_for_a_stored_market_are_refused(market: Path, tmp_path: Path) -> None:
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--data-args", "seed=1")
+    assert "is a stored snapshot and takes no arguments, was given seed" in line
+
+
+# -- config files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model: [builtin/momentum\ntasks: x\n", "run.yaml: line 2, column 6: not YAML"),
+        ("model: a\n\tseeds: 1\n", "run.yaml: line 2"),
+        ("modle: builtin/momentum\n", "run.yaml: unknown field 'modle'; did you mean 'model'"),
+        ("seeds: many\n", "run.yaml: seeds: expected int, was str 'many'"),
+        ("seeds: 2\nseeds: 3\n", "run.yaml: line 2: key 'seeds' was already given on line 1"),
+        ("windows: {W1: true}\n", "run.yaml: windows: expected a list, was dict"),
+        ("model_args: 5\n", "run.yaml: model_args: expected a mapping, was int"),
+        ("limit: 2.5\n", "run.yaml: limit: expected int, was float 2.5"),
+        ("quiet: 1\n", "run.yaml: quiet: expected bool, was int 1"),
+        ("rules: papr\n", "run.yaml: rules: expected one of strict, paper, was 'papr'; did you mean 'paper'?"),
+        ("- model\n", "run.yaml: expected a mapping of fields, was list"),
+        ("", "run.yaml: expected a mapping of fields, was nothing"),
+        ("a: !!python/object/apply:os.system ['touch hacked']\n", "run.yaml: line 1, column 4: not YAML"),
+        ("\x00\x01", "run.yaml: "),
+        ("a: &a [*a]\n", "run.yaml: "),
+    ],
+)
+def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(market: Path, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "run.yaml").write_text(text)
+    assert said in refused(tmp_path, "--config", "run.yaml", *MOMENTUM, "--data", market)
+
+
+def test_a_config_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "gone.yaml: can't read: No such file or directory" in refused(tmp_path, "--config", "gone.yaml")
+    assert ": can't read: Is a directory" in refused(tmp_path, "--config", ".")
+
+
+# -- folders ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--model", "builtin/hold"), "(model: builtin/momentum {}; now builtin/hold {})"),
+        (("--tasks", "bright_open_research"), f"(task: {TASK}; now {TASK}, bright_open_research)"),
+        (("--seed", "5"), "(seed: 0; now 5)"),
+        (("--windows", "2024-03-04:2024-03-08"), "(window: "),
+        (("--limit", "3"), "(limit: 2; now 3)"),
+        (("--model-args", "positions=3"), '(model: builtin/momentum {}; now builtin/momentum {"positions":3})'),
+        (("--temperature", "0"), "(call parameters: "),
+        (("--agent", "remembering", "--plugin", str(PLUGIN)), "(agent: react {}; now remembering {})"),
+    ],
+)
+def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path, words: Any, said: str) -> None:
+    base = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "2", "--out", "run")
+    assert ktdeval(*base, cwd=tmp_path).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    line = refused(tmp_path, *base, *words)
+    assert said in line
+    assert "choose another --out" in line
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "thesis")
+    assert "the folder is not empty and holds no run" in line
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / ".git").write_text("")
+    refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "hidden")
+
+
+@pytest.mark.parametrize("out", ["file", "file/run", "/dev/null/run", "/proc/ktdeval-run", "x" * 300])
+def test_a_folder_that_can_not_be_made_is_refused(market: Path, tmp_path: Path, out: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", out)
+    assert "can't make the run folder" in line
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_refused(market: Path, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o555)
+    assert "can't make the run folder: Permission denied" in refused(
+        tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "locked/run"
+    )
+
+
+def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    environment = {"KTDEVAL_CACHE_DIR": str(tmp_path / "file")}
+    line = refused(tmp_path, *MOMENTUM, "--limit", "1", environment=environment)
+    assert "set KTDEVAL_CACHE_DIR to a writable folder" in line
+
+
+def test_two_processes_never_run_one_folder_at_once(market: Path, whole: Path, tmp_path: Path) -> None:
+    words, hold = (*MIXED, "--data", market, "--out", "run"), tmp_path / "hold"
+    hold.touch()
+    first = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_HOLD": str(hold)})
+    assert wait_until((tmp_path / "run" / "cards").exists, first)
+    line = error_line(ktdeval(*words, cwd=tmp_path))
+    assert first.is_alive()
+    assert line == "run: another process is running this; wait for it or choose another --out"
+    hold.unlink()
+    assert first.wait().code == 0
+    assert records(tmp_path / "run") == records(whole)
+
+
+# -- disk full -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_whenever_the_disk_is_full_it_says_so_and_nothing_is_lost(market: Path, whole: Path, tmp_path: Path) -> None:
+    """A process whose files may not grow past a size stands for a full disk; at each size another write is the one that fails."""
+    failed_at = set()
+    for size in (0, 2_000, 20_000, 50_000, 90_000, 130_000):
+        run, steps = tmp_path / f"run-{size}", 0
+        words = (*MIXED, "--data", market, "--out", run)
+        for most in (size, size + 30_000):  # a little space becomes free in between
+            done = ktdeval(*words, cwd=tmp_path, most_file_bytes=most)
+            if done.code == 0:
+                break
+            line = error_line(done)
+            assert "File too large" in line
+            assert "free space" in line
+            assert steps <= finished_steps(run)
+            steps = finished_steps(run)
+            failed_at.add((steps, "journal" in line))
+            if "journal" in line:
+                assert f"all {steps} finished records are kept" in line
+                assert "run the same command again to resume" in line
+        assert ktdeval(*words, cwd=tmp_path).code == 0
+        assert records(run) == records(whole)
+        assert cards(run) == cards(whole)
+        assert {path.name for folder in episodes(run) for path in folder.iterdir()} == {
+            "ledger.parquet", "transcript.jsonl.zst", "episode.json"}  # fmt: skip
+    assert len(failed_at) >= 4
+
+
+def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(whole: Path, tmp_path: Path) -> None:
+    run = copy_run(whole, tmp_path / "run")
+    before = (run / "cards" / f"{TASK}.json").read_bytes()
+    line = error_line(ktdeval("score", run, cwd=tmp_path, most_file_bytes=3_000))
+    assert f"{TASK}.json: can't write: File too large; free space or choose another folder" in line
+    assert [path.name for path in (run / "cards").iterdir()] == [f"{TASK}.json"]
+    assert (run / "cards" / f"{TASK}.json").read_bytes() == before
+
+
+# -- records that are broken -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupted(market: Path, tmp_path: Path) -> Path:
+    """A run killed after its fourth step, in `run`."""
+    done = ktdeval(*MIXED, "--data", market, "--out", "run", cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "3"})
+    assert done.code == -signal.SIGKILL
+    return tmp_path / "run"
+
+
+def resume(run: Path, market: Path) -> Done:
+    return ktdeval(*MIXED, "--data", market, "--out", run, cwd=run.parent)
+
+
+def test_a_journal_torn_at_its_end_is_resumed(interrupted: Path, market: Path, whole: Path) -> None:
+    journal = episodes(interrupted)[0] / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-50])
+    assert resume(interrupted, market).code == 0
+    assert records(interrupted) == records(whole)
+
+
+def journal_lines(change: str, lines: list[bytes]) -> list[bytes]:
+    """A journal whose second line is broken in some way."""
+    broken = {
+        "bytes": b"\xff\xfe\x00\n",
+        "not json": lines[1][: len(lines[1]) // 2] + b"\n",
+        "nan": b'{"step":NaN}\n',
+        "not an object": b"[1,2]\n",
+        "fields missing": b'{"step":{"step":1}}\n',
+    }
+    if change in broken:
+        return [lines[0], broken[change], *lines[2:]]
+    if change == "lost":
+        return [lines[0], *lines[2:]]
+    if change == "doubled":
+        return [lines[0], lines[1], *lines[1:]]
+    if change == "too many":
+        return lines * (DAYS_IN_WINDOW // 2)
+    fields = json.loads(lines[-1])
+    fields["step"]["positions"] = 5
+    return [*lines[:-1], json.dumps(fields).encode() + b"\n"]
+
+
+@pytest.mark.parametrize(
+    "change", ["bytes", "not json", "nan", "not an object", "fields missing", "lost", "doubled", "too many", "odd record"]
+)
+def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(interrupted: Path, market: Path, change: str) -> None:
+    journal = episodes(interrupted)[0] / "journal.jsonl"
+    journal.write_bytes(b"".join(journal_lines(change, journal.read_bytes().splitlines(keepends=True))))
+    before = journal.read_bytes()
+    line = error_line(resume(interrupted, market))
+    place = {"too many": 5, "odd record": 4, "doubled": 3}.get(change, 2)
+    assert f"{journal}:{place}: the journal is corrupt here; delete the episode's folder to run it anew" in line
+    assert journal.read_bytes() == before
+
+
+def test_one_corrupt_journal_does_not_keep_other_episodes_from_their_end(market: Path, tmp_path: Path) -> None:
+    words = (*MIXED, "--seeds", "3", "--data", market, "--out", "run")
+    assert ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "3"}).code == -signal.SIGKILL
+    (journal,) = (tmp_path / "run").glob("episodes/*/journal.jsonl")
+    journal.write_bytes(b"{\n" + journal.read_bytes())
+    line = error_line(ktdeval(*words, cwd=tmp_path))
+    assert line.startswith("1 episode did not finish")
+    (card,) = (json.loads(path.read_text()) for path in (tmp_path / "run" / "cards").iterdir())
+    assert card["coverage"]["episodes_finished"] == 2
+    assert "incomplete" in card["labels"]
+    assert "the journal is corrupt here" in card["missing_episodes"][0]["error"]
+    assert ktdeval("card", "verify", "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize("name", ["ledger.parquet", "transcript.jsonl.zst", "episode.json"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "folder"])
+def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
+    whole: Path, market: Path, tmp_path: Path, name: str, damage: str
+) -> None:
+    run = copy_run(whole, tmp_path / "run")
+    path = episodes(run)[0] / name
+    path.unlink()
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "folder":
+        path.mkdir()
+    commands = (("card", "verify", run), ("score", run), (*MIXED, "--data", market, "--out", run))
+    for words in commands if damage == "gone" else commands[:2]:
+        done = ktdeval(*words, cwd=tmp_path)
+        if (name, damage) != ("episode.json", "gone") or words[0] != "--plugin":
+            error_line(done)
+        else:  # not known to be complete: run anew
+            assert done.code == 0
+            assert records(run) == records(whole)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 99, "episodes": []}', "\x00"])
+def test_a_broken_manifest_is_one_line_for_every_command(whole: Path, market: Path, tmp_path: Path, text: str) -> None:
+    run = copy_run(whole, tmp_path / "run")
+    (run / "manifest.json").write_text(text)
+    commands = (("score", run), ("card", "verify", run), (*MIXED, "--data", market, "--out", run))
+    for words in commands if text == "" else commands[:1]:
+        assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))
+    assert records(run) == records(whole)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', "null", "\x00", '{"schema_version": 1}', "[" * 100_000])
+def test_a_file_that_is_no_card_is_one_line_for_every_command(whole: Path, tmp_path: Path, text: str) -> None:
+    run = copy_run(whole, tmp_path / "run")
+    path = run / "cards" / f"{TASK}.json"
+    path.write_text(text)
+    for command in ("show", "validate", "verify") if text == "" else ("verify",):
+        assert str(path) in error_line(ktdeval("card", command, path, cwd=tmp_path))
+
+
+# -- plugins ---------------------------------------------------------------------------------------------------------
+
+HEAD = "from ktdeval.api import Spec, hookimpl, MetricValue\nfrom ktdeval.errors import StoreError\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (None, "no such file; give a .py file, a package folder or a module name"),
+        ("def broken(:\n", "can't be imported: SyntaxError"),
+        ("import no_such_module\n", "can't be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0\n", "can't be imported: ZeroDivisionError: division by zero"),
+        (
+            f"{HEAD}@hookimpl\ndef ktdeval_modles():\n    return []\n",
+            "there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'",
+        ),
+        (f"{HEAD}def ktdeval_models():\n    return []\n", "ktdeval_models is not marked as a hook; put @hookimpl"),
+        (f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return 'builtin'\n", "returned str, expected a list of Spec"),
+        (f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return 1 / 0\n", "ktdeval_models: ZeroDivisionError: division by zero"),
+        (
+            f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return [Spec('builtin/momentum', lambda name: None, 'mine')]\n",
+            "model 'builtin/momentum' is offered by plugin ktdeval_models and by plugin broken",
+        ),
+    ],
+)
+def test_a_plugin_that_is_broken_is_named(market: Path, tmp_path: Path, source: str | None, said: str) -> None:
+    if source is not None:
+        (tmp_path / "broken.py").write_text(source)
+    words = (*MOMENTUM, "--data", market, "--windows", WINDOW)
+    line = error_line(ktdeval("--plugin", "./broken.py", *words, cwd=tmp_path, environment={"PYTHONDONTWRITEBYTECODE": "1"}))
+    assert said in line
+    assert "broken" in line
+    assert not (tmp_path / "ktdeval-runs").exists()
+
+
+def test_a_model_that_can_not_be_made_is_one_line(market: Path, tmp_path: Path) -> None:
+    make = "def make(name):\n    raise RuntimeError('no\\nkey')\n"
+    (tmp_path / "odd.py").write_text(f"{HEAD}{make}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', make, 'odd')]\n")
+    words = ("--plugin", "./odd.py", "--model", "odd/one", "--tasks", TASK, "--data", market, "--windows", WINDOW)
+    assert "no key" in error_line(ktdeval(*words, cwd=tmp_path))
+    assert not (tmp_path / "ktdeval-runs").exists()
+
+
+def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_is_resumed_when_mended(
+    market: Path, whole: Path, tmp_path: Path
+) -> None:
+    words = (*MIXED, "--data", market, "--out", tmp_path / "run")
+    done = ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DEFECT_AT_CALL": "9"})
+    line = error_line(done)
+    assert done.code == 1
+    assert "ZeroDivisionError: a defect of the model" in line
+    assert "run the same command again to resume" in line
+    assert finished_steps(tmp_path / "run") > 0
+    assert ktdeval(*words, cwd=tmp_path).code == 0
+    assert records(tmp_path / "run") == records(whole)
+
+
+def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(market: Path, whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        f"{HEAD}class Odd:\n    name = formula = unit = source = 'odd'\n    better = 'higher'\n    headline = False\n"
+        "    range = (None, None)\n"
+        "    def compute(self, ledger, market, rules):\n        return MetricValue(1 / 0, 1)\n"
+        "@hookimpl\ndef ktdeval_metrics():\n    return [Spec('odd', Odd, 'odd')]\n"
+    )
+    words = (*MIXED, "--data", market, "--out", tmp_path / "run", "--plugin", "./odd.py", "--metrics", "odd")
+    assert "metric 'odd' can't be computed: ZeroDivisionError: division by zero" in error_line(ktdeval(*words, cwd=tmp_path))
+    assert records(tmp_path / "run") == records(whole)
+    assert ktdeval(*MIXED, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+    assert cards(tmp_path / "run") == cards(whole)
+
+
+def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(
+    market: Path, whole: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "watch.py").write_text(f"{HEAD}@hookimpl\ndef ktdeval_event(event):\n    raise RuntimeError('blind')\n")
+    done = ktdeval(*MIXED, "--plugin", "./watch.py", "--data", market, "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.code == 0
+    assert done.err == "ktdeval: warning: plugin watch sees no further events: ktdeval_event: RuntimeError: blind\n"
+    assert records(tmp_path / "run") == records(whole)

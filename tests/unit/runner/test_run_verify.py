@@ -1,0 +1,636 @@
+"""`ktdeval card verify` against forgers: whatever of a run is changed, by whomever and however consistently, is found and named."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from ktdeval.cards.check import validate_card
+from ktdeval.cards.compare import card_difference, path_text
+from ktdeval.errors import CardError
+from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
+from ktdeval.market.calendar import window_rows
+from ktdeval.market.storage import load_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.records import Bookkeeper
+from ktdeval.runner.replay import replay_steps
+from ktdeval.runner.score import make_card, rescore
+from ktdeval.runner.store import RunFolder
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.typed import from_plain, to_plain
+from run_support import PLUGIN, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval, store_market
+
+LIMIT = 7
+Path_ = tuple[str | int, ...]
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored."""
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="module")
+def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that verifies: orders of all kinds, failures, retries."""
+    return verified_run(tmp_path_factory.mktemp("original"), market, 1)
+
+
+def verified_run(folder: Path, market: Path, seeds: int) -> Path:
+    words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT)
+    assert ktdeval(*words, "--seeds", seeds, "--data", market, "--out", folder / "run", cwd=folder).code == 0
+    done = ktdeval("card", "verify", folder / "run", cwd=folder)
+    assert done.code == 0, done
+    return folder / "run"
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    """A copy of it to tamper with."""
+    return copy_run(original, tmp_path / "run")
+
+
+@pytest.fixture
+def pair(market: Path, tmp_path: Path) -> Path:
+    """A run of two episodes to tamper with."""
+    return verified_run(tmp_path, market, 2)
+
+
+def verify(run: Path, *words: object) -> Done:
+    return ktdeval("card", "verify", run, *words, cwd=run.parent)
+
+
+def findings(done: Done) -> list[str]:
+    """What a verification that fails found, the first being the error's; it fails with 1 and without a traceback."""
+    assert done.code == 1, done
+    first = error_line(done)
+    assert ": does not verify: " in first
+    return [first.split(": does not verify: ", 1)[1], *(line.removeprefix("also differs: ") for line in done.out.splitlines())]
+
+
+def first_episode(run: Path) -> Path:
+    """The folder of the episode that a card lists first."""
+    return run / "episodes" / card_of(run)["episodes"][0]["id"]
+
+
+# -- the card --------------------------------------------------------------------------------------------------------
+
+
+def leaves(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
+    """Every scalar of a JSON value with its path, in the order of a file with sorted keys."""
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield from leaves(value[key], (*path, key))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from leaves(item, (*path, place))
+    else:
+        yield path, value
+
+
+def with_value(value: Any, path: Path_, new: Any) -> Any:
+    """A copy with one value replaced."""
+    changed = copy.deepcopy(value)
+    inside = changed
+    for part in path[:-1]:
+        inside = inside[part]
+    inside[path[-1]] = new
+    return changed
+
+
+def forged(old: Any) -> Any:
+    """A value of the same type that a schema lets pass as often as possible."""
+    if isinstance(old, bool):
+        return not old
+    if isinstance(old, int):
+        return old + 1
+    if isinstance(old, float):
+        return old / 2 if old else 0.25
+    return f"{old}x" if isinstance(old, str) else old
+
+
+def line_of_path(card: Any, path: Path_) -> int:
+    """The line of a value in a card's file, found without the code under test: mark it and look where the mark is."""
+    marked = dumps_pretty(with_value(card, path, "\x01mark"))
+    return next(number for number, line in enumerate(marked.splitlines(), 1) if "\\u0001mark" in line)
+
+
+def test_every_kind_of_number_of_a_card_is_compared_and_named_with_its_line(original: Path, market: Path, tmp_path: Path) -> None:
+    """What the command does with the card's own file, for every kind of number; the command itself follows below for some."""
+    plugins, folder, card = load_plugins(), RunFolder.load(original), card_of(original)
+    recomputed = make_card(folder, plugins.make_task(TASK), load_snapshot(market), plugins, {}).plain
+    alike = card["metrics"].keys() - {"ece", "sharpe", "turnover"}  # one of these stands for all
+    numbers: dict[Path_, Any] = {}
+    for path, value in leaves(card):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and path[0] != "provenance":
+            numbers.setdefault(tuple("#" if isinstance(part, int) or part in alike else part for part in path), (path, value))
+    assert len(numbers) > 70
+    unfound = []
+    for path, value in numbers.values():
+        tampered = with_value(card, path, forged(value))
+        text = dumps_pretty(tampered)
+        try:
+            validate_card(tampered, "card", text)
+            said = f"card: {card_difference(tampered, recomputed, text)}"
+        except CardError as error:
+            said = str(error)
+        wanted = rf"card: line {line_of_path(card, path)}: {re.escape(path_text(path))}: "
+        if path[0] in CONTRADICTED:  # the card can also contradict itself elsewhere first
+            wanted = r"card: line \d+: "
+        if not re.match(wanted, said):
+            unfound.append((path, said))
+    assert unfound == []
+
+
+CONTRADICTED = {
+    "call", "cost", "coverage", "decisions", "episodes", "limit", "mask_draw", "metrics", "orders", "seeds", "task", "usage",
+    "windows",
+}  # fmt: skip
+"""Parts of a card that other parts repeat or that ids are made of."""
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        (("metrics", "sharpe", "value"), 9.5),
+        (("episodes", 0, "metrics", "turnover", "value"), 0.0),
+        (("episodes", 0, "final_nav_fen"), 250_000_000),
+        (("episodes", 0, "usage", "input_tokens"), 1),
+        (("snapshot", "synthetic"), False),
+        (("snapshot", "name"), "CSI300"),
+        (("labels", 0), "real"),
+        (("model", "name"), "openai/gpt-5"),
+        (("call", "temperature"), 0.0),
+        (("windows", 0, "last"), "2024-03-28"),
+        (("reference", "benchmark_buy_and_hold", WINDOW, "metrics", "total_return", "value"), -0.5),
+        (("calibration", "bins", 0, "accuracy"), 1.0),
+        (("task", "config", "trading", "buy_fee_bps"), 0.0),
+        (("metrics", "sharpe", "formula"), "sharpe/2: better"),
+        (("rules",), "paper"),
+        (("limit",), None),
+    ],
+)
+def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path, path: Path_, new: Any) -> None:
+    card = with_value(card_of(run), path, new)
+    (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
+    done = verify(run, "--plugin", PLUGIN)
+    assert re.search(rf"{TASK}\.json: (does not verify: {TASK}\.json: )?line \d+: ", error_line(done))
+    if done.code == 1:  # not yet refused for contradicting itself
+        assert f"line {line_of_path(card, path)}: " in error_line(done)
+
+
+def test_provenance_is_no_figure_and_may_be_anything_the_schema_allows(run: Path) -> None:
+    card = with_value(card_of(run), ("provenance", "wall_time_s"), 0.001)
+    (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
+    assert verify(run).code == 0
+
+
+def test_a_card_taken_elsewhere_is_not_verified(run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / "cards" / f"{TASK}.json", tmp_path / "mine.json")
+    done = ktdeval("card", "verify", tmp_path / "mine.json", cwd=tmp_path)
+    assert "no run here (manifest.json is missing)" in error_line(done)
+    assert ktdeval("card", "validate", tmp_path / "mine.json", cwd=tmp_path).code == 0
+
+
+def test_a_card_in_the_folder_of_another_run_is_not_verified(run: Path, market: Path, tmp_path: Path) -> None:
+    words = ("--model", "builtin/momentum", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT)
+    assert ktdeval(*words, "--data", market, "--out", tmp_path / "other", cwd=tmp_path).code == 0
+    shutil.copy(run / "cards" / f"{TASK}.json", tmp_path / "other" / "cards" / f"{TASK}.json")
+    assert len(findings(verify(tmp_path / "other"))) >= 2
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "episodes/../../../etc/passwd", "episodes/x/ledger.parquet"])
+def test_a_path_in_a_card_is_never_followed(run: Path, path: str) -> None:
+    card = card_of(run)
+    digest = file_sha256(Path("/etc/passwd"))
+    card["artefacts"] = {**card["artefacts"], path: "0" * 64}
+    (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
+    done = verify(run, "--plugin", PLUGIN)
+    line = error_line(done)
+    assert digest[:12] not in done.out + done.err
+    assert path in line
+    assert re.search(r"line \d+: artefacts|is named by the card, but is no record of this run", line)
+
+
+def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
+    card = card_of(run)
+    del card["artefacts"][sorted(card["artefacts"])[0]]
+    (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
+    assert any("artefacts" in finding for finding in findings(verify(run, "--plugin", PLUGIN)))
+
+
+# -- the ledger ------------------------------------------------------------------------------------------------------
+
+
+def change_ledger(folder: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Rewrite a ledger file with changed step records."""
+    ledger = load_ledger(folder / "ledger.parquet")
+    steps: list[dict[str, Any]] = to_plain(ledger.steps)
+    changed = from_plain(change(steps) or steps, list[StepRecord], "forged steps")
+    (folder / "ledger.parquet").write_bytes(encode_ledger(replace(ledger, steps=changed)))
+
+
+def place_of(steps: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
+    """Step and place of the first order that is as wanted."""
+    return next((s, o) for s, step in enumerate(steps) for o, order in enumerate(step["orders"]) if wanted(order))
+
+
+def other_code(steps: list[dict[str, Any]], code: str) -> str:
+    return next(order["code"] for step in steps for order in step["orders"] if order["code"] not in (None, code))
+
+
+STEP_COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "step": lambda old: old + 1,
+    "decided_on": lambda old: "2024-01-02",
+    "filled_on": lambda old: "2024-12-31",
+    "provenance": lambda old: "fallback" if old.startswith("model") else "model",
+    "failures": lambda old: {**old, "bad_json": old.get("bad_json", 0) + 1},
+    "tool_calls": lambda old: old + 1,
+    "tool_calls_valid": lambda old: old + 1,
+    "submissions": lambda old: old + 1,
+    "unmask_attempts": lambda old: old + 1,
+    "input_tokens": lambda old: old - 1,
+    "output_tokens": lambda old: old - 1,
+    "reasoning_tokens": lambda old: old + 1,
+    "cache_read_tokens": lambda old: old + 1,
+    "cache_write_tokens": lambda old: old + 1,
+    "overall_reason": lambda old: f"{old}!",
+    "cash_fen": lambda old: old + 1,
+    "holdings_fen": lambda old: old - 1,
+    "nav_fen": lambda old: old + 100,
+    "open_nav_fen": lambda old: old + 1,
+}
+ORDER_COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "stock_id": lambda old: "asset_0000",
+    "side": lambda old: "SELL" if old == "BUY" else "BUY",
+    "confidence": lambda old: old / 2,
+    "reason": lambda old: f"{old} indeed",
+    "target_weight": lambda old: old / 2,
+    "status": lambda old: "rejected",
+    "rule": lambda old: "cash",
+    "message": lambda old: "as you like it",
+    "filled_shares": lambda old: old + 100,
+    "price_ticks": lambda old: old - 100,
+    "notional_fen": lambda old: old + 1,
+    "fee_fen": lambda old: 0,
+}
+POSITION_COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "shares": lambda old: old + 100,
+    "locked": lambda old: old + 100,
+    "price_ticks": lambda old: old + 1,
+    "value_fen": lambda old: old + 1,
+}
+
+
+def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> None:
+    steps = to_plain(load_ledger(first_episode(original) / "ledger.parquet").steps)
+    assert set(STEP_COLUMNS) | {"orders", "positions", "corporate_actions"} == set(steps[0])
+    assert set(ORDER_COLUMNS) | {"code", "shares"} == set(steps[0]["orders"][0])
+    assert set(POSITION_COLUMNS) | {"code"} == set(steps[-1]["positions"][0])
+
+
+@pytest.mark.parametrize("column", [*STEP_COLUMNS, "lost", "doubled"])
+def test_a_changed_step_of_the_ledger_is_named_with_its_line(run: Path, column: str) -> None:
+    def change(steps: list[dict[str, Any]]) -> Any:
+        if column == "lost":
+            return steps[:3] + steps[4:]
+        if column == "doubled":
+            return [*steps[:4], steps[3], *steps[4:]]
+        steps[3][column] = STEP_COLUMNS[column](steps[3][column])
+        return steps
+
+    assert_named(run, change, 4 if column != "doubled" else 5)
+
+
+def assert_named(run: Path, change: Callable[[list[dict[str, Any]]], Any], line: int) -> None:
+    """Change the first episode's ledger; its name and line must be the first that is said, and its hash is wrong too."""
+    folder = first_episode(run)
+    change_ledger(folder, change)
+    found = findings(verify(run, "--plugin", PLUGIN))
+    name = f"episodes/{folder.name}"
+    ledger_line = f"{name}/ledger.parquet: line {line} "
+    reply_line = f"{name}/transcript.jsonl.zst: line {line}: its replies do not give line {line} of ledger.parquet: "
+    assert found[0].startswith((ledger_line, reply_line)), found
+    assert any(finding.startswith(f"{name}/ledger.parquet: SHA-256 is ") for finding in found), found
+
+
+@pytest.mark.parametrize("column", [*ORDER_COLUMNS, "code", "shares", "dropped", "added"])
+def test_a_changed_order_of_the_ledger_is_named_with_its_line(run: Path, column: str) -> None:
+    steps = to_plain(load_ledger(first_episode(run) / "ledger.parquet").steps)
+    step, place = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
+
+    def change(steps: list[dict[str, Any]]) -> None:
+        orders = steps[step]["orders"]
+        order = orders[place]
+        if column == "code":
+            order["code"] = other_code(steps, order["code"])
+        elif column == "shares":
+            order.update(shares=100, target_weight=None)
+        elif column == "dropped":
+            del orders[place]
+        elif column == "added":
+            orders.append(dict(order))
+        else:
+            order[column] = ORDER_COLUMNS[column](order[column])
+
+    assert_named(run, change, step + 1)
+
+
+@pytest.mark.parametrize("column", [*POSITION_COLUMNS, "code", "dropped"])
+def test_a_changed_position_of_the_ledger_is_named_with_its_line(run: Path, column: str) -> None:
+    def change(steps: list[dict[str, Any]]) -> None:
+        position = steps[5]["positions"][0]
+        if column == "dropped":
+            del steps[5]["positions"][0]
+        elif column == "code":
+            position["code"] = other_code(steps, position["code"])
+        else:
+            position[column] = POSITION_COLUMNS[column](position[column])
+
+    assert_named(run, change, 6)
+
+
+def test_an_invented_corporate_action_is_named_with_its_line(run: Path) -> None:
+    def change(steps: list[dict[str, Any]]) -> None:
+        gift = {"code": steps[2]["positions"][0]["code"], "ratio": 1.0, "shares_before": 100, "shares_after": 100, "cash_fen": 9}
+        steps[2]["corporate_actions"].append(gift)
+
+    assert_named(run, change, 3)
+
+
+def test_ledgers_swapped_between_episodes_are_found_in_both(pair: Path) -> None:
+    run = pair
+    one, two = episodes(run)
+    for name in ("ledger.parquet", "transcript.jsonl.zst"):
+        (one / name).rename(run / "held")
+        (two / name).rename(one / name)
+        (run / "held").rename(two / name)
+    found = findings(verify(run, "--plugin", PLUGIN))
+    for folder in (one, two):
+        assert any(finding.startswith(f"episodes/{folder.name}/ledger.parquet: spec: line ") for finding in found), found
+        assert any(finding.startswith(f"episodes/{folder.name}/transcript.jsonl.zst: line 1: ") for finding in found), found
+
+
+# -- a ledger forged with care: fills, hashes and card all follow from the forged decisions -------------------------------
+
+
+def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Change decisions, execute them as the engine would, and let a new card be made that agrees."""
+    folder = first_episode(run)
+    store = RunFolder.load(run)
+    spec = next(spec for spec in store.manifest.specs if spec.id == folder.name)
+    snapshot, task = load_snapshot(market), load_plugins().make_task(TASK)
+
+    def consistent(steps: list[dict[str, Any]]) -> Any:
+        changed = from_plain(change(steps) or steps, list[StepRecord], "forged steps")
+        start = window_rows(snapshot.days, spec.window.first, spec.window.last)[0]
+        books = Bookkeeper(snapshot, MarketTape.from_snapshot(snapshot, task.trading), task.trading, start - 1)
+        return to_plain(list(replay_steps(changed, snapshot, books)))
+
+    change_ledger(folder, consistent)
+    mark = json.loads((folder / "episode.json").read_text())
+    mark["sha256"]["ledger.parquet"] = file_sha256(folder / "ledger.parquet")
+    (folder / "episode.json").write_text(dumps_pretty(mark))
+    rescore(run, load_plugins(), {})  # which also checks the card against its schema and itself
+
+
+def heavier(steps: list[dict[str, Any]]) -> None:
+    step, place = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
+    steps[step]["orders"][place]["target_weight"] /= 2
+
+
+def dropped(steps: list[dict[str, Any]]) -> None:
+    step, place = place_of(steps, lambda order: order["status"] == "filled")
+    del steps[step]["orders"][place]
+
+
+def bolder(steps: list[dict[str, Any]]) -> None:
+    for step in steps:
+        for order in step["orders"]:
+            order["confidence"] = 1.0
+
+
+def renamed(steps: list[dict[str, Any]]) -> None:
+    step, place = place_of(steps, lambda order: order["status"] == "filled")
+    steps[step]["orders"][place]["reason"] = "because I knew it would rise"
+
+
+def blameless(steps: list[dict[str, Any]]) -> None:
+    """Every failure of the model wiped away, and what the engine held said to be the model's own hold."""
+    for step in steps:
+        step.update(failures={}, provenance="model", submissions=1, tool_calls_valid=step["tool_calls"], unmask_attempts=0)
+
+
+def cheaper(steps: list[dict[str, Any]]) -> None:
+    for step in steps:
+        step.update(input_tokens=1, output_tokens=1)
+
+
+@pytest.mark.parametrize("change", [heavier, dropped, bolder, renamed, blameless, cheaper])
+def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
+    run: Path, market: Path, change: Callable[[Any], Any]
+) -> None:
+    forge(run, market, change)
+    (finding,) = findings(verify(run))
+    name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
+    assert re.match(rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding), finding
+
+
+def test_what_the_forger_starts_from_verifies_when_nothing_is_changed(run: Path, market: Path) -> None:
+    forge(run, market, lambda steps: None)
+    assert verify(run).code == 0
+
+
+# -- the transcript --------------------------------------------------------------------------------------------------
+
+
+def change_transcript(folder: Path, change: Callable[[list[Any]], Any]) -> None:
+    """Rewrite a transcript with changed entries."""
+    path = folder / "transcript.jsonl.zst"
+    lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode().splitlines()
+    entries = [json.loads(line) for line in lines]
+    entries = change(entries) or entries
+    text = "".join(dumps_canonical(entry) + "\n" for entry in entries)
+    path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(text.encode()))
+
+
+def resubmitted(entry: dict[str, Any]) -> None:
+    """The accepted submission of a step replaced throughout by one that orders nothing."""
+    new = dumps_canonical({"orders": [], "overall_reason": "I would rather have held everything."})
+    for exchange in entry["exchanges"]:
+        for call in exchange.get("reply", {}).get("tool_calls", []):
+            if call["arguments"] == entry["submission"]:
+                call["arguments"] = new
+    entry["submission"] = new
+
+
+def with_orders(entries: list[Any], after: int = 0) -> int:
+    """The first line (from 0) whose submission holds orders."""
+    return next(k for k, entry in enumerate(entries) if k >= after and '"side"' in (entry["submission"] or ""))
+
+
+TRANSCRIPT_CHANGES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
+    "submission": (lambda entries: resubmitted(entries[with_orders(entries)]), "its replies do not give line"),
+    "submission field": (lambda entries: entries[2].update(submission=None), "submission: recorded null, recomputed "),
+    "dropped line": (lambda entries: entries[:2] + entries[3:], "is step 3, expected step 2"),
+    "doubled line": (lambda entries: [*entries[:3], entries[2], *entries[3:]], "is step 2, expected step 3"),
+    "cut": (lambda entries: entries[:5], "5 lines, ledger.parquet has 7"),
+    "empty": (lambda entries: [[] for _ in entries], "no entry of a transcript: expected `object`, got `array`"),
+    "prompt": (
+        lambda entries: entries[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),
+        'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',
+    ),
+    "tool offered": (lambda entries: entries[1]["exchanges"][0]["tools"].append("get_news"), "exchanges[0].tools[6]: recorded "),
+    "call seed": (lambda entries: entries[1]["exchanges"][0].update(seed=1), "exchanges[0].seed: recorded 1, recomputed "),
+    "lost exchange": (lambda entries: entries[1]["exchanges"].pop(), ""),
+    "added exchange": (lambda entries: entries[1]["exchanges"].append(entries[1]["exchanges"][-1]), "exchanges["),
+    "odd reply": (lambda entries: entries[1]["exchanges"][0].update(reply=[1]), "reply: expected a mapping of fields, was list"),
+    "odd exchanges": (lambda entries: entries[1].update(exchanges="none"), "exchanges: expected `array`, got `str`"),
+    "usage": (
+        lambda entries: entries[1]["exchanges"][0]["reply"]["usage"].update(input_tokens=1),
+        "its replies do not give line 2 of ledger.parquet: input_tokens: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSCRIPT_CHANGES)
+def test_a_changed_transcript_is_named_with_its_line(run: Path, name: str) -> None:
+    change, words = TRANSCRIPT_CHANGES[name]
+    folder = first_episode(run)
+    change_transcript(folder, change)
+    found = findings(verify(run, "--plugin", PLUGIN))
+    assert re.match(rf"episodes/{folder.name}/transcript\.jsonl\.zst: line \d+: ", found[0]), found
+    assert words in found[0]
+    assert any("transcript.jsonl.zst: SHA-256 is " in finding for finding in found), found
+
+
+@pytest.mark.parametrize("data", [b"", b"not zstd", b"\x28\xb5\x2f\xfd\x00", b"\x28\xb5\x2f\xfd\xe0" + b"\x7f" * 8])
+def test_a_transcript_that_can_not_be_read_is_named(run: Path, data: bytes) -> None:
+    folder = first_episode(run)
+    (folder / "transcript.jsonl.zst").write_bytes(data)
+    assert "transcript.jsonl.zst: " in findings(verify(run, "--plugin", PLUGIN))[0]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "column", "null", "gone"])
+def test_a_ledger_that_can_not_be_read_is_named(run: Path, damage: str) -> None:
+    path = first_episode(run) / "ledger.parquet"
+    table = pq.read_table(path)
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "text":
+        path.write_text("step,nav\n0,1\n")
+    elif damage == "column":
+        pq.write_table(table.drop_columns(["cash_fen"]), path)
+    elif damage == "null":
+        nulls = pa.nulls(table.num_rows, pa.int64())
+        pq.write_table(
+            pa.table({**{n: table[n] for n in table.column_names}, "nav_fen": nulls}, metadata=table.schema.metadata), path
+        )
+    else:
+        path.unlink()
+    found = findings(verify(run, "--plugin", PLUGIN))
+    assert "ledger.parquet: not a readable ledger: " in found[0]
+
+
+# -- the snapshot ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_market(market: Path, tmp_path: Path) -> Path:
+    """A copy of the market to tamper with."""
+    return Path(shutil.copytree(market, tmp_path / "market"))
+
+
+def change_cell(folder: Path, table: str, column: str, row: int, new: Callable[[Any], Any]) -> None:
+    """Change one cell of a stored table."""
+    path = folder / table
+    content = pq.read_table(path)
+    values = content[column].to_pylist()
+    values[row] = new(values[row])
+    place = content.column_names.index(column)
+    pq.write_table(content.set_column(place, content.schema.field(place), pa.array(values, content.schema.field(place).type)), path)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "new", "said"),
+    [
+        ("bars.parquet", "close", lambda old: old + 0.01, "bars.parquet: close differs, first on 2023-12-"),
+        ("bars.parquet", "volume", lambda old: old + 1, "bars.parquet: volume differs, first on 2023-12-"),
+        ("bars.parquet", "member", lambda old: not old, "bars.parquet: member differs, first on 2023-12-"),
+        ("bars.parquet", "factor", lambda old: old * 2, "bars.parquet: factor differs, first on 2023-12-"),
+    ],
+)
+def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(
+    run: Path, own_market: Path, table: str, column: str, new: Callable[[Any], Any], said: str
+) -> None:
+    change_cell(own_market, table, column, 48 * 250 + 10, new)
+    assert said in error_line(verify(run, "--data", own_market))
+
+
+def test_changed_names_and_index_levels_of_the_snapshot_are_named(run: Path, own_market: Path) -> None:
+    change_cell(own_market, "assets.parquet", "industry", 3, lambda old: "Banking")
+    assert "assets.parquet: industries differ" in error_line(verify(run, "--data", own_market))
+
+
+def test_a_changed_index_level_is_named_with_its_day(run: Path, own_market: Path) -> None:
+    change_cell(own_market, "indices.parquet", "close", 5, lambda old: old * 1.01)
+    assert "indices.parquet: 609900.SH differs, first on 2022-12-19" in error_line(verify(run, "--data", own_market))
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [(("meta", "synthetic"), False), (("meta", "name"), "CSI300"), (("id",), "0" * 64), (("index_names", "609900.SH"), "CSI 300")],
+)
+def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path, path: Path_, new: Any) -> None:
+    manifest = json.loads((own_market / "manifest.json").read_text())
+    (own_market / "manifest.json").write_text(dumps_pretty(with_value(manifest, path, new)))
+    assert "manifest.json: " in error_line(verify(run, "--data", own_market))
+
+
+def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(run: Path, tmp_path: Path) -> None:
+    from ktdeval.market.storage import save_snapshot
+    from ktdfin_market import small_market
+
+    save_snapshot(small_market(seed=12), tmp_path / "other")
+    line = error_line(verify(run, "--data", tmp_path / "other"))
+    assert "is snapshot " in line
+    assert "the run used " in line
+    assert verify(run, "--data", tmp_path / "nowhere").code == 2
+
+
+def test_a_snapshot_that_has_moved_is_found_with_data(run: Path, own_market: Path) -> None:
+    assert verify(run, "--data", own_market).code == 0
+
+
+# -- the plan --------------------------------------------------------------------------------------------------------
+
+
+def test_a_changed_plan_is_found(run: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["episodes"][0]["model"] = "openai/gpt-5"
+    (run / "manifest.json").write_text(dumps_pretty(manifest))
+    assert "has been changed: its spec hashes to" in error_line(verify(run))
+
+
+def test_an_episode_taken_out_of_plan_and_folder_is_missed(pair: Path) -> None:
+    run = pair
+    manifest = json.loads((run / "manifest.json").read_text())
+    gone = manifest["episodes"].pop()
+    shutil.rmtree(run / "episodes" / gone["id"])
+    (run / "manifest.json").write_text(dumps_pretty(manifest))
+    assert any(f"episodes/{gone['id']}/" in finding for finding in findings(verify(run)))

@@ -1,0 +1,134 @@
+"""The run folder: created once, owned by one run and one process, complete or not but never half."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.errors import StoreError
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.store import LEDGER, RunFolder, RunManifest
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.typed import from_plain
+
+SPEC = EpisodeSpec(
+    task="t", task_version="1", task_hash="0" * 64, snapshot="f" * 64, mask="blinded", mode="open_research",
+    window=Window("W1", "2024-04-01", "2024-06-05"), model="builtin/hold", model_args={"k": 3}, agent="react", agent_args={},
+    call={"temperature": 0.7}, seed=1,
+)  # fmt: skip
+ENTRY = JournalEntry[StepRecord]
+MANIFEST = RunManifest({"data": "synthetic", "data_args": {}}, "f" * 64, (), "strict", (SPEC,))
+
+
+def step(number: int, **changes: object) -> StepRecord:
+    record = {
+        "step": number, "decided_on": "2024-03-29", "filled_on": "2024-04-01", "provenance": "model", "failures": {"bad_json": 2},
+        "tool_calls": 3, "tool_calls_valid": 2, "submissions": 1, "unmask_attempts": 0, "input_tokens": 0, "output_tokens": 0,
+        "reasoning_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0,
+        "overall_reason": "全部持有", "orders": [
+            {"code": "600001.SH", "stock_id": None, "side": "BUY", "confidence": 0.1 + 0.2, "reason": "r", "target_weight": 0.05,
+             "shares": None, "status": "filled", "rule": None, "message": "", "filled_shares": 100, "price_ticks": 123400,
+             "notional_fen": 123400, "fee_fen": 500},
+        ],
+        "corporate_actions": [], "positions": [
+            {"code": "600001.SH", "shares": 100, "locked": 100, "price_ticks": 125000, "value_fen": 125000}],
+        "cash_fen": 2**53 + 1, "holdings_fen": 125000, "nav_fen": 2**53 + 125001, "open_nav_fen": 1,
+    }  # fmt: skip
+    return from_plain({**record, **changes}, StepRecord, "record")
+
+
+def said(number: int) -> TranscriptEntry:
+    return TranscriptEntry(step=number, exchanges=(), submission=None)
+
+
+def run_folder(path, records):
+    folder = RunFolder.create(path, MANIFEST)
+    with folder.open_journal(SPEC, ENTRY) as journal:
+        for number, record in enumerate(records):
+            journal.append(JournalEntry(step=record, transcript=said(number), memory=None, wall_s=0.5))
+    return folder
+
+
+def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
+    ledger = Ledger(SPEC.to_json(), 100_000_000, [step(0), step(1, failures={}, orders=[], positions=[])])
+    path = tmp_path / "ledger.parquet"
+    path.write_bytes(encode_ledger(ledger))
+    assert load_ledger(path) == ledger
+    assert encode_ledger(load_ledger(path)) == path.read_bytes()
+
+
+def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):
+    folder = run_folder(tmp_path / "run", [step(0), step(1)])
+    assert not folder.is_complete(SPEC)
+    folder.complete(SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))))
+    assert folder.is_complete(SPEC)
+    assert [record.step for record in folder.load_ledger(SPEC).steps] == [0, 1]
+    assert folder.load_transcript(SPEC) == [said(0), said(1)]
+    assert folder.wall_s(SPEC) == 1.0
+    assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
+
+
+def test_the_same_run_may_be_opened_again_and_another_run_may_not(tmp_path):
+    RunFolder.create(tmp_path / "run", MANIFEST).release()
+    RunFolder.create(tmp_path / "run", MANIFEST).release()
+    other = replace(MANIFEST, specs=(replace(SPEC, seed=2),))
+    with pytest.raises(StoreError, match=r"holds another run \(seed: 1; now 2\)"):
+        RunFolder.create(tmp_path / "run", other)
+
+
+def test_two_processes_never_run_one_folder_at_once(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", MANIFEST)
+    program = (
+        "import fcntl, os, sys\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR)\n"
+        "try:\n    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\nexcept BlockingIOError:\n    print('held')\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "run" / ".lock")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "held\n"
+    with pytest.raises(StoreError, match="another process is running this"):
+        RunFolder.create(tmp_path / "run", MANIFEST)
+    folder.release()
+    RunFolder.create(tmp_path / "run", MANIFEST).release()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match="not empty and holds no run"):
+        RunFolder.create(tmp_path, MANIFEST)
+    assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex"}
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="can't make the run folder"):
+        RunFolder.create(tmp_path / "file" / "run", MANIFEST)
+
+
+def test_a_changed_spec_in_the_manifest_is_noticed(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", MANIFEST)
+    path = folder.path / "manifest.json"
+    value = json.loads(path.read_text())
+    value["episodes"][0]["seed"] = 99
+    path.write_text(json.dumps(value))
+    with pytest.raises(StoreError, match="has been changed"):
+        RunFolder.load(folder.path)
+
+
+def test_a_manifest_that_is_no_manifest_is_one_clear_error(tmp_path):
+    for text in ("", "[]", "{}", '{"version": 1}', "\x00"):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(StoreError, match="manifest"):
+            RunFolder.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 200, "a\x00b"])
+def test_a_task_name_can_never_leave_the_cards_folder(tmp_path, name):
+    with pytest.raises(StoreError, match="can't be a file name"):
+        RunFolder(tmp_path, MANIFEST).card_path(name)

@@ -1,0 +1,146 @@
+"""Samples from files, folders and the Hub, and the folder that they are published as."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ktdeval import sample_files
+from ktdeval.errors import DataError, UsageError
+from ktdeval.jsonio import file_sha256
+from ktdeval.registry import load_plugins
+from ktdeval.sample_files import read_samples, source_name, write_samples
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "question": "One?", "gold": [{"n": 1, "x": None}], "hints": ["h"]},
+    {"id": "b", "question": "Two?", "gold": [{"n": "2"}], "hints": []},
+]
+COLUMNS = {"id": "name", "question": "text", "gold": "expected calls", "hints": "texts"}
+
+
+def published(folder: Path) -> Path:
+    write_samples(folder, ROWS, "Two questions", COLUMNS)
+    return folder
+
+
+def lines(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n\n" for row in rows))
+    return path
+
+
+def test_rows_survive_the_way_to_a_dataset_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = published(tmp_path / "made")
+    from_folder = read_samples(str(folder), ("gold",))
+    from_file = read_samples(str(next(folder.rglob("*.parquet"))), ("gold",))
+    from_lines = read_samples(str(lines(tmp_path / "rows.jsonl", *ROWS)))
+    for rows in (from_folder, from_file, from_lines):
+        assert [row.value for row in rows.rows] == ROWS
+    assert from_folder.sha256 == from_file.sha256
+    assert (from_folder.name, from_lines.name) == ("made", "rows.jsonl")
+    assert from_lines.sha256 == file_sha256(tmp_path / "rows.jsonl")
+    assert [row.where for row in from_folder.rows] == [f"{folder}: row 1", f"{folder}: row 2"]
+    assert [row.where for row in from_lines.rows] == [f"{tmp_path}/rows.jsonl:1", f"{tmp_path}/rows.jsonl:3"]
+
+
+def test_a_published_folder_has_a_card_with_its_features_and_loads_with_datasets(tmp_path: Path) -> None:
+    folder = published(tmp_path / "made")
+    card = (folder / "README.md").read_text()
+    assert "# Two questions\n\n2 rows." in card
+    assert "| `gold` | string | expected calls |" in card
+    loaded = datasets.load_dataset(str(folder), streaming=True)
+    assert [row["question"] for row in loaded["test"]] == ["One?", "Two?"]
+    with pytest.raises(UsageError, match="is not an empty folder"):
+        published(folder)
+
+
+def test_nulls_of_a_dataset_are_absent_fields(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist([{"a": {"b": 1}, "d": None}, {"a": {"c": 2}, "d": "x"}]), tmp_path / "rows.parquet")
+    assert [row.value for row in read_samples(str(tmp_path)).rows] == [{"a": {"b": 1}}, {"a": {"c": 2}, "d": "x"}]
+
+
+def test_of_several_splits_test_is_taken_and_others_are_ambiguous(tmp_path: Path) -> None:
+    for split in ("train", "test", "validation"):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist([{"id": split}]), tmp_path / "data" / f"{split}-00000-of-00001.parquet")
+    assert [row.value for row in read_samples(str(tmp_path)).rows] == [{"id": "test"}]
+    (tmp_path / "data" / "test-00000-of-00001.parquet").unlink()
+    with pytest.raises(DataError, match="has the splits train, validation; give a dataset with one, or with 'test'"):
+        read_samples(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", ":1: not JSON"),
+        ('{"id": NaN}', ":1: not JSON: NaN is no JSON number"),
+        ("[" * 100_000, "nested too deep"),
+        ("[" * 40 + "]" * 40, "nested deeper than 32 levels"),
+        ("\n \n", "no sample in it"),
+        (" " * 9 + '{"a"' + " " * 1_000_000 + ": 1}", "characters in one line, more than 1000000"),
+        (b'{"id": "\xff"}', "not UTF-8 at byte 8"),
+    ],
+)
+def test_a_file_that_is_none_of_json_lines_says_where(text: str | bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DataError, match=message) as caught:
+        read_samples(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_dataset_that_cannot_be_read_says_why_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    pq.write_table(pa.Table.from_pylist([{"at": date(2025, 1, 1)}]), tmp_path / "days.parquet")
+    pq.write_table(pa.Table.from_pylist([{"gold": "{"}]), tmp_path / "text.parquet")
+    cases = {
+        "hf:nobody/nothing": "can't read samples",
+        "hf:nobody/nothing@v1": "can't read samples",
+        str(tmp_path / "empty"): "can't read samples",
+        str(tmp_path / "bad.parquet"): "can't read samples",
+        str(tmp_path / "none.parquet"): "can't read samples",
+        str(tmp_path / "none.jsonl"): "can't read samples: No such file",
+        str(tmp_path / "days.parquet"): "row 1: not plain JSON",
+        str(tmp_path / "text.parquet"): "row 1: gold: not JSON",
+    }
+    for source, message in cases.items():
+        with pytest.raises(DataError, match=message) as caught:
+            read_samples(source, ("gold",))
+        assert str(caught.value).startswith(source)
+        assert "\n" not in str(caught.value)
+
+
+def test_sources_beyond_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = lines(tmp_path / "rows.jsonl", *ROWS)
+    folder = published(tmp_path / "made")
+    monkeypatch.setattr(sample_files, "MAX_ROWS", 1)
+    for source in (path, folder):
+        with pytest.raises(DataError, match="more than 1 samples"):
+            read_samples(str(source))
+    monkeypatch.setattr(sample_files, "MAX_FILE_BYTES", 5)
+    with pytest.raises(DataError, match="more than 5 bytes"):
+        read_samples(str(path))
+
+
+def test_a_source_is_named_without_its_folder() -> None:
+    names = [source_name(source) for source in ("hf:org/name@v1", "/a/b/rows.jsonl", "here/made")]
+    assert names == ["hf:org/name@v1", "rows.jsonl", "made"]
+
+
+@pytest.mark.parametrize("task", ["blinded_open_research", "cloze_stock_date"])
+def test_a_task_that_brings_its_own_samples_says_so(task: str) -> None:
+    plugins = load_plugins()
+    names = plugins.specs("tasks")
+    name = task if task in names else next(iter(names))
+    with pytest.raises(UsageError, match=f"task '{name}' takes no --items; it brings its own samples"):
+        plugins.make_task(name, "rows.jsonl")

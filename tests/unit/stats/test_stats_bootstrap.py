@@ -1,0 +1,270 @@
+"""Bootstrap intervals: the law of the resamples, identities, independent forms, and how often the truth is covered."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from arch.bootstrap import StationaryBootstrap
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.stats import bootstrap, coverage
+from ktdeval.stats.bootstrap import Bootstrap, Resampling, drawdowns, episode_intervals, stationary_indices
+from ktdeval.stats.hac import newey_west_mean
+from ktdeval.stats.intervals import Interval, no_interval
+from ktdeval.stats.series import max_drawdown
+from ktdeval.testing.markets import random_snapshot
+from metric_cases import market, nav_ledger
+from stats_play import play, rotation
+
+KINDS = ("total_return", "ratio", "max_drawdown", "mean", "sum")
+
+
+def returns(days: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0.0006, 0.012, days)
+
+
+def interval(kind: str, series: np.ndarray, resampling: Resampling | None = None) -> Interval:
+    found: Interval = getattr(Bootstrap(series, resampling), kind)()
+    return found
+
+
+# -- resamples ----------------------------------------------------------------------------------------------------------
+
+
+def steps_on(indices: np.ndarray, n: int) -> float:
+    """Share of places that hold the day after the one before, around the end."""
+    return float(((indices[:, 1:] - indices[:, :-1]) % n == 1).mean())
+
+
+@pytest.mark.parametrize("block", [1.0, 2.5, 10.0])
+def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> None:
+    n, draws = 80, 1500
+    ours = stationary_indices(n, block, Resampling(draws, seed=1))
+    source = StationaryBootstrap(block, np.arange(n), seed=2)  # type: ignore[arg-type]
+    theirs = np.array([source.update_indices() for _ in range(draws)])
+    # A block goes on with probability 1 - 1/block; a new one follows on by chance once in n.
+    expected = 1 - 1 / block + 1 / block / n
+    for indices in (ours, theirs):
+        assert indices.min() == 0
+        assert indices.max() == n - 1
+        assert steps_on(indices, n) == pytest.approx(expected, abs=0.01)
+        assert np.bincount(indices.ravel(), minlength=n).std() / draws < 0.15
+
+
+def test_blocks_wrap_around_the_end() -> None:
+    indices = stationary_indices(5, 1e9, Resampling(draws=50))
+    assert ((indices - indices[:, :1]) % 5 == np.arange(5)).all()
+
+
+def test_block_length_is_archs_automatic_choice_within_bounds() -> None:
+    smooth = np.convolve(returns(300), np.ones(12) / 12, "valid")
+    assert 4 < bootstrap.block_days(smooth) <= len(smooth) / 3
+    assert bootstrap.block_days(returns(300)) < 4
+    assert bootstrap.block_days(np.tile([0.01, -0.01], 20)) >= 1
+
+
+def test_equal_seeds_give_equal_intervals_and_others_do_not() -> None:
+    series = returns(100)
+    assert interval("ratio", series, Resampling(seed=3)) == interval("ratio", series, Resampling(seed=3))
+    assert interval("ratio", series, Resampling(seed=3)) != interval("ratio", series, Resampling(seed=4))
+
+
+# -- formulas -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lags", [0, 1, 4, 18])
+def test_batched_hac_errors_equal_those_one_by_one(lags: int) -> None:
+    series = np.random.default_rng(0).normal(size=(6, 60))
+    influence = series - series.mean(axis=1, keepdims=True)
+    expected = [newey_west_mean(row, lags).se for row in series]
+    assert bootstrap._hac_errors(influence, lags) == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_influence_of_a_ratio_is_its_derivative() -> None:
+    # Weights moved towards one day change the ratio (with ddof 0) by that day's influence.
+    series, nudge = returns(40), 1e-6
+
+    def ratio(weights: np.ndarray) -> float:
+        mean = weights @ series
+        return float(mean / np.sqrt(weights @ (series - mean) ** 2))
+
+    even = np.full(40, 1 / 40)
+    slopes = [(ratio((1 - nudge) * even + nudge * (np.arange(40) == day)) - ratio(even)) / nudge for day in range(40)]
+    _, influence = bootstrap._ratio_terms(series[None, :])
+    assert influence[0] == pytest.approx(slopes, rel=0.05, abs=0.02)
+
+
+@given(st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=50))
+def test_batched_drawdowns_equal_the_metric(changes: list[float]) -> None:
+    nav = np.concatenate([[1.0], np.cumprod(1 + np.array(changes))])
+    assert drawdowns(np.array([changes]))[0] == pytest.approx(max_drawdown(nav).value, abs=1e-12)
+
+
+def test_total_return_is_the_growth_form_of_the_mean() -> None:
+    of, grown = Bootstrap(returns(120)), Bootstrap(np.log1p(returns(120)))
+    grown.__dict__.update(indices=of.indices)
+    growth, total = grown.mean(), of.total_return()
+    assert (total.low, total.high) == pytest.approx((math.expm1(120 * growth.low), math.expm1(120 * growth.high)), rel=1e-12)
+
+
+def test_sum_is_days_times_mean_and_ratio_is_annualised() -> None:
+    series = returns(90)
+    mean, total = interval("mean", series), interval("sum", series)
+    assert (total.low, total.high) == pytest.approx((90 * mean.low, 90 * mean.high))
+
+
+@pytest.mark.parametrize("kind", ["ratio", "mean", "sum"])
+@given(factor=st.floats(0.01, 100))
+@settings(max_examples=10)
+def test_intervals_scale_as_their_figures_do(kind: str, factor: float) -> None:
+    small, large = interval(kind, returns(60)), interval(kind, factor * returns(60))
+    scale = 1.0 if kind == "ratio" else factor
+    assert (large.low, large.high) == pytest.approx((scale * small.low, scale * small.high), rel=1e-6)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=20)
+def test_intervals_hold_their_figure(seed: int) -> None:
+    series = returns(50, seed)
+    figures = {
+        "total_return": np.prod(1 + series) - 1,
+        "ratio": series.mean() / series.std(ddof=1) * math.sqrt(252),
+        "mean": series.mean(),
+        "sum": series.sum(),
+    }
+    for kind, figure in figures.items():
+        found = interval(kind, series, Resampling(draws=199))
+        assert found.low < figure < found.high
+
+
+def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
+    series = returns(2000)
+    found = interval("mean", series)
+    reach = 1.96 * series.std(ddof=1) / math.sqrt(2000)
+    assert (found.low, found.high) == pytest.approx((series.mean() - reach, series.mean() + reach), abs=0.15 * reach)
+
+
+def test_a_percentile_interval_is_that_of_arch() -> None:
+    series = np.convolve(returns(203), np.ones(4) / 2, "valid")
+    of = Bootstrap(series, Resampling(draws=4999))
+    source = StationaryBootstrap(of.block_days, series, seed=5)  # type: ignore[arg-type]
+    low, high = source.conf_int(np.median, reps=4999, method="percentile")[:, 0]
+    found = of.percentile(lambda draws: np.median(draws, axis=-1))
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.06 * (high - low))
+    assert found.coverage is None
+
+
+def test_series_that_are_resampled_together_stay_together() -> None:
+    series = returns(60)
+    pair = np.column_stack([series, 2 * series])
+    found = Bootstrap(pair).percentile(lambda draws: (draws[..., 1] - 2 * draws[..., 0]).sum(axis=-1))
+    assert (found.low, found.high) == (0.0, 0.0)
+
+
+# -- what has no interval -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("series", "reason"),
+    [
+        (np.array([]), "fewer than 20 days"),
+        (returns(19), "fewer than 20 days"),
+        (np.full(40, 0.001), "the series has no variance"),
+        (np.append(returns(40), math.nan), "a daily value is missing"),
+        (np.append(returns(40), math.inf), "a daily value is missing"),
+    ],
+)
+def test_no_interval_comes_with_a_reason(kind: str, series: np.ndarray, reason: str) -> None:
+    found = interval(kind, series)
+    assert (found.low, found.high, found.reason) == (None, None, reason)
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["reason"] == reason
+
+
+@pytest.mark.parametrize("kind", ["total_return", "max_drawdown"])
+def test_a_day_that_lost_everything_has_no_growth(kind: str) -> None:
+    assert interval(kind, np.append(returns(40), -1.0)).reason == "a day lost everything"
+
+
+def test_a_figure_that_breaks_on_a_resample_has_no_interval() -> None:
+    found = Bootstrap(returns(40)).percentile(lambda draws: np.where(draws[:, 0] > 0, 1.0, np.nan))
+    assert found.reason == "the figure is not defined on every resample"
+
+
+def test_a_series_that_moves_on_one_day_has_no_studentised_interval() -> None:
+    once = np.zeros(60)
+    once[30] = 0.05
+    assert interval("ratio", once).reason == "a resample has no variance"
+    assert interval("max_drawdown", once).reason is None
+
+
+def test_an_interval_is_two_finite_ends_or_a_reason() -> None:
+    for low, high, reason in ((1.0, None, None), (None, None, None), (2.0, 1.0, None), (0.0, math.inf, None), (0.0, 1.0, "why")):
+        with pytest.raises(ValueError, match="interval"):
+            Interval(low, high, 0.95, "kind", 3, reason=reason)
+    assert no_interval("why", 3).transformed(math.exp) == no_interval("why", 3)
+
+
+# -- episodes -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_has_intervals_of_its_four_daily_metrics() -> None:
+    snapshot = random_snapshot(n_days=60)
+    found = episode_intervals(play(snapshot, rotation(snapshot, 1, names=10), range(5, 55)), snapshot, Resampling(draws=199))
+    assert tuple(found) == bootstrap.DAILY_METRICS
+    for each in found.values():
+        assert each.reason is None
+        assert (each.n, each.draws, each.level) == (50, 199, 0.95)
+        assert each.coverage is not None
+
+
+def test_an_episode_without_days_or_risk_has_reasons() -> None:
+    assert {each.reason for each in episode_intervals(nav_ledger([]), market()).values()} == {"no steps"}
+    assert {each.reason for each in episode_intervals(nav_ledger([1000] * 5), market()).values()} == {"fewer than 20 days"}
+    gap = market(benchmark=[100.0, math.nan, 99.0, 99.0, 102.0, 103.0])
+    found = episode_intervals(nav_ledger([1000] * 5), gap)
+    assert found["information_ratio"].reason == "benchmark: a level is missing"
+
+
+# -- coverage -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_measured_kind_has_every_length_and_process() -> None:
+    assert set(coverage.MEASURED) == {"mean", "ratio", "drawdown"}
+    for rows in coverage.MEASURED.values():
+        assert tuple(rows) == coverage.DAYS
+        assert all(len(row) == len(coverage.PROCESSES) and all(0 < share < 1 for share in row) for row in rows.values())
+
+
+def test_means_and_ratios_cover_as_they_say_from_43_days_on() -> None:
+    for kind in ("mean", "ratio"):
+        for days, shares in coverage.MEASURED[kind].items():
+            assert days < 43 or all(0.93 <= share <= 0.97 for share in shares), (kind, days)
+
+
+def test_the_coverage_stored_is_the_lowest_at_the_next_shorter_window() -> None:
+    assert coverage.measured_coverage("ratio", 60) == min(coverage.MEASURED["ratio"][43])
+    assert coverage.measured_coverage("ratio", 548) == min(coverage.MEASURED["ratio"][548])
+    assert coverage.measured_coverage("ratio", 19) is None
+    assert coverage.measured_coverage("percentile", 100) is None
+    assert interval("ratio", returns(60)).coverage == min(coverage.MEASURED["ratio"][43])
+    assert interval("ratio", returns(60), Resampling(level=0.9)).coverage is None
+
+
+@pytest.mark.slow
+def test_coverage_is_what_the_table_says() -> None:
+    samples, hits = 600, {"mean": 0, "ratio": 0}
+    rng = np.random.default_rng(11)
+    growth = 0.0006 - 0.012**2 / 2
+    for sample in range(samples):
+        of = Bootstrap(rng.normal(0.0006, 0.012, 43), Resampling(draws=399, seed=sample))
+        total, ratio = of.total_return(), of.ratio()
+        hits["mean"] += total.low <= math.expm1(43 * growth) <= total.high
+        hits["ratio"] += ratio.low <= 0.05 * math.sqrt(252) <= ratio.high
+    for kind, count in hits.items():
+        # Four binomial standard errors, and one percentage point for the fewer draws.
+        expected = coverage.MEASURED[kind][43][0]
+        assert count / samples == pytest.approx(expected, abs=0.01 + 4 * math.sqrt(expected * (1 - expected) / samples))

@@ -1,0 +1,191 @@
+"""Random traders do as much as the agent, at its dates, under its rules, and know nothing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats.envelope import Envelope, EnvelopeSettings, Moves, moves_of, random_envelope
+from ktdeval.stats.panel import panel_metric
+from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
+from ktdeval.trading.config import TradingConfig
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.types import Account, Action, Order
+from metric_cases import ledger, order, step
+from stats_play import Strategy, play, rotation
+
+MARKET = random_snapshot(seed=4, n_assets=60, n_days=140)
+ROWS = range(5, 125)
+CONFIG = TradingConfig()
+FEW = EnvelopeSettings(paths=40)
+
+
+@pytest.fixture(scope="module")
+def busy() -> tuple[Ledger, Envelope]:
+    ledger = play(MARKET, rotation(MARKET, 1, names=12, swaps=2), ROWS)
+    return ledger, random_envelope(ledger, MARKET, CONFIG, FEW)
+
+
+def buy_once(*assets: int, weight: float = 0.09) -> Strategy:
+    def strategy(account: Account, row: int) -> Action:
+        return tuple(Order(asset, "BUY", 0.6, "once", weight, None) for asset in assets) if row == ROWS[0] else ()
+
+    return strategy
+
+
+def hold(account: Account, row: int) -> Action:
+    return ()
+
+
+def foresight(market: MarketSnapshot, names: int) -> Strategy:
+    """Each day all in the names that will rise most from the next open to the one after."""
+
+    def strategy(account: Account, row: int) -> Action:
+        gains = np.nan_to_num(market.adjusted_open[row + 2] / market.adjusted_open[row + 1], nan=0.0)
+        best = [int(asset) for asset in np.argsort(-gains)[:names]]
+        sells = [Order(a, "SELL", 0.9, "", None, p.shares) for a, p in account.positions.items() if a not in best]
+        return (*sells, *(Order(a, "BUY", 0.9, "", 0.09, None) for a in best if a not in account.positions))
+
+    return strategy
+
+
+# -- the moves ----------------------------------------------------------------------------------------------------------
+
+
+def record(orders: list[dict[str, object]], after: list[str]) -> StepRecord:
+    return ledger([step(0, 1000, dict.fromkeys(after, 0), orders=orders)]).steps[0]
+
+
+def fill(code: str, side: str, notional: int, shares: int = 100) -> dict[str, object]:
+    return order(code, side, filled=shares, notional_fen=notional)
+
+
+def test_moves_tell_entries_additions_and_reductions_apart() -> None:
+    step = record(
+        [fill("A", "BUY", 100), fill("B", "BUY", 50), fill("C", "SELL", 30), fill("D", "SELL", 200), fill("A", "BUY", 20)],
+        ["A", "B", "C"],
+    )
+    assert moves_of(step, frozenset("BCD")) == Moves((0.12,), (0.05,), (0.03,), 3)
+
+
+def test_a_step_without_a_fill_has_no_moves() -> None:
+    assert moves_of(record([], []), frozenset()) is None
+    assert moves_of(record([fill("A", "BUY", 0, 0)], []), frozenset()) is None
+
+
+# -- what random traders share with the agent ---------------------------------------------------------------------------
+
+
+def test_random_traders_have_the_agents_turnover_names_and_cash(busy: tuple[Ledger, Envelope]) -> None:
+    ledger, envelope = busy
+    assert envelope.agent.turnover == pytest.approx(panel_metric("turnover").compute(ledger, MARKET, "strict").value)
+    assert envelope.agent.cash_ratio == pytest.approx(panel_metric("cash_ratio").compute(ledger, MARKET, "strict").value)
+    assert envelope.random.turnover == pytest.approx(envelope.agent.turnover, rel=0.03)
+    assert envelope.random.names == pytest.approx(envelope.agent.names, abs=0.1)
+    assert envelope.random.cash_ratio == pytest.approx(envelope.agent.cash_ratio, abs=0.02)
+
+
+def test_adding_and_reducing_is_matched_too() -> None:
+    def strategy(account: Account, row: int) -> Action:
+        if row == ROWS[0]:
+            return tuple(Order(asset, "BUY", 0.6, "", 0.05, None) for asset in range(8))
+        held = sorted(account.positions)
+        if row % 2:
+            return tuple(Order(asset, "BUY", 0.6, "", None, 300) for asset in held[:3])
+        return tuple(Order(asset, "SELL", 0.6, "", None, 300) for asset in held[:3])
+
+    envelope = random_envelope(play(MARKET, strategy, ROWS), MARKET, CONFIG, FEW)
+    assert envelope.agent.names == pytest.approx(8)
+    assert envelope.random.names == pytest.approx(8, abs=0.1)
+    assert envelope.random.turnover == pytest.approx(envelope.agent.turnover, rel=0.1)
+
+
+def test_random_traders_are_idle_when_the_agent_is() -> None:
+    # Until its first fill nobody holds anything; after it nobody trades, so paths part only by their names.
+    ledger = play(MARKET, lambda account, row: buy_once(3)(account, row - 20), ROWS)
+    envelope = random_envelope(ledger, MARKET, CONFIG, FEW)
+    assert (envelope.bands[:, :21] == 1_000_000).all()
+    assert (envelope.bands[0, 21:] < envelope.bands[-1, 21:]).all()
+    assert envelope.random.names == pytest.approx(envelope.agent.names)
+
+
+def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
+    closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
+    away, stopped = "609000.SH", "609001.SH"
+    closes[away] = closes[stopped] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
+    details = Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
+    market = tiny_snapshot(closes, details)
+
+    def strategy(account: Account, row: int) -> Action:
+        return (Order(2, "BUY", 0.6, "", 0.09, None),) if row == 0 else ()
+
+    envelope = random_envelope(play(market, strategy, range(5)), market, CONFIG, FEW)
+    assert envelope.returns.max() <= 0
+
+
+def test_dividends_and_splits_make_random_traders_no_money() -> None:
+    factors = {"609000.SH": [1.0, 1.0, 2.0, 2.0], "609001.SH": [1.0, 1.0, 1.0, 1.0]}
+    closes = {"609000.SH": [10.0, 10.0, 5.0, 5.0], "609001.SH": [10.0] * 4}
+    market = tiny_snapshot(closes, Details(factors=factors))
+
+    def strategy(account: Account, row: int) -> Action:
+        return (Order(0, "BUY", 0.6, "", 0.09, None),) if row == 0 else ()
+
+    envelope = random_envelope(play(market, strategy, range(3)), market, CONFIG, FEW)
+    assert envelope.returns == pytest.approx(envelope.agent_return, abs=1e-12)
+    assert envelope.rank == 0.5
+
+
+# -- rank ---------------------------------------------------------------------------------------------------------------
+
+
+def test_foresight_beats_every_random_trader() -> None:
+    envelope = random_envelope(play(MARKET, foresight(MARKET, 8), range(5, 65)), MARKET, CONFIG, FEW)
+    assert (envelope.rank, envelope.p_value) == (1.0, pytest.approx(1 / 41))
+
+
+def test_an_agent_without_skill_has_an_even_rank() -> None:
+    ranks = [
+        random_envelope(
+            play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), ROWS), MARKET, CONFIG, EnvelopeSettings(30, seed)
+        ).rank
+        for seed in range(25)
+    ]
+    # The mean of 25 even draws has a standard deviation of 0.058.
+    assert np.mean([rank for rank in ranks if rank is not None]) == pytest.approx(0.5, abs=0.17)
+    assert min(ranks) < 0.25 < 0.75 < max(ranks)
+
+
+def test_bands_are_ordered_and_begin_at_the_initial_cash(busy: tuple[Ledger, Envelope]) -> None:
+    ledger, envelope = busy
+    assert envelope.bands.shape == (5, len(ledger.steps) + 1)
+    assert (np.diff(envelope.bands, axis=0) >= 0).all()
+    assert (envelope.bands[:, 0] == 1_000_000).all()
+    assert envelope.bands[2, -1] == pytest.approx(1_000_000 * (1 + np.median(envelope.returns)))
+
+
+def test_equal_seeds_give_equal_envelopes(busy: tuple[Ledger, Envelope]) -> None:
+    ledger, envelope = busy
+    assert random_envelope(ledger, MARKET, CONFIG, FEW).to_json() == envelope.to_json()
+    other = random_envelope(ledger, MARKET, CONFIG, EnvelopeSettings(paths=40, seed=1))
+    assert not np.array_equal(other.returns, envelope.returns)
+    assert json.loads(json.dumps(envelope.to_json(), allow_nan=False))["paths"] == 40
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"), [(ROWS, "no order was filled"), (range(5, 5), "no steps"), (range(5, 6), "no order was filled")]
+)
+def test_an_agent_that_did_nothing_has_no_rank(rows: range, reason: str) -> None:
+    envelope = random_envelope(play(MARKET, hold, rows), MARKET, CONFIG, FEW)
+    assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
+    assert (envelope.bands == 1_000_000).all()
+    assert json.dumps(envelope.to_json(), allow_nan=False)
+
+
+def test_one_traded_day_is_enough() -> None:
+    envelope = random_envelope(play(MARKET, buy_once(1, 2), ROWS[:1]), MARKET, CONFIG, FEW)
+    assert envelope.rank is not None
+    assert envelope.random.names == pytest.approx(2)

@@ -1,0 +1,163 @@
+"""Every metric of the panel to 1e-10 against a library that is not ours, or a form of its own; differing conventions are stated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats.calibration import judged_orders
+from ktdeval.stats.panel import panel_metric, panel_metrics
+from ktdeval.testing.markets import random_snapshot
+from ktdeval.trading.ledger import Ledger
+from ktdeval.typed import to_plain
+from metric_cases import CODES, ledger, market, order, step
+from stats_play import play, rotation
+
+CLOSE = {"rel": 1e-10, "abs": 1e-12}
+CHECKED: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> MarketSnapshot:
+    return random_snapshot(seed=9, n_assets=50, n_days=320)
+
+
+@pytest.fixture(scope="module")
+def played(snapshot: MarketSnapshot) -> Ledger:
+    return play(snapshot, rotation(snapshot, 2, names=10, swaps=2), range(10, 310))
+
+
+def check(name: str, of: Ledger, on: MarketSnapshot, expected: float, rules: Any = "strict") -> None:
+    CHECKED.add(name)
+    assert panel_metric(name).compute(of, on, rules).value == pytest.approx(float(expected), **CLOSE)
+
+
+def daily(played: Ledger, snapshot: MarketSnapshot) -> tuple[pd.Series, pd.Series]:
+    """Daily returns of the NAV and of the benchmark, from pandas."""
+    nav = pd.Series([played.initial_cash_minor, *(record.nav_minor for record in played.steps)], dtype=float)
+    days = [played.steps[0].decided_on, *(record.filled_on for record in played.steps)]
+    levels = pd.Series(snapshot.benchmark, index=snapshot.days.astype(str))[days].reset_index(drop=True)
+    return nav.pct_change().dropna(), levels.pct_change().dropna()
+
+
+def test_returns_and_risk_equal_empyrical(played: Ledger, snapshot: MarketSnapshot) -> None:
+    empyrical = pytest.importorskip("empyrical")
+    own, index = daily(played, snapshot)
+    check("total_return", played, snapshot, empyrical.cum_returns_final(own))
+    check("sharpe", played, snapshot, empyrical.sharpe_ratio(own))
+    # empyrical's drawdown is negative.
+    check("max_drawdown", played, snapshot, -empyrical.max_drawdown(own))
+    # excess_sharpe is a day's; ours is annualised.
+    check("information_ratio", played, snapshot, empyrical.excess_sharpe(own, index) * math.sqrt(252))
+
+
+def test_behaviour_equals_pandas_forms(played: Ledger, snapshot: MarketSnapshot) -> None:
+    rows = to_plain(played.steps)
+    steps = pd.DataFrame(rows)
+    orders = pd.DataFrame([{"step": row["step"], **entry} for row in rows for entry in row["orders"]])
+    held = pd.DataFrame([{"step": row["step"], **entry} for row in rows for entry in row["positions"]])
+    traded = orders.groupby("step")["notional_fen"].sum().reindex(steps["step"], fill_value=0)
+    check("turnover", played, snapshot, (traded.to_numpy() / steps["open_nav_fen"]).mean() * 252)
+    values = held.pivot_table(index="step", columns="code", values="value_fen", fill_value=0.0).reindex(
+        steps["step"], fill_value=0.0
+    )
+    inside = values.div(values.sum(axis=1), axis=0)
+    check("hhi", played, snapshot, (inside**2).sum(axis=1).mean())
+    weights = values.div(steps["nav_fen"].to_numpy(), axis=0)
+    check("hhi", played, snapshot, (weights**2).sum(axis=1).mean(), "paper")
+    check(
+        "turnover", played, snapshot, (weights.diff().abs().sum(axis=1).iloc[1:].sum() + weights.iloc[0].sum()) * 252 / 300, "paper"
+    )
+    check("cash_ratio", played, snapshot, (steps["cash_fen"] / steps["nav_fen"]).mean())
+    check("abstention_rate", played, snapshot, 1 - orders["step"].nunique() / len(steps))
+
+
+def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapshot) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    calibration = pytest.importorskip("sklearn.calibration")
+    forecasts = judged_orders(played, snapshot).forecasts
+    confidence = np.array([forecast.confidence for forecast in forecasts])
+    success = np.array([forecast.success for forecast in forecasts])
+    assert len(forecasts) > 900
+    check("brier", played, snapshot, metrics.brier_score_loss(success, confidence))
+    # scikit-learn's bins hold their upper edge, ours their lower: confidences of two decimals are moved off the edges of both.
+    accuracy, stated = calibration.calibration_curve(success, np.minimum(confidence + 1e-9, 1.0), n_bins=10)
+    counts = np.unique(np.minimum((confidence + 1e-9) // 0.1, 9), return_counts=True)[1] / len(success)
+    assert panel_metric("ece").compute(played, snapshot, "strict").value == pytest.approx(counts @ abs(accuracy - stated), abs=2e-9)
+    places = np.minimum(np.floor(confidence * 100 + 1e-6) // 10, 9)
+    frame = pd.DataFrame({"place": places, "confidence": confidence, "success": success.astype(float)})
+    bins = frame.groupby("place").agg(n=("success", "size"), accuracy=("success", "mean"), stated=("confidence", "mean"))
+    share, base = bins["n"] / len(frame), success.mean()
+    check("ece", played, snapshot, share @ (bins["accuracy"] - bins["stated"]).abs())
+    check("brier_reliability", played, snapshot, share @ (bins["accuracy"] - bins["stated"]) ** 2)
+    check("brier_resolution", played, snapshot, share @ (bins["accuracy"] - base) ** 2)
+    check("brier_uncertainty", played, snapshot, np.var(success.astype(float)))
+    noise = bins["accuracy"] * (1 - bins["accuracy"])
+    check("reliability_debiased", played, snapshot, share @ ((bins["accuracy"] - bins["stated"]) ** 2 - noise / (bins["n"] - 1)))
+    gaps, spreads = (bins["accuracy"] - bins["stated"]).abs(), np.sqrt(noise / bins["n"])
+    folded = stats.foldnorm.mean(gaps / spreads, scale=spreads)
+    check("ece_debiased", played, snapshot, max(share @ (2 * gaps - folded), 0.0))
+
+
+def test_outcomes_of_orders_equal_a_plain_loop(played: Ledger, snapshot: MarketSnapshot) -> None:
+    days = [str(day) for day in snapshot.days]
+    opens = pd.DataFrame(snapshot.open * snapshot.factor, index=days, columns=snapshot.codes)
+    changes = opens.shift(-1) / opens - 1
+    expected = []
+    for record in played.steps:
+        for entry in record.orders:
+            change = changes.loc[record.filled_on, entry.code] if entry.filled_shares else math.nan
+            if not math.isnan(change):
+                expected.append((entry.confidence, change > 0 if entry.side == "BUY" else change < 0))
+    assert list(judged_orders(played, snapshot).forecasts) == expected
+
+
+def test_luck_equals_scipy_forms(played: Ledger, snapshot: MarketSnapshot) -> None:
+    own, _ = daily(played, snapshot)
+    ratio = own.mean() / own.std()
+    error = math.sqrt((1 - stats.skew(own) * ratio + (stats.kurtosis(own, fisher=False) - 1) / 4 * ratio**2) / (len(own) - 1))
+    check("psr", played, snapshot, stats.norm.cdf(ratio / error))
+    up = play(snapshot, rotation(snapshot, 5, names=10, swaps=1), range(10, 100))
+    gains, _ = daily(up, snapshot)
+    ratio = abs(gains.mean()) / gains.std()
+    found = panel_metric("min_track_record").compute(up, snapshot, "strict")
+    variance = 1 - stats.skew(gains) * ratio + (stats.kurtosis(gains, fisher=False) - 1) / 4 * ratio**2
+    if gains.mean() > 0:
+        assert found.value == pytest.approx((1 + variance * (stats.norm.ppf(0.95) / ratio) ** 2) / 252, rel=1e-10)
+    else:
+        assert found.reason == "the Sharpe ratio is not positive"
+    CHECKED.add("min_track_record")
+
+
+def test_counts_by_hand() -> None:
+    provenances = ["model", "model", "model_after_retry", "fallback", "error"]
+    steps = [
+        step(number, 1000, provenance=provenance, tool_calls=number, tool_calls_valid=number // 2, unmask_attempts=number)
+        for number, provenance in enumerate(provenances)
+    ]
+    steps[0]["orders"] = [order(CODES[0])]
+    of, on = ledger(steps), market()
+    check("parse_failure_rate", of, on, 1 / 4)
+    check("decision_coverage", of, on, 3 / 5)
+    check("abstention_rate", of, on, 2 / 3)
+    check("abstention_rate", of, on, 4 / 5, "paper")
+    check("tool_validity_rate", of, on, (0 + 0 + 1 + 1 + 2) / 10)
+    check("unmask_attempts", of, on, 10)
+
+
+def test_no_metric_of_the_panel_is_without_an_oracle(played: Ledger, snapshot: MarketSnapshot) -> None:
+    pytest.importorskip("empyrical")
+    pytest.importorskip("sklearn")
+    CHECKED.clear()
+    test_returns_and_risk_equal_empyrical(played, snapshot)
+    test_behaviour_equals_pandas_forms(played, snapshot)
+    test_calibration_equals_scikit_learn(played, snapshot)
+    test_luck_equals_scipy_forms(played, snapshot)
+    test_counts_by_hand()
+    assert {metric.name for metric in panel_metrics()} == CHECKED

@@ -1,0 +1,363 @@
+"""`ktdeval view` on real runs: everything said and booked is in the pages, nothing secret is, and damaged records are told of."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ktdeval.contracts import EpisodeSpec
+from ktdeval.jsonio import file_sha256
+from ktdeval.market import load_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder
+from ktdeval.stats import judged_orders
+from ktdeval.typed import to_plain
+from ktdeval_view.labels import page_name
+from ktdeval_view.names import find_names
+from ktdeval_view.payload import Redactor
+from ktdeval_view.records import EpisodeRecords, read_episode
+from paths import REPOSITORY
+from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
+from view_page import KEY, SECRETS, check_page, data_of, days_of, head_of, make_desk, pages, view
+
+ASSETS = REPOSITORY / "plugins" / "ktdeval_view" / "assets"
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_desk(tmp_path_factory.mktemp("desk"))
+
+
+def copy_of(desk: Path, run: str, folder: Path) -> Path:
+    """A desk with a copy of one run, to damage."""
+    shutil.copytree(desk / run, folder / run, ignore=shutil.ignore_patterns("view"))
+    return folder / run
+
+
+def notes_of(page: Path) -> str:
+    return "\n".join(head_of(page)["notes"])
+
+
+# -- what is in them
+
+
+@pytest.mark.parametrize("run", ["talk", "seeds", "bright"])
+def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: str) -> None:
+    folder = RunFolder.load(desk / run)
+    redact = Redactor(SECRETS).value
+    for spec in folder.manifest.specs:
+        days = days_of(desk / run / "view" / page_name(spec))
+        assert [day["step"] for day in days] == redact(to_plain(folder.load_ledger(spec).steps))
+        for day, said in zip(days, folder.load_transcript(spec), strict=True):
+            assert day["talk"] == redact({name: to_plain(said)[name] for name in ("exchanges", "submission")})
+
+
+def test_every_page_is_one_file_that_asks_for_nothing(desk: Path) -> None:
+    found = sorted(desk.glob("*/view/*.html"))
+    assert len(found) == 4 + 1 + 3 + 1 + 1
+    for path in found:
+        check_page(path)
+
+
+def test_scripts_never_turn_text_into_markup() -> None:
+    for path in ASSETS.glob("*.js"):
+        found = re.findall(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|\bFunction\(|fetch\(|XMLHttp", path.read_text()
+        )
+        assert not found, path.name
+
+
+def test_markup_of_a_model_stays_packed(desk: Path) -> None:
+    (page,) = pages(desk / "talk" / "view")
+    assert "onerror" not in page.read_text()
+    assert "onerror" in "".join(data_of(page).values())
+
+
+def test_true_names_stand_beside_the_handles_that_the_model_used(desk: Path) -> None:
+    (page,) = pages(desk / "talk" / "view")
+    names = head_of(page)["names"]
+    market = load_snapshot(desk / "market")
+    checked = 0
+    for day in days_of(page):
+        assert len(day["handles"]) in (0, len(day["step"]["orders"]))
+        for handle, order in zip(day["handles"], day["step"]["orders"], strict=False):
+            company = market.names[market.asset_index[order["code"]]]
+            assert re.fullmatch(r"asset_\d{4}", handle)
+            assert names["assets"][handle] == [order["code"], company]
+            checked += 1
+    assert checked > 20
+    decided = [row["decided_on"] for row in head_of(page)["rows"]]
+    start = -names["first_day"]
+    assert names["days"][start : start + len(decided)] == decided
+    assert set(names["sectors"].values()) == set(market.industries)
+
+
+def test_a_bright_page_names_companies_by_code(desk: Path) -> None:
+    (page,) = pages(desk / "bright" / "view")
+    names = head_of(page)["names"]
+    assert all(code == handle and company.startswith("Velmora") for handle, (code, company) in names["assets"].items())
+    assert names["days"] == []
+    assert names["sectors"] == {}
+
+
+def test_names_are_left_out_where_the_lens_is_not_the_one_that_ran(desk: Path) -> None:
+    run = RunFolder.load(desk / "talk")
+    (spec,) = run.manifest.specs
+    records = read_episode(run, spec)
+    other = EpisodeRecords(EpisodeSpec(**{**vars_of(spec), "seed": 5}), "finished", 1, records.steps, records.talks)
+    market = load_snapshot(desk / "market")
+    assert find_names(records, load_plugins(), market).problem == ""
+    assert "other handles" in find_names(other, load_plugins(), market).problem
+
+
+def vars_of(spec: EpisodeSpec) -> dict[str, object]:
+    return {name: getattr(spec, name) for name in EpisodeSpec.__dataclass_fields__}
+
+
+def test_orders_come_out_as_calibration_judges_them(desk: Path) -> None:
+    market = load_snapshot(desk / "market")
+    run = RunFolder.load(desk / "seeds")
+    for spec in run.manifest.specs:
+        facts = [fact for day in days_of(desk / "seeds" / "view" / page_name(spec)) for fact in day["facts"] if fact is not None]
+        shown = [fact["right"] for fact in facts if fact["right"] is not None]
+        assert shown == [forecast.success for forecast in judged_orders(run.load_ledger(spec), market).forecasts]
+
+
+def test_prices_around_an_order_are_those_of_the_market(desk: Path) -> None:
+    (page,) = pages(desk / "talk" / "view")
+    market = load_snapshot(desk / "market")
+    day = next(day for day in days_of(page) if any(order["filled_shares"] for order in day["step"]["orders"]))
+    row = market.day_index(day["step"]["filled_on"])
+    for order, fact in zip(day["step"]["orders"], day["facts"], strict=True):
+        if order["filled_shares"]:
+            column = market.asset_index[order["code"]]
+            assert fact["open"] == pytest.approx(market.open[row, column], abs=1e-6)
+            assert fact["open"] == order["price_ticks"] / 10_000
+            assert fact["to_close"] == pytest.approx(market.close[row, column] / market.open[row, column] - 1, abs=1e-6)
+
+
+def test_closes_of_every_stock_that_was_ordered_or_held_are_there(desk: Path) -> None:
+    (page,) = pages(desk / "talk" / "view")
+    closes = json.loads(data_of(page)["closes"])
+    market = load_snapshot(desk / "market")
+    days = days_of(page)
+    codes = {order["code"] for day in days for order in day["step"]["orders"]}
+    codes |= {position["code"] for day in days for position in day["step"]["positions"]}
+    assert set(closes["closes"]) == codes
+    assert closes["days"][closes["start"]] == days[0]["step"]["decided_on"]
+    first = market.day_index(closes["days"][0])
+    for code, changes in closes["closes"].items():
+        column, now = market.asset_index[code], 0
+        for place, change in enumerate(changes):
+            expected = market.adjusted_close[first + place, column] / market.factor[first + len(changes) - 1, column]
+            if change is None:
+                assert expected != expected
+            else:
+                now += change
+                assert now / closes["scale"] == pytest.approx(expected, abs=0.51 / closes["scale"])
+
+
+def test_the_index_has_the_figures_of_the_ledgers(desk: Path) -> None:
+    run = RunFolder.load(desk / "seeds")
+    entries = head_of(desk / "seeds" / "view" / "index.html")["episodes"]
+    assert [entry["seed"] for entry in entries] == [0, 1, 2]
+    for spec, entry in zip(run.manifest.specs, entries, strict=True):
+        ledger = run.load_ledger(spec)
+        assert entry["page"] == page_name(spec)
+        assert entry["return"] == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1)
+        assert entry["failures"] == sum(sum(step.failures.values()) for step in ledger.steps) > 0
+        assert entry["decided"] == sum(step.provenance.startswith("model") for step in ledger.steps) / DAYS_IN_WINDOW < 1
+        assert (entry["state"], entry["steps"], entry["planned"]) == ("finished", DAYS_IN_WINDOW, DAYS_IN_WINDOW)
+
+
+def test_equal_records_give_equal_bytes_and_the_run_is_only_read(desk: Path) -> None:
+    before = {path: file_sha256(path) for path in (desk / "seeds").rglob("*") if path.is_file()}
+    assert view(desk, "seeds", "--out", "again").code == 0
+    assert {path: file_sha256(path) for path in (desk / "seeds").rglob("*") if path.is_file()} == before
+    for path in (desk / "seeds" / "view").iterdir():
+        assert (desk / "again" / path.name).read_bytes() == path.read_bytes()
+
+
+# -- secrets
+
+
+def test_no_secret_is_in_any_page(desk: Path) -> None:
+    (path,) = episodes(desk / "talk")
+    assert KEY in "".join(map(str, RunFolder.load(desk / "talk").load_transcript(RunFolder.load(desk / "talk").manifest.specs[0])))
+    assert path.is_dir()
+    for page in sorted(desk.glob("*/view/*.html")):
+        text = page.read_text() + "".join(data_of(page).values())
+        assert KEY not in text, page
+    (page,) = pages(desk / "talk" / "view")
+    assert "my key is [TALKER_API_KEY]" in "".join(data_of(page).values())
+
+
+def test_secrets_are_taken_out_of_texts_keys_and_lists() -> None:
+    redact = Redactor({"MY_TOKEN": "hush-hush-hush", "PATH": "/usr/bin:/bin", "SHORT_KEY": "yes"}).value
+    assert redact({"hush-hush-hush": ["a hush-hush-hush b", 1, None, {"x": "/usr/bin:/bin yes"}]}) == {
+        "[MY_TOKEN]": ["a [MY_TOKEN] b", 1, None, {"x": "/usr/bin:/bin yes"}]
+    }
+
+
+# -- episodes that are not whole
+
+
+def test_an_unfinished_episode_is_shown_as_far_as_it_is(desk: Path) -> None:
+    first, second = head_of(desk / "killed" / "view" / "index.html")["episodes"]
+    assert (first["state"], first["steps"], first["planned"]) == ("unfinished", 9, DAYS_IN_WINDOW)
+    assert (second["state"], second["page"]) == ("not begun", None)
+    (page,) = pages(desk / "killed" / "view")
+    head = head_of(page)
+    assert (head["state"], len(head["rows"]), head["planned"]) == ("unfinished", 9, DAYS_IN_WINDOW)
+    assert head["initial_cash_fen"] == 100_000_000
+    assert head["neighbours"] == {}
+    assert len(days_of(page)) == 9
+
+
+def test_a_step_that_is_being_written_is_left_out(desk: Path, tmp_path: Path) -> None:
+    run = copy_of(desk, "killed", tmp_path)
+    (journal,) = run.glob("episodes/*/journal.jsonl")
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-40])
+    assert view(tmp_path, "killed").code == 0
+    (page,) = pages(run / "view")
+    assert len(head_of(page)["rows"]) == 8
+    assert notes_of(page) == ""
+    assert journal.read_bytes() == whole[:-40]
+
+
+def test_a_corrupt_journal_shows_the_steps_before_and_says_so(desk: Path, tmp_path: Path) -> None:
+    run = copy_of(desk, "killed", tmp_path)
+    (journal,) = run.glob("episodes/*/journal.jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:5], b"{}\n", *lines[6:]]))
+    done = view(tmp_path, "killed")
+    assert done.code == 0
+    assert "journal.jsonl:6: the journal is corrupt here" in done.err
+    (page,) = pages(run / "view")
+    assert len(head_of(page)["rows"]) == 5
+    assert "corrupt here" in notes_of(page)
+
+
+def test_a_changed_ledger_is_shown_and_said_to_be_so(desk: Path, tmp_path: Path) -> None:
+    run = copy_of(desk, "talk", tmp_path)
+    (transcript,) = run.glob("episodes/*/transcript.jsonl.zst")
+    transcript.write_bytes(b"nonsense")
+    done = view(tmp_path, "talk")
+    assert done.code == 0
+    assert "not a readable transcript" in done.err
+    (page,) = pages(run / "view")
+    assert "not a readable transcript" in notes_of(page)
+    assert all(day["talk"] == {"exchanges": [], "submission": None} for day in days_of(page))
+    (ledger,) = run.glob("episodes/*/ledger.parquet")
+    ledger.write_bytes(b"nonsense")
+    assert "not a readable ledger" in error_line(view(tmp_path, "talk"))
+
+
+def test_one_damaged_episode_hides_no_other(desk: Path, tmp_path: Path) -> None:
+    run = copy_of(desk, "seeds", tmp_path)
+    folder = RunFolder.load(run)
+    (folder.episode_path(folder.manifest.specs[1]) / "ledger.parquet").write_bytes(b"nonsense")
+    done = view(tmp_path, "seeds")
+    assert done.code == 0
+    assert "2 of 3 episodes" in done.out
+    entries = head_of(run / "view" / "index.html")["episodes"]
+    assert [entry["state"] for entry in entries] == ["finished", "unreadable", "finished"]
+    assert "not a readable ledger" in entries[1]["problem"]
+
+
+def test_without_the_market_the_page_says_what_it_lacks(desk: Path, tmp_path: Path) -> None:
+    run = copy_of(desk, "talk", tmp_path)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["data"]["data"] = str(tmp_path / "gone")
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    done = view(tmp_path, "talk")
+    assert done.code == 0
+    assert "Without the market there is no benchmark" in done.err
+    (page,) = pages(run / "view")
+    head = head_of(page)
+    assert "Without the market" in notes_of(page)
+    assert head["benchmark"]["levels"] is None
+    assert head["names"]["assets"] == {}
+    assert days_of(page)[0]["handles"]  # those that the model wrote are in the records
+    assert data_of(page)["closes"] == "null"
+    assert view(tmp_path, "talk", "--data", desk / "market").code == 0
+    assert head_of(page)["notes"] == []
+
+
+# -- the command line
+
+
+def test_episode_narrows_the_pages_and_the_index_lists_all(desk: Path) -> None:
+    done = view(desk, "seeds", "--episode", "seed-1", "--out", "one", "--day", "day_+3")
+    assert done.code == 0
+    (page,) = pages(desk / "one")
+    assert done.out.splitlines() == [
+        f"view    one/index.html (1 of 3 episodes, {sum(path.stat().st_size for path in (desk / 'one').iterdir()) / 1e6:.1f} MB)",
+        f"day     {page.resolve().as_uri()}#day=day_+3",
+    ]
+    assert [entry["page"] for entry in head_of(desk / "one" / "index.html")["episodes"]] == [None, page.name, None]
+    assert head_of(page)["neighbours"] == {}
+    middle = head_of(pages(desk / "seeds" / "view")[1])
+    assert {where: label for where, (_, label) in middle["neighbours"].items()} == {
+        "previous": f"{TASK} · 2024-03-01:2024-03-29 · seed 0",
+        "next": f"{TASK} · 2024-03-01:2024-03-29 · seed 2",
+    }
+
+
+def test_open_starts_the_browser_at_the_page(desk: Path, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/address\n')
+    browser.chmod(0o755)
+    words = ("view", "seeds", "--episode", "seed-2", "--out", tmp_path / "pages", "--open")
+    assert ktdeval(*words, cwd=desk, environment={"BROWSER": f"{browser} %s"}).code == 0
+    (page,) = pages(tmp_path / "pages")
+    assert (tmp_path / "address").read_text() == page.resolve().as_uri()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("nowhere",), "no run here"),
+        (("seeds", "--episode", "seed-7"), "no episode has this in task, window, seed or id; did you mean 'seed-"),
+        (("seeds", "--day", "tomorrow", "--episode", "seed-1"), "give the day's number such as 17"),
+        (("seeds", "--day", "3"), "the run has 3 such episodes; name one of them with --episode"),
+        (("seeds", "--out", "market/manifest.json"), "can't make the folder"),
+        (("seeds", "--data", "seeds"), "seeds"),
+        (("killed", "--episode", "seed-1"), "none of these episodes has a finished step"),
+    ],
+    ids=lambda value: " ".join(value[1:]) if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_one_line(desk: Path, words: tuple[str, ...], problem: str) -> None:
+    done = view(desk, *words)
+    assert done.code == 2
+    assert problem in error_line(done)
+
+
+# -- colours
+
+
+def test_letters_stand_out_from_their_ground_in_both_schemes() -> None:
+    """WCAG AA: a contrast of 4.5 for text."""
+    schemes = re.findall(r":root \{([^}]*)\}", (ASSETS / "view.css").read_text())
+    assert len(schemes) == 2
+    for scheme in schemes:
+        colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})\b", scheme))
+        for role in ("ink", "muted", "one", "two", "good", "bad", "warn"):
+            for ground in ("paper", "soft"):
+                assert contrast(colours[role], colours[ground]) >= 4.5, (role, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -6,7 +6,9 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,14 @@ def pytest_collection_finish() -> None:
     """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    """End the command lines that a test started and did not wait for."""
+    yield
+    if "run_support" in sys.modules:
+        sys.modules["run_support"].end_what_runs()
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,14 @@ import random
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from run_support import Running, cards, finished_steps, records, store_market
-from stub_provider import Stub, running_stub
+from ktdeval.runner.store import MARK
+from run_support import Running, cards, episodes, finished_steps, records, store_market
+from stub_provider import running_stub
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
 pytest.importorskip("openai")
@@ -45,13 +47,16 @@ def whole(market: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def wait_for(condition: str, stub: Stub, process: Running, number: int) -> None:
-    """Until a count of the stub has come so far."""
-    deadline = time.monotonic() + 60
-    while getattr(stub, condition) < number:
+def wait_for(condition: Callable[[], bool], process: Running) -> None:
+    """Until a run has come so far."""
+    while not condition():
         assert process.is_alive(), process.wait()
-        assert time.monotonic() < deadline, f"{condition} is still {getattr(stub, condition)}"
         time.sleep(0.002)
+
+
+def ended(run: Path) -> int:
+    """Episodes that are over."""
+    return sum((folder / MARK).exists() for folder in episodes(run))
 
 
 def kill(process: Running) -> None:
@@ -68,7 +73,9 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
     run = tmp_path / "run"
     with running_stub(port=port, hold_after=150) as stub:
         process = start_run(WIRES[wire], stub, run, market, *WORDS)
-        wait_for("held", stub, process, EPISODES)  # whoever asks again has what it was given before on disk
+        # Whoever asks again has what it was given before on disk. On a busy machine some episodes are over before others begin.
+        wait_for(lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process)
+        held = EPISODES - ended(run)
         kill(process)
         before, asked = stub.answers, len(stub.requests)
         assert before >= 150
@@ -77,9 +84,9 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         stub.go_on()
         finished(WIRES[wire], stub, run, market, *WORDS)
         assert not stub.answered_twice
-        assert stub.counts["lost"] == EPISODES  # those that were under way when it was killed, and nothing else, were asked in vain
+        assert stub.counts["lost"] == held > 0  # those that were under way when it was killed, and nothing else, were asked in vain
         repeated = {seen.digest for seen in stub.requests[:asked]} & {seen.digest for seen in stub.requests[asked:]}
-        assert len(repeated) == EPISODES
+        assert len(repeated) == held
         assert answered(run) == stub.answers
     assert steps(run) == steps(whole)
     if wire == "chat":
@@ -93,7 +100,7 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Pa
     with running_stub(port=port, latency_s=0.01) as stub:
         for goal in (2, 60, 130, 200, 270):
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
-            wait_for("answers", stub, process, goal)
+            wait_for(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
             time.sleep(chance.uniform(0, 0.03))
             kill(process)
             kills += 1
@@ -113,7 +120,7 @@ def test_interrupted_it_waits_for_what_is_paid_and_asks_nothing_twice(market: Pa
     run = tmp_path / "run"
     with running_stub(port=port, latency_s=0.05) as stub:
         process = start_run(WIRES["chat"], stub, run, market, *WORDS)
-        wait_for("answers", stub, process, 100)
+        wait_for(lambda: stub.answers >= 100, process)
         process.signal(signal.SIGINT)
         done = process.wait()
         assert done.code == 130, done

@@ -16,8 +16,10 @@ from hypothesis import settings
 
 from paths import REPOSITORY
 
-# How long an example takes depends on what else the machine does.
-settings.register_profile("suite", deadline=None)
+# How long an example takes depends on what else the machine does. The same examples each time: a change passes or it does not.
+# `--hypothesis-profile search` looks at others.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
 settings.load_profile("suite")
 
 CACHE = pytest.StashKey[str]()

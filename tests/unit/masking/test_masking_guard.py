@@ -112,7 +112,7 @@ def test_a_visible_name_that_reads_like_a_date_is_none():
 
 # --- properties
 
-words = st.text(st.sampled_from("abcdefghijklm nopqrstuvwxyz,;:()\n中的"), max_size=30)
+words = st.text(st.sampled_from("bghjkqvwxz ,;:()\n中的"), max_size=30)  # no word of amounts: `volume 600000` is a figure
 spans = st.tuples(words, words).map(lambda pair: (f"{pair[0]} ", f" {pair[1]}"))
 
 

@@ -7,45 +7,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from ktdeval.cards.parts import (
-    Count,
-    Counts,
-    Coverage,
-    Day,
-    Decisions,
-    Definition,
-    Drift,
-    EpisodeMetric,
-    Figure,
-    Finished,
-    Interval,
-    Limit,
-    Line,
-    MetricLine,
-    MissingEpisode,
-    Name,
-    Number,
-    Pluggable,
-    Provenance,
-    Rankable,
-    Sha256,
-    Share,
-    SnapshotPart,
-    TaskPart,
-    TokenCost,
-    TradingCost,
-    TradingTaskPart,
-    UsageCounts,
-    WindowPart,
-)
+from ktdeval.cards import parts
+from ktdeval.cards.parts import Count, Counts, Day, EpisodeMetric, Figure, Interval, Line, Name, Number, Sha256, Share
 from ktdeval.typed import Value
 
 
 class Card(Value, frozen=True):
     """A card of any kind.
 
-    Attributes:
-        kind: name of the kind; each has a schema.
+    kind: name of the kind; each has a schema.
     """
 
     kind: str
@@ -57,7 +27,7 @@ class Card(Value, frozen=True):
         return value
 
 
-class MissingTradingEpisode(MissingEpisode, frozen=True):
+class MissingTradingEpisode(parts.MissingEpisode, frozen=True):
     """A planned episode without a complete ledger."""
 
     window: Name
@@ -66,8 +36,7 @@ class MissingTradingEpisode(MissingEpisode, frozen=True):
 class Orders(Value, frozen=True):
     """Orders by what became of them.
 
-    Attributes:
-        rules: rejected and cut orders by rule.
+    rules: rejected and cut orders by rule.
     """
 
     submitted: Count
@@ -77,13 +46,12 @@ class Orders(Value, frozen=True):
     rules: Counts
 
 
-class TradingEpisode(Finished, frozen=True):
+class TradingEpisode(parts.Finished, frozen=True):
     """A finished episode of a trading task.
 
-    Attributes:
-        first_day: first fill day.
-        last_day: last fill day.
-        final_nav_fen: NAV at the last close, in 1/100 CNY.
+    first_day: first fill day.
+    last_day: last fill day.
+    final_nav_fen: NAV at the last close, in 1/100 CNY.
     """
 
     window: Name
@@ -131,8 +99,7 @@ class ReferenceMetrics(Value, frozen=True):
 class ReferencePolicy(Value, frozen=True):
     """A reference policy over the days of one window.
 
-    Attributes:
-        base_day: the close that returns start from.
+    base_day: the close that returns start from.
     """
 
     base_day: Day
@@ -143,8 +110,7 @@ class ReferencePolicy(Value, frozen=True):
 class References(Value, frozen=True):
     """Reference policies.
 
-    Attributes:
-        benchmark_buy_and_hold: by window: the benchmark index, bought at the close of base_day and held, without costs.
+    benchmark_buy_and_hold: by window: the benchmark index, bought at the close of base_day and held, without costs.
     """
 
     benchmark_buy_and_hold: dict[str, ReferencePolicy]
@@ -163,11 +129,10 @@ class CalibrationBin(Value, frozen=True):
 class Calibration(Value, frozen=True):
     """Reliability of confidences, over all episodes.
 
-    Attributes:
-        bins: non-empty bins of ten equal ones.
-        n: orders with an outcome.
-        no_fill: orders left out because nothing was filled.
-        no_next_open: filled orders left out because no next open is known.
+    bins: non-empty bins of ten equal ones.
+    n: orders with an outcome.
+    no_fill: orders left out because nothing was filled.
+    no_next_open: filled orders left out because no next open is known.
     """
 
     bins: list[CalibrationBin]
@@ -179,43 +144,41 @@ class Calibration(Value, frozen=True):
 class Evaluation(Card, frozen=True):
     """Facts of every evaluation: one task, model and agent over windows and seeds.
 
-    Attributes:
-        request_settings: how calls were put to a provider where that is not what call says: fields that it does not take, how
-            a tool was forced; null for a model of this machine.
-        call: sampling and transport parameters of model calls.
-        limit: steps after which every episode was cut; null: none was.
-        mask_draw: which alias map of each episode; others show the same market.
-        snapshot: the market; null where the task asks about none, and then there are no windows.
-        artefacts: path in the run folder -> SHA-256 of the file.
+    request_settings: how calls were put to a provider where that is not what call says: fields that it does not take, how a tool
+        was forced; null for a model of this machine.
+    call: sampling and transport parameters of model calls.
+    limit: steps after which every episode was cut; null: none was.
+    mask_draw: which alias map of each episode; others show the same market.
+    snapshot: the market; null where the task asks about none, and then there are no windows.
+    artefacts: path in the run folder -> SHA-256 of the file.
     """
 
     schema_version: Literal[1]
-    task: TaskPart
-    model: Pluggable
-    agent: Pluggable
+    task: parts.TaskPart
+    model: parts.Pluggable
+    agent: parts.Pluggable
     call: dict[str, Any]
     request_settings: dict[str, Any] | None = field(name="sent_as")
-    snapshot: SnapshotPart | None
-    windows: list[WindowPart]
+    snapshot: parts.SnapshotPart | None
+    windows: list[parts.WindowPart]
     seeds: Annotated[list[int], Meta(min_length=1)]
-    limit: Limit | None
+    limit: parts.Limit | None
     mask_draw: Count
-    drift: Drift
+    drift: parts.Drift
     artefacts: dict[str, Sha256]
-    provenance: Provenance
+    provenance: parts.Provenance
 
 
 class TradingFacts(Evaluation, frozen=True):
     """Fields that the rest of a trading card follows from.
 
-    Attributes:
-        rules: rule set of the metrics.
+    rules: rule set of the metrics.
     """
 
     kind: Literal["trading"]
-    task: TradingTaskPart
-    snapshot: SnapshotPart
-    windows: Annotated[list[WindowPart], Meta(min_length=1)]
+    task: parts.TradingTaskPart
+    snapshot: parts.SnapshotPart
+    windows: Annotated[list[parts.WindowPart], Meta(min_length=1)]
     rules: Literal["strict", "paper"]
     episodes: list[TradingEpisode]
     missing_episodes: list[MissingTradingEpisode]
@@ -227,54 +190,50 @@ class TradingFacts(Evaluation, frozen=True):
 class TradingCard(TradingFacts, frozen=True):
     """One evaluation on a trading task. Money is integer fen; fractions are not percentages.
 
-    Attributes:
-        labels: what a reader must see before any figure.
+    labels: what a reader must see before any figure.
     """
 
     labels: list[
         Literal["synthetic", "placebo", "limited", "incomplete", "low coverage", "mask not certified", "no adjustment factor"]
     ]
-    coverage: Coverage
-    rankable: Rankable
-    decisions: Decisions
+    coverage: parts.Coverage
+    rankable: parts.Rankable
+    decisions: parts.Decisions
     failures: Counts
-    usage: UsageCounts
+    usage: parts.UsageCounts
     orders: Orders
-    metrics: dict[str, MetricLine]
+    metrics: dict[str, parts.MetricLine]
     attribution: Attribution
-    cost: TradingCost
+    cost: parts.TradingCost
 
 
-class ScoringEpisode(Finished, frozen=True):
+class ScoringEpisode(parts.Finished, frozen=True):
     """A finished episode of a scoring task.
 
-    Attributes:
-        steps: its samples.
-        answered: samples with a valid answer of the model.
+    steps: its samples.
+    answered: samples with a valid answer of the model.
     """
 
     steps: Count
     answered: Count
 
 
-class MissingScoringEpisode(MissingEpisode, frozen=True):
+class MissingScoringEpisode(parts.MissingEpisode, frozen=True):
     """A planned episode without all its answers.
 
-    Attributes:
-        steps: the samples that it would have.
+    steps: the samples that it would have.
     """
 
     steps: Count
 
 
-class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
+class ScoreLine(Figure, parts.Definition, frozen=True, kw_only=True):
     """A figure over all answered samples, with what it means.
 
-    Attributes:
-        n: samples that the value is made of.
-        interval: where the value may lie; null where there is none.
-        baseline: what chance alone gives on these very samples; null where that is not defined.
-        detail: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 % upper bound.
+    n: samples that the value is made of.
+    interval: where the value may lie; null where there is none.
+    baseline: what chance alone gives on these very samples; null where that is not defined.
+    detail: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 % upper bound.
     """
 
     value: Number | None
@@ -288,8 +247,7 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
 class TargetTaskPart(Value, frozen=True):
     """Trading task that is asked about; its config stands in that of the task.
 
-    Attributes:
-        hash: SHA-256 of the canonical JSON of its config.
+    hash: SHA-256 of the canonical JSON of its config.
     """
 
     name: Name
@@ -299,9 +257,8 @@ class TargetTaskPart(Value, frozen=True):
 class ScoringFacts(Evaluation, frozen=True):
     """Fields that the rest of a scoring card follows from.
 
-    Attributes:
-        scores: what the task makes of all answers together.
-        score_order: names of the scores in the order in which they are shown.
+    scores: what the task makes of all answers together.
+    score_order: names of the scores in the order in which they are shown.
     """
 
     kind: Literal["scoring"]
@@ -314,16 +271,15 @@ class ScoringFacts(Evaluation, frozen=True):
 class ScoringCard(ScoringFacts, frozen=True):
     """One evaluation on a scoring task. Each step of an episode is a sample, a question with a known answer.
 
-    Attributes:
-        labels: what a reader must see before any figure.
-        target_task: the trading task that is asked about; null where there is none.
+    labels: what a reader must see before any figure.
+    target_task: the trading task that is asked about; null where there is none.
     """
 
     labels: list[Literal["synthetic", "placebo", "limited", "incomplete", "low coverage", "no adjustment factor"]]
-    coverage: Coverage
-    rankable: Rankable
-    decisions: Decisions
+    coverage: parts.Coverage
+    rankable: parts.Rankable
+    decisions: parts.Decisions
     failures: Counts
-    usage: UsageCounts
+    usage: parts.UsageCounts
     target_task: TargetTaskPart | None = field(name="subject")
-    cost: TokenCost
+    cost: parts.TokenCost

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
+from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
 from ktdeval.cards.inputs import Problem
 from ktdeval.cards.reports import scoring_report, trading_report
@@ -31,30 +32,19 @@ SomeCard = TypeVar("SomeCard", bound=Card)
 
 @dataclass(frozen=True, kw_only=True)
 class CardKind:
-    """How the cards of one kind are read, checked and shown.
+    """How the cards of one kind are read, checked and shown."""
 
-    Attributes:
-        name: `kind` of its cards.
-        type: what a card is decoded to.
-        schema: file of the JSON Schema generated from the type; it names the line of what can't be decoded.
-        problems: contradictions in a card, first ones first.
-        derive: the card with everything that follows from its other fields worked out again.
-        report: lays a card out as words.
-        content: how much a card holds, such as `episodes: 1, metrics: 28`.
-        attach: for a kind that trading cards may carry: what a card of it says of a trading task's description and a snapshot's id,
-            as `{"value": …}`, or null with the reason.
-        attached_rows: shows that block on a trading card.
-    """
-
-    name: str
-    type: type[Card]
-    schema: Path
-    problems: Callable[[Any], Iterator[Problem]]
-    derive: Callable[[Any], Any]
-    report: Callable[[Any], Report]
-    content: Callable[[Any], str]
+    name: str  #: `kind` of its cards
+    type: type[Card]  #: what a card is decoded to
+    schema: Path  #: file of the JSON Schema generated from the type; it names the line of what can't be decoded
+    problems: Callable[[Any], Iterator[Problem]]  #: contradictions in a card, first ones first
+    derive: Callable[[Any], Any]  #: the card with everything that follows from its other fields worked out again
+    report: Callable[[Any], Report]  #: lays a card out as words
+    content: Callable[[Any], str]  #: how much a card holds, such as `episodes: 1, metrics: 28`
+    #: for a kind that trading cards may carry: what a card of it says of a trading task's description and a snapshot's id,
+    #: as `{"value": …}`, or null with the reason
     attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
-    attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None
+    attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None  #: shows that block on a trading card
 
 
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
@@ -96,14 +86,9 @@ _BUILT_IN = {
 def attached_block(
     mask: str, task: Mapping[str, Any], snapshot_id: str, attached: Card | None, plugins: Plugins
 ) -> dict[str, JsonValue]:
-    """Return the `certificate` field of a trading card.
+    """Return the `certificate` field of a trading card with this mask, task description and market.
 
-    Args:
-        mask: of the card's task.
-        task: description of that task.
-        snapshot_id: of the card's market.
-        attached: valid card of the kind `ATTACHED`; None where none was given.
-        plugins: the loaded plugins.
+    `attached` is a valid card of the kind `ATTACHED`; None where none was given.
     """
     if mask == "bright":
         return {"value": None, "reason": NOTHING_HIDDEN}
@@ -111,18 +96,8 @@ def attached_block(
     return {"value": None, "reason": NOT_GIVEN} if attach is None else attach(task, snapshot_id, attached)
 
 
-def content_words(card: Card) -> str:
-    """How much a card holds, such as `episodes: 1, metrics: 28`."""
-    return card_kinds(card.kind)[card.kind].content(card)
-
-
 def card_kinds(wanted: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
-    """Kinds of cards by name; plugins are asked only where `wanted` is not the kind of an evaluation.
-
-    Args:
-        wanted: a kind, which may not exist; all of them by default.
-        plugins: the loaded plugins; those that are installed by default.
-    """
+    """Kinds of cards by name; plugins (by default those installed) are asked only where `wanted` is no kind of an evaluation."""
     if wanted in _BUILT_IN:
         return _BUILT_IN
     plugins = load_plugins() if plugins is None else plugins
@@ -138,14 +113,9 @@ _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool
 
 
 def load_card(path: Path | str, kind: str | None = None) -> Card:
-    """Read and check a card file.
+    """Read and check a card file, of any kind by default.
 
-    Args:
-        path: the file.
-        kind: name of the kind that is wanted, such as `trading`; any by default.
-
-    Raises:
-        CardError: it can't be read, is not valid, or of another kind; names the file, the line and the field.
+    Raises CardError if it can't be read, is not valid, or of another kind; names the file, the line and the field.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -168,11 +138,7 @@ def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
 
 
 def parse_card(text: str, where: str) -> Card:
-    """Parse and check the text of a card; `where` starts the error messages.
-
-    Raises:
-        CardError: it is not valid; names the line and the field.
-    """
+    """Parse and check the text of a card; `where` starts the error messages. Raises CardError that names the line and the field."""
     try:
         card = loads_untrusted(text)
     except json.JSONDecodeError as error:
@@ -187,13 +153,8 @@ def parse_card(text: str, where: str) -> Card:
 def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> Card:
     """Decode a parsed card and check it against itself: ids, totals, medians and labels must follow from its episodes.
 
-    Args:
-        card: a JSON value.
-        where: start of the error messages.
-        text: what the card was parsed from, for line numbers; by default the form in which cards are written.
-
-    Raises:
-        CardError: one line with file, line, field and what is wrong.
+    `where` starts the error messages; `text` is what the card was parsed from, for line numbers, by default the form in which cards
+    are written. Raises CardError: one line with file, line, field and what is wrong.
     """
     try:
         # Also settles that the card can be hashed: no NaN, no lone surrogate, no foreign type.
@@ -206,19 +167,22 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     name = card.get("kind") if isinstance(card, Mapping) else None
     name = name if isinstance(name, str) else "trading"
     kinds = card_kinds(name)
-    kind = kinds.get(name)
-    if kind is None:
+    if name not in kinds:
         expected = " or ".join(kinds)
         raise CardError(f"{where}: {_at(text, ('kind',), f'expected {expected}, was {_short(name)}')}")
+    kind = kinds[name]
     try:
         typed = from_plain(card, kind.type, where, CardError)
     except CardError as error:
-        problem = _schema_problem(card, kind, text)
-        if problem is None:
+        if (problem := _schema_problem(card, kind, text)) is None:
             raise
         raise CardError(f"{where}: {problem}") from error
-    if problem := _own_problem(typed, card, kind, text):
-        raise CardError(f"{where}: {problem}")
+    own = _identity_problems(typed) if isinstance(typed, TradingCard | ScoringCard) else iter(())
+    # One after the other: what a kind checks rests on the identities.
+    if (contradiction := next(own, None) or next(kind.problems(typed), None)) is not None:
+        raise CardError(f"{where}: {_at(text, *contradiction)}")
+    if difference := first_difference(card, kind.derive(typed).plain, text):
+        raise CardError(f"{where}: {difference} from the card's own episodes")
     return typed
 
 
@@ -229,11 +193,7 @@ def derive_card(card: SomeCard) -> SomeCard:
 
 
 def derived_fields(card: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Return the JSON of a card with everything that follows from its other fields worked out again.
-
-    Args:
-        card: the JSON of a card that has the fields of its kind.
-    """
+    """Return the JSON of a card, which has the fields of its kind, with everything that follows from them worked out again."""
     kind = card_kinds(str(card["kind"]))[card["kind"]]
     return derive_card(from_plain(card, kind.type, "card", CardError)).plain
 
@@ -262,35 +222,25 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
 def _schema_message(error: ValidationError) -> str:
     expected: Any = error.validator_value
     given: Any = error.instance
-    if error.validator == "type":
-        wanted = expected if isinstance(expected, str) else " or ".join(expected)
-        return f"expected {wanted}, was {_TYPES.get(type(given), 'null')}"
-    if error.validator == "required":
-        missing = [name for name in expected if name not in given]
-        return f"field {missing[0]!r} is missing"
-    if error.validator == "pattern":
-        return f"{_short(given)} does not have the form {expected}"
-    if error.validator in ("enum", "const"):
-        allowed = expected if isinstance(expected, list) else [expected]
-        return f"expected {' or '.join(map(str, allowed))}, was {_short(given)}"
-    if error.validator == "not":
-        return "has a reason though it has a value"
+    match error.validator:
+        case "type":
+            wanted = expected if isinstance(expected, str) else " or ".join(expected)
+            return f"expected {wanted}, was {_TYPES.get(type(given), 'null')}"
+        case "required":
+            return f"field {next(name for name in expected if name not in given)!r} is missing"
+        case "pattern":
+            return f"{_short(given)} does not have the form {expected}"
+        case "enum" | "const":
+            allowed = expected if isinstance(expected, list) else [expected]
+            return f"expected {' or '.join(map(str, allowed))}, was {_short(given)}"
+        case "not":
+            return "has a reason though it has a value"
     return error.message if len(error.message) <= 160 else f"{error.message[:157]}…"
 
 
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def _own_problem(card: Card, plain: JsonValue, kind: CardKind, text: str) -> str | None:
-    """First place where a card that follows its type contradicts itself."""
-    own = _identity_problems(card) if isinstance(card, TradingCard | ScoringCard) else iter(())
-    for problems in (own, kind.problems(card)):
-        if (problem := next(problems, None)) is not None:
-            return _at(text, *problem)
-    difference = first_difference(plain, kind.derive(card).plain, text)
-    return f"{difference} from the card's own episodes" if difference else None
 
 
 def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
@@ -302,34 +252,18 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
         yield ("windows",), "stand without a market" if windows else "are missing"
         return
     windows = windows or {None: NO_WINDOW}
+    task, market = card.task, "" if card.snapshot is None else card.snapshot.id
+    of_card = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask or "", task.mode or "")
+    run_by = (card.model.name, card.model.args, card.agent.name, card.agent.args)
     seen: set[str] = set()
     for field in ("episodes", "missing_episodes"):
         for place, episode in enumerate(getattr(card, field)):
             if episode.window not in windows:
                 yield (field, place, "window"), f"no window of that name{near_matches(str(episode.window), map(str, windows))}"
                 return
-            if episode.id != _spec(card, windows[episode.window], episode.seed).id:
+            spec = of_card(windows[episode.window], *run_by, card.call, episode.seed, card.limit, card.mask_draw)
+            if episode.id != spec.id:
                 yield (field, place, "id"), "is not the hash of the episode's spec"
             if episode.id in seen:
                 yield (field, place, "id"), "stands twice"
             seen.add(episode.id)
-
-
-def _spec(card: Evaluation, window: Window, seed: int) -> EpisodeSpec:
-    return EpisodeSpec(
-        task=card.task.name,
-        task_version=card.task.version,
-        task_hash=card.task.hash,
-        snapshot="" if card.snapshot is None else card.snapshot.id,
-        mask=card.task.mask or "",
-        mode=card.task.mode or "",
-        window=window,
-        model=card.model.name,
-        model_args=card.model.args,
-        agent=card.agent.name,
-        agent_args=card.agent.args,
-        call=card.call,
-        seed=seed,
-        limit=card.limit,
-        mask_draw=card.mask_draw,
-    )

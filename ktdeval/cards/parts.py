@@ -47,14 +47,13 @@ class Figure:
 class Interval(Figure, Value, frozen=True, kw_only=True):
     """Where the figure may lie: over days for one episode, over episodes for several. Ends are null with a reason.
 
-    Attributes:
-        kind: how it was made, such as interquartile or a bootstrap.
-        level: nominal coverage.
-        n: observations that it rests on.
-        block_days: mean block length of the resamples.
-        draws: resamples.
-        coverage: measured share of simulated samples of this size whose truth it covers.
-        reason: why there are no ends.
+    kind: how it was made, such as interquartile or a bootstrap.
+    level: nominal coverage.
+    n: observations that it rests on.
+    block_days: mean block length of the resamples.
+    draws: resamples.
+    coverage: measured share of simulated samples of this size whose truth it covers.
+    reason: why there are no ends.
     """
 
     KEY: ClassVar[str] = "low"
@@ -73,11 +72,10 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
 class Line(Figure, Value, frozen=True, kw_only=True):
     """A figure over all finished episodes.
 
-    Attributes:
-        value: median over the episodes where the figure is defined.
-        n: episodes that the median rests on.
-        interval: where it may lie.
-        undefined: finished episodes where the figure is undefined, by reason.
+    value: median over the episodes where the figure is defined.
+    n: episodes that the median rests on.
+    interval: where it may lie.
+    undefined: finished episodes where the figure is undefined, by reason.
     """
 
     value: Number | None
@@ -90,9 +88,8 @@ class Line(Figure, Value, frozen=True, kw_only=True):
 class Definition(Value, frozen=True):
     """Meaning of a metric or score.
 
-    Attributes:
-        formula: identifier with version, and formula.
-        range: least and greatest value that it can take; null where it is unbounded.
+    formula: identifier with version, and formula.
+    range: least and greatest value that it can take; null where it is unbounded.
     """
 
     better: Literal["higher", "lower", "neither"]
@@ -116,9 +113,8 @@ class MetricLine(Figure, Definition, frozen=True, kw_only=True):
 class EpisodeMetric(Figure, Value, frozen=True, kw_only=True):
     """A metric of one episode: a number, or null with a reason.
 
-    Attributes:
-        n: observations (days, steps, orders, calls) that the value rests on.
-        detail: the metric's table, such as calibration bins.
+    n: observations (days, steps, orders, calls) that the value rests on.
+    detail: the metric's table, such as calibration bins.
     """
 
     value: Number | None
@@ -131,11 +127,10 @@ class EpisodeMetric(Figure, Value, frozen=True, kw_only=True):
 class TaskPart(Value, frozen=True):
     """Task that ran.
 
-    Attributes:
-        hash: SHA-256 of the canonical JSON of config.
-        config: the resolved task config, with data card and sources; prompts enter by their hashes, a target task with its whole
-            config as subject_config.
-        mask, mode: null where the task asks about no market.
+    hash: SHA-256 of the canonical JSON of config.
+    config: the resolved task config, with data card and sources; prompts enter by their hashes, a target task with its whole config
+        as subject_config.
+    mask, mode: null where the task asks about no market.
     """
 
     name: Name
@@ -163,8 +158,7 @@ class Pluggable(Value, frozen=True):
 class SnapshotPart(Value, frozen=True):
     """Market.
 
-    Attributes:
-        id: SHA-256 over the snapshot's canonical content.
+    id: SHA-256 over the snapshot's canonical content.
     """
 
     id: Sha256
@@ -183,8 +177,7 @@ class SnapshotPart(Value, frozen=True):
 class WindowPart(Value, frozen=True):
     """A window.
 
-    Attributes:
-        days: trading days in it.
+    days: trading days in it.
     """
 
     name: Name
@@ -196,10 +189,9 @@ class WindowPart(Value, frozen=True):
 class Coverage(Value, frozen=True):
     """How much of the plan was run, and decided by the model; a scoring task's step is a sample.
 
-    Attributes:
-        steps_planned: steps of the whole plan, missing episodes included.
-        steps: steps of the finished episodes.
-        steps_decided: of these, steps that the model decided, or samples with a valid answer of it.
+    steps_planned: steps of the whole plan, missing episodes included.
+    steps: steps of the finished episodes.
+    steps_decided: of these, steps that the model decided, or samples with a valid answer of it.
     """
 
     episodes_planned: Count
@@ -241,8 +233,7 @@ class UsageCounts(Value, frozen=True):
 class MissingEpisode(Value, frozen=True):
     """A planned episode without a complete record.
 
-    Attributes:
-        window: null where the task asks about no market.
+    window: null where the task asks about no market.
     """
 
     id: EpisodeId
@@ -254,9 +245,8 @@ class MissingEpisode(Value, frozen=True):
 class Finished(Value, frozen=True):
     """Fields of every finished episode: one window, one seed.
 
-    Attributes:
-        window: null where the task asks about no market.
-        failures: failures by kind.
+    window: null where the task asks about no market.
+    failures: failures by kind.
     """
 
     id: EpisodeId
@@ -270,10 +260,9 @@ class Finished(Value, frozen=True):
 class PriceEntry(Value, frozen=True):
     """US dollars a million tokens.
 
-    Attributes:
-        cache_read: null: as input.
-        cache_write: null: as input.
-        as_of: day of the price; empty where it has none.
+    cache_read: null: as input.
+    cache_write: null: as input.
+    as_of: day of the price; empty where it has none.
     """
 
     input: NonNegative
@@ -287,8 +276,7 @@ class PriceEntry(Value, frozen=True):
 class TokenCost(Figure, Value, frozen=True, kw_only=True):
     """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where no price is known.
 
-    Attributes:
-        per_episode: US dollars of an episode.
+    per_episode: US dollars of an episode.
     """
 
     NEEDED: ClassVar[tuple[str, ...]] = ("currency", "per_episode", "price")
@@ -303,8 +291,7 @@ class TokenCost(Figure, Value, frozen=True, kw_only=True):
 class TradingCost(TokenCost, frozen=True, kw_only=True):
     """US dollars of the tokens, and what they bought.
 
-    Attributes:
-        return_per_usd: total_return of an episode by its US dollars.
+    return_per_usd: total_return of an episode by its US dollars.
     """
 
     NEEDED: ClassVar[tuple[str, ...]] = (*TokenCost.NEEDED, "return_per_usd")
@@ -315,12 +302,11 @@ class TradingCost(TokenCost, frozen=True, kw_only=True):
 class Drift(Figure, Value, frozen=True, kw_only=True):
     """How far the answers to fixed questions moved between the start and the end of the run; null where that is not known.
 
-    Attributes:
-        value: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different.
-        noise: mean distance of two answers at one time.
-        excess: value less noise.
-        prompts: questions that were answered at both times.
-        served_by_changed: whether the provider named another model at the end than at the start.
+    value: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different.
+    noise: mean distance of two answers at one time.
+    excess: value less noise.
+    prompts: questions that were answered at both times.
+    served_by_changed: whether the provider named another model at the end than at the start.
     """
 
     NEEDED: ClassVar[tuple[str, ...]] = ("excess", "noise", "prompts", "served_by_changed")
@@ -354,17 +340,16 @@ class CheckCalls(Value, frozen=True):
 class Calls(Value, frozen=True):
     """Calls of the card's episodes, all sessions of the run together.
 
-    Attributes:
-        requests: different requests, whatever became of them.
-        attempts: attempts made, those that failed included.
-        answered: attempts that were answered.
-        cached: answers taken from the reply cache.
-        failed_attempts: attempts without an answer, by kind.
-        tokens: tokens of the answered attempts.
-        paid_usd: US dollars of the answered attempts; null where a price is not known.
-        possibly_paid_usd: US dollars that attempts without an answer may have been billed, at most.
-        lost_s: seconds of the attempts without an answer.
-        served_by: answered requests by what the provider says it answered with.
+    requests: different requests, whatever became of them.
+    attempts: attempts made, those that failed included.
+    answered: attempts that were answered.
+    cached: answers taken from the reply cache.
+    failed_attempts: attempts without an answer, by kind.
+    tokens: tokens of the answered attempts.
+    paid_usd: US dollars of the answered attempts; null where a price is not known.
+    possibly_paid_usd: US dollars that attempts without an answer may have been billed, at most.
+    lost_s: seconds of the attempts without an answer.
+    served_by: answered requests by what the provider says it answered with.
     """
 
     requests: Count
@@ -384,10 +369,9 @@ class Calls(Value, frozen=True):
 class Provenance(Value, frozen=True):
     """Only part that may differ between two runs of the same plan.
 
-    Attributes:
-        source_revision: revision of the source; null where it is not known.
-        wall_time_s: null where it was not measured.
-        calls: what was asked of the provider, and paid; null where nothing was.
+    source_revision: revision of the source; null where it is not known.
+    wall_time_s: null where it was not measured.
+    calls: what was asked of the provider, and paid; null where nothing was.
     """
 
     created_at: Time

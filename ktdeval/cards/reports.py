@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from ktdeval.cards.card import ScoreLine, ScoringCard, TradingCard
+from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.derive import aggregate
-from ktdeval.cards.facts import absence_notes, coverage_rows, ranking_words, run_rows, spending_rows, task_row
-from ktdeval.cards.parts import EpisodeMetric, Line, MetricLine
+from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, tally, word_grid
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 
@@ -21,28 +20,176 @@ _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
 _UNDEFINED_LINE = Line(value=None, n=0, undefined={}, reason="was not asked for")
 
-Figures = Mapping[str, Line | EpisodeMetric]
+AnyCard = TradingCard | ScoringCard
+Row = tuple[str, str]
 
 
-# ---- trading cards
+def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
+    """Lay the figures of a valid trading card out as words; `attached`: names and words of the card that is attached to it."""
+    orders, calibration = card.orders, card.calibration
+    statuses = {"filled": orders.filled, "partially_filled": orders.partially_filled, "rejected": orders.rejected}
+    left_out = {"no_fill": calibration.no_fill, "no_next_open": calibration.no_next_open}
+    activity = [
+        ("orders", f"{orders.submitted:,} submitted: {tally(statuses)}"),
+        ("order rules", tally(orders.rules)),
+        ("calibration", f"{count(calibration.n, 'order')} judged; left out: {tally(left_out)}"),
+        ("failures", tally(card.failures)),
+        ("tool calls", f"{card.usage.tool_calls:,}, {card.usage.tool_calls_valid:,} valid"),
+    ]
+    facts = [_task_row(card), *_run_rows(card, "step"), ("rules", card.rules), *attached]
+    return _report(card, facts, (_panel(card), _windows(card)), activity, _trading_notes(card))
 
 
-def trading_report(card: TradingCard, attached: Iterable[tuple[str, str]] = ()) -> Report:
-    """Lay the figures of a trading card out as words.
+def scoring_report(card: ScoringCard) -> Report:
+    """Lay the figures of a scoring card out as words."""
+    target = [] if card.target_task is None else [("subject", f"{card.target_task.name} ({card.target_task.hash[:12]})")]
+    activity = [("failures", tally(card.failures)), ("submissions", f"{card.usage.submissions:,}")]
+    return _report(card, [_task_row(card), *target, *_run_rows(card, "sample")], (_scores(card),), activity, _scoring_notes(card))
 
-    Args:
-        card: valid.
-        attached: names and words of the card that is attached to it.
-    """
+
+def _report(card: AnyCard, facts: Iterable[Row], grids: tuple[Grid, ...], activity: Iterable[Row], notes: Iterable[str]) -> Report:
+    """`activity`: what is peculiar to the kind in who decided, what failed and what it took."""
+    step = "step" if isinstance(card, TradingCard) else "sample"
     return Report(
         title=clean(f"{card.task.name} · {card.model.name}"),
         labels=tuple(card.labels),
-        ranking=clean(ranking_words(card)),
-        facts=word_grid("", [task_row(card), *run_rows(card, "step"), ("rules", card.rules), *attached]),
-        grids=(_panel(card), _windows(card)),
-        activity=_trading_activity(card),
-        notes=tuple(_trading_notes(card)),
+        ranking=clean("rankable" if card.rankable.value else f"not rankable: {'; '.join(card.rankable.reasons)}"),
+        facts=word_grid("", facts),
+        grids=grids,
+        activity=word_grid("Activity", [*_coverage_rows(card, step), *activity, *_spending_rows(card)]),
+        notes=tuple(map(clean, notes)),
     )
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], keep: Iterable[int]) -> Grid:
+    """A table of some of its columns; rows of one cell are headings."""
+    places = tuple(keep)
+    shown = tuple(row if len(row) == 1 else tuple(row[place] for place in places) for row in rows)
+    return Grid(title, tuple(columns[place] for place in places), shown)
+
+
+# ---- facts of every evaluation
+
+
+def _task_row(card: Evaluation) -> Row:
+    shown = ", ".join(filter(None, (card.task.mask, card.task.mode)))
+    return "task", f"{card.task.name}, version {card.task.version}" + (f" ({shown})" if shown else "")
+
+
+def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
+    """Model, agent, calls, market, windows and seeds; `step` is what a step is called."""
+    windows = [f"{window.name} {window.first}…{window.last}" for window in card.windows]
+    shown = ", ".join(windows[:2]) + (f" and {len(windows) - 2} more" if len(windows) > 2 else "")
+    yield "model", _with_args(card.model)
+    yield "agent", _with_args(card.agent)
+    yield "calls", ", ".join(f"{name} {value}" for name, value in sorted(card.call.items()))
+    settings = card.request_settings or {}
+    if unsent := [clean(str(name)) for field in ("not_sent", "omit") for name in settings.get(field) or ()]:
+        yield "not sent", f"{', '.join(unsent)}: the provider does not take it"
+    if card.snapshot is not None:
+        yield "market", f"{card.snapshot.name}, {card.snapshot.assets} assets, id {card.snapshot.id[:12]}"
+    limited = f"the first {count(card.limit, step)} of each" if card.limit is not None else ""
+    if shown or limited:
+        yield "windows" if shown else "episodes", ", ".join(filter(None, (shown, limited)))
+    yield "seeds", ", ".join(map(str, card.seeds))
+    if card.mask_draw:
+        yield "mask draw", str(card.mask_draw)
+
+
+def _with_args(entry: Pluggable) -> str:
+    args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
+    return f"{entry.name} ({args})" if args else entry.name
+
+
+def _coverage_rows(card: AnyCard, step: str) -> Iterator[Row]:
+    """How much of the plan was run, and who decided it."""
+    coverage = card.coverage
+    share = f" = {100 * coverage.steps_decided / coverage.steps:.1f} %" if coverage.steps else ""
+    if coverage.steps < coverage.steps_planned:
+        share += f"; {count(coverage.steps_planned, step)} planned"
+    yield "episodes", f"{coverage.episodes_finished:,} of {coverage.episodes_planned:,} finished"
+    yield "coverage", f"{coverage.steps_decided:,} of {count(coverage.steps, step)} decided by the model{share}"
+    yield "decisions", tally(asdict(card.decisions))
+
+
+def _spending_rows(card: AnyCard) -> Iterator[Row]:
+    """Tokens in and out, what they cost and bought, whether the model stayed the same, and what was asked of its provider."""
+    usage, cost, drift = card.usage, card.cost, card.drift
+    inside = _some({"read from the provider's cache": usage.cache_read_tokens, "written to it": usage.cache_write_tokens})
+    yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{_some({'reasoning': usage.reasoning_tokens})}"
+    if cost.value is None or not cost.per_episode:
+        yield "cost", f"not known: {cost.reason}"
+    else:
+        each = cost.per_episode
+        yield "cost", _dollars(cost.value) + ("" if each.n < 2 else f", {_dollars(each.value or 0.0)} an episode (median)")
+    if cost.value and cost.price:
+        yield "price", _price_words(cost.price)
+        if isinstance(card, TradingCard) and (gain := card.cost.return_per_usd):
+            median = " (median over episodes)" if gain.n > 1 else ""
+            words = f"not defined: {gain.reason}" if gain.value is None else f"{100 * gain.value:+,.4g} %{median}"
+            yield "return per USD", words
+    if drift.value is not None:
+        distances = f"{drift.value:.3f} between start and end over {count(drift.prompts or 0, 'question')}"
+        changed = "; the provider named another model at the end" if drift.served_by_changed else ""
+        yield "drift", f"{distances}, {drift.noise:.3f} within one sitting (0 equal, 1 different){changed}"
+    if card.provenance.calls is not None:
+        yield from _call_rows(card.provenance.calls)
+
+
+def _some(parts: Mapping[str, int]) -> str:
+    shown = [f"{number:,} {name}" for name, number in parts.items() if number]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def _price_words(price: PriceEntry) -> str:
+    """A price with its day and source."""
+    cached = {"cache read": price.cache_read, "cache write": price.cache_write}
+    parts = [f"{price.input:g} in", f"{price.output:g} out"]
+    parts += [f"{value:g} {name}" for name, value in cached.items() if value is not None]
+    origin = ", ".join(part for part in (price.as_of and f"as of {price.as_of}", price.source) if part)
+    return f"{', '.join(parts)} USD a million tokens{f' ({origin})' if origin else ''}"
+
+
+def _call_rows(calls: Calls) -> Iterator[Row]:
+    """Calls of the provider: how often, what failed, how long it took, what was paid, who answered."""
+    failed = f"{sum(calls.failed_attempts.values()):,} failed attempts"
+    if kinds := ", ".join(f"{kind} {number:,}" for kind, number in calls.failed_attempts.items()):
+        failed += f": {kinds}"
+    answered = f"{calls.answered:,} answered by the provider, {calls.cached:,} from the cache"
+    yield "requests", f"{calls.requests:,}: {answered}; {failed}"
+    seconds = calls.latency_s
+    if seconds.median is not None:
+        lost = f"; {calls.lost_s:,.1f} s in failed attempts" if calls.lost_s else ""
+        most = f"99 % within {seconds.p99:.2f} s, longest {seconds.longest:.2f} s"
+        yield "latency", f"median {seconds.median:.2f} s, {most}{lost}"
+    paid = "not known" if calls.paid_usd is None else _dollars(calls.paid_usd)
+    besides = f", possibly {_dollars(calls.possibly_paid_usd)} more" if calls.possibly_paid_usd else ""
+    own = f"; checks of the run {_dollars(calls.checks.paid_usd)}" if calls.checks.paid_usd else ""
+    yield "paid", f"{paid}{besides}{own}"
+    if calls.served_by:
+        yield "served by", ", ".join(f"{name} ({number:,})" for name, number in calls.served_by.items())
+
+
+def _dollars(value: float) -> str:
+    """`1,234.57 USD`; small sums with as many decimals as show two digits of them."""
+    if value == 0 or value >= 1:
+        return f"{value:,.2f} USD"
+    return f"{value:.4f} USD" if value >= 0.001 else f"{value:.2g} USD"
+
+
+def _absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
+    """One line for each planned episode that did not finish, and for each of these fields that the card does not have."""
+    for episode in card.missing_episodes:
+        yield f"missing: window {episode.window or 'none'}, seed {episode.seed}: {episode.error}"
+    # Of a model of this machine nobody asks whether its provider changed it.
+    asked = () if card.provenance.calls is None else ("drift",)
+    for name in (*fields, *asked):
+        part = getattr(card, name)
+        if part.value is None:
+            yield f"no {name}: {part.reason}"
+
+
+# ---- trading cards
 
 
 def _panel(card: TradingCard) -> Grid:
@@ -52,19 +199,11 @@ def _panel(card: TradingCard) -> Grid:
     families["further metrics"] = tuple(sorted(set(metrics) - known))
     rows: list[tuple[str, ...]] = []
     for family, names in families.items():
-        present = [name for name in names if name in metrics]
-        if present:
-            rows.append((family,))
-            rows.extend(_metric_row(name, metrics[name]) for name in present)
+        if present := [name for name in names if name in metrics]:
+            rows += [(family,), *(_metric_row(name, metrics[name]) for name in present)]
     several = len(card.episodes) > 1
     value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
-    columns = ("metric", value, "unit", "better", spread, "episodes")
-    keep = [place for place, column in enumerate(columns) if several or column != "episodes"]
-    return Grid(
-        "Metrics",
-        tuple(columns[place] for place in keep),
-        tuple(row if len(row) == 1 else tuple(row[place] for place in keep) for row in rows),
-    )
+    return _table("Metrics", ("metric", value, "unit", "better", spread, "episodes"), rows, range(6 if several else 5))
 
 
 def _metric_row(name: str, metric: MetricLine) -> tuple[str, ...]:
@@ -91,32 +230,34 @@ def _number(name: str, unit: str, value: float | None) -> str:
 
 def _windows(card: TradingCard) -> Grid:
     """For each window the model's median over seeds, and the benchmark beneath it."""
-    references = card.reference.benchmark_buy_and_hold
     benchmark = clean(f"{card.snapshot.benchmark_name} buy and hold")
+    policy = clean(card.model.name)
+    if len(policy) > _LONGEST_POLICY:  # leave room for figures; the whole name stands above
+        policy = policy.rpartition("/")[2]
+    if len(policy) > _LONGEST_POLICY:
+        policy = f"{policy[: _LONGEST_POLICY - 1]}…"
     rows: list[tuple[str, ...]] = []
-    for name in (window.name for window in card.windows):
-        episodes = [episode for episode in card.episodes if episode.window == name]
+    for window in card.windows:
+        episodes = [episode for episode in card.episodes if episode.window == window.name]
         if not episodes:
             continue
-        held = asdict(references[name].metrics)
+        held: dict[str, EpisodeMetric] = asdict(card.reference.benchmark_buy_and_hold[window.name].metrics)
         own = {
             metric: aggregate(episode.metrics[metric] for episode in episodes) if metric in card.metrics else _UNDEFINED_LINE
             for metric in held
         }
-        days = str(episodes[0].steps)
-        gain, *risk = _return_and_risk(own)
-        rows.append((clean(name), _short_model(clean(card.model.name)), days, str(len(episodes)), gain, _excess(own, held), *risk))
-        gain, *risk = _return_and_risk(held)
-        rows.append(("", benchmark, days, "", gain, "", *risk))
+        ours, theirs = own["total_return"].value, held["total_return"].value
+        excess = UNDEFINED if ours is None or theirs is None else _number("total_return", "fraction", ours - theirs)
+        days, (gain, *risk), (held_gain, *held_risk) = str(episodes[0].steps), _return_and_risk(own), _return_and_risk(held)
+        rows.append((clean(window.name), policy, days, str(len(episodes)), gain, excess, *risk))
+        rows.append(("", benchmark, days, "", held_gain, "", *held_risk))
     columns = ("window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown")
     return Grid("Against the benchmark (return, excess and drawdown in %)", columns, tuple(rows), left=2)
 
 
-def _short_model(name: str) -> str:
-    """A model's name that leaves room for figures; its whole name stands above."""
-    if len(name) > _LONGEST_POLICY:
-        name = name.rpartition("/")[2]
-    return name if len(name) <= _LONGEST_POLICY else f"{name[: _LONGEST_POLICY - 1]}…"
+def _return_and_risk(values: Mapping[str, Line | EpisodeMetric]) -> Iterator[str]:
+    for name, unit in (("total_return", "fraction"), ("sharpe", "ratio"), ("max_drawdown", "fraction")):
+        yield _number(name, unit, values[name].value)
 
 
 def trading_summary(cards: Sequence[TradingCard]) -> Grid:
@@ -124,73 +265,33 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
     headlines = ("total_return", "sharpe", "max_drawdown", "information_ratio", "decision_coverage")
     rows = []
     for card in cards:
-        figures = []
-        for name in headlines:
-            metric = card.metrics.get(name)
-            figures.append(UNDEFINED if metric is None else _number(name, metric.unit, metric.value))
+        metrics = [(name, card.metrics.get(name)) for name in headlines]
+        figures = (UNDEFINED if metric is None else _number(name, metric.unit, metric.value) for name, metric in metrics)
         rows.append((clean(card.task.name), *figures))
     title = "All tasks (medians; return, drawdown and decided steps in %)"
     return Grid(title, ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows))
-
-
-def _excess(own: Figures, held: Figures) -> str:
-    ours, theirs = own["total_return"].value, held["total_return"].value
-    return UNDEFINED if ours is None or theirs is None else _number("total_return", "fraction", ours - theirs)
-
-
-def _return_and_risk(values: Figures) -> tuple[str, str, str]:
-    return (
-        _number("total_return", "fraction", values["total_return"].value),
-        _number("sharpe", "ratio", values["sharpe"].value),
-        _number("max_drawdown", "fraction", values["max_drawdown"].value),
-    )
-
-
-def _trading_activity(card: TradingCard) -> Grid:
-    """Who decided, what became of the orders, what failed, what it took."""
-    statuses = {"filled": card.orders.filled, "partially_filled": card.orders.partially_filled, "rejected": card.orders.rejected}
-    left_out = {"no_fill": card.calibration.no_fill, "no_next_open": card.calibration.no_next_open}
-    rows = [
-        *coverage_rows(card, "step"),
-        ("orders", f"{card.orders.submitted:,} submitted: {tally(statuses)}"),
-        ("order rules", tally(card.orders.rules)),
-        ("calibration", f"{count(card.calibration.n, 'order')} judged; left out: {tally(left_out)}"),
-        ("failures", tally(card.failures)),
-        ("tool calls", f"{card.usage.tool_calls:,}, {card.usage.tool_calls_valid:,} valid"),
-        *spending_rows(card),
-    ]
-    return word_grid("Activity", rows)
 
 
 def _trading_notes(card: TradingCard) -> Iterator[str]:
     for name, metric in card.metrics.items():
         for reason, times in metric.undefined.items():
             where = f" in {times} of {len(card.episodes)} episodes" if len(card.episodes) > 1 else ""
-            yield clean(f"{name} is not defined{where}: {reason}")
-    yield from absence_notes(card, "attribution", "certificate")
+            yield f"{name} is not defined{where}: {reason}"
+    yield from _absence_notes(card, "attribution", "certificate")
 
 
 # ---- scoring cards
 
 
-def scoring_report(card: ScoringCard) -> Report:
-    """Lay the figures of a scoring card out as words."""
-    return Report(
-        title=clean(f"{card.task.name} · {card.model.name}"),
-        labels=tuple(card.labels),
-        ranking=clean(ranking_words(card)),
-        facts=word_grid("", [task_row(card), *_target_row(card), *run_rows(card, "sample")]),
-        grids=(_scores(card),),
-        activity=_scoring_activity(card),
-        notes=tuple(_scoring_notes(card)),
-    )
-
-
 def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
     """Headline scores of several cards side by side, a column for each task."""
     columns = _short_names([clean(card.task.name) for card in cards])
-    scores = dict.fromkeys(name for card in cards for name in card.score_order if card.scores[name].headline)
-    rows = [(clean(name), *(_own_value(card.scores.get(name)) for card in cards)) for name in scores]
+    names = dict.fromkeys(name for card in cards for name in card.score_order if card.scores[name].headline)
+    lines = {name: [card.scores.get(name) for card in cards] for name in names}
+    rows = [
+        (clean(name), *(UNDEFINED if score is None else _score_number(score.unit, score.value) for score in scores))
+        for name, scores in lines.items()
+    ]
     return Grid("All scoring tasks (fractions in %)", ("score", *columns), tuple(rows))
 
 
@@ -202,15 +303,6 @@ def _short_names(names: Sequence[str]) -> list[str]:
         shared += 1
     rest = ["_".join(word[shared:]) for word in words]
     return [f"…{end}" if place and shared and end else name for place, (name, end) in enumerate(zip(names, rest, strict=True))]
-
-
-def _own_value(score: ScoreLine | None) -> str:
-    return UNDEFINED if score is None else _score_number(score.unit, score.value)
-
-
-def _target_row(card: ScoringCard) -> Iterator[tuple[str, str]]:
-    if card.target_task is not None:
-        yield "subject", f"{card.target_task.name} ({card.target_task.hash[:12]})"
 
 
 def _scores(card: ScoringCard) -> Grid:
@@ -227,11 +319,7 @@ def _scores(card: ScoringCard) -> Grid:
     columns = ("score", "value", "unit", interval, "upper 95 %", "baseline", "n")
     full = [row for row in rows if len(row) > 1]
     keep = [place for place, column in enumerate(columns) if column in ("score", "value", "n") or any(row[place] for row in full)]
-    return Grid(
-        "Scores",
-        tuple(columns[place] for place in keep),
-        tuple(row if len(row) == 1 else tuple(row[place] for place in keep) for row in rows),
-    )
+    return _table("Scores", columns, rows, keep)
 
 
 def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:
@@ -239,15 +327,9 @@ def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:
     spread = ""
     if interval is not None and interval.low is not None:
         spread = f"{_score_number(unit, interval.low)} … {_score_number(unit, interval.high)}"
-    return (
-        clean(name),
-        _score_number(unit, score.value),
-        _short_unit(unit),
-        spread,
-        _score_number(unit, upper) if type(upper) in (int, float) else "",
-        "" if score.baseline is None else _score_number(unit, score.baseline),
-        f"{score.n:,}",
-    )
+    bound = _score_number(unit, upper) if type(upper) in (int, float) else ""
+    baseline = "" if score.baseline is None else _score_number(unit, score.baseline)
+    return (clean(name), _score_number(unit, score.value), _short_unit(unit), spread, bound, baseline, f"{score.n:,}")
 
 
 def _short_unit(unit: str) -> str:
@@ -268,24 +350,13 @@ def _score_number(unit: str, value: float | None) -> str:
     return f"{100 * value:,.2f}" if _is_fraction(unit) else f"{value:,.4g}"
 
 
-def _scoring_activity(card: ScoringCard) -> Grid:
-    """Who answered, what failed, what it took."""
-    rows = [
-        *coverage_rows(card, "sample"),
-        ("failures", tally(card.failures)),
-        ("submissions", f"{card.usage.submissions:,}"),
-        *spending_rows(card),
-    ]
-    return word_grid("Activity", rows)
-
-
 def _scoring_notes(card: ScoringCard) -> Iterator[str]:
     for name in card.score_order:
         score = card.scores[name]
         if score.value is None:
-            yield clean(f"{name} is not defined: {score.reason}")
+            yield f"{name} is not defined: {score.reason}"
         elif not _short_unit(score.unit):
-            yield clean(f"{name} is given in {score.unit}")
+            yield f"{name} is given in {score.unit}"
     if card.missing_episodes:
         yield "the scores are of the finished episodes alone"
-    yield from absence_notes(card)
+    yield from _absence_notes(card)

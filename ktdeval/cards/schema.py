@@ -21,16 +21,12 @@ SCHEMAS: dict[str, tuple[type[Card], str]] = {
 }
 """Files under `schema/`: the type that each describes, and its name in the schema's id."""
 
-_FIELD_TEXT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+_FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
+"""Lines `field: what it is` below a docstring's first paragraph, by themselves or under `Attributes:`."""
 
 
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a type of cards.
-
-    Args:
-        card_type: its docstrings describe the fields, its figures have a value or a reason.
-        name: such as `result-card`, for the schema's id and title.
-    """
+    """JSON Schema (draft 2020-12) of a type of cards, whose docstrings describe the fields; `name` is such as `result-card`."""
     schema = json_schema(card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1")
     types = _struct_types(card_type)
     definitions = {key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()}
@@ -75,8 +71,9 @@ def _simple(schema: Any) -> Any:
 def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
     """Schema with the sentences of the type's docstring, and the rule of figures."""
     text = inspect.getdoc(part) or ""
-    schema["description"] = " ".join(text.partition("\n\n")[0].split())
-    for field, words in _FIELD_TEXT.findall(text):
+    summary, _, below = text.partition("\n\n")
+    schema["description"] = " ".join(summary.split())
+    for _, field, words in _FIELD_TEXT.findall(below):
         if field in schema["properties"]:
             schema["properties"][field] = {"description": " ".join(words.split()), **schema["properties"][field]}
     if issubclass(part, Figure):

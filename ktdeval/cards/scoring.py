@@ -11,17 +11,8 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from ktdeval.cards.card import ScoreLine, ScoringCard, ScoringFacts, TargetTaskPart
-from ktdeval.cards.derive import add_counts, coverage_of, labels, rankable, token_cost, totals
-from ktdeval.cards.inputs import (
-    EvaluationInputs,
-    Problem,
-    common_fields,
-    decode_strict,
-    missing_entries,
-    ordered_plan,
-    price_of,
-    to_plain,
-)
+from ktdeval.cards.derive import add_counts, derive_common, token_cost
+from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of, to_plain
 from ktdeval.cards.parts import Definition, PriceEntry, UsageCounts
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
@@ -29,8 +20,6 @@ from ktdeval.errors import CardError, PluginError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.stats.proportions import clopper_pearson_upper, wilson
 from ktdeval.trading.types import PROVENANCES
-
-KIND = "scoring"
 
 TARGET_CONFIG = "subject_config"
 """Field of a scoring task's config that holds the config of its target task."""
@@ -41,21 +30,13 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringInputs(EvaluationInputs):
-    """Everything the card of a scoring task is made of.
+    """Everything the card of a scoring task is made of."""
 
-    Attributes:
-        answers: the finished episodes with all their answer records, in order of their samples.
-        samples: spec.id -> how many samples the episode has (its sample set's, or its limit where that is less), for every spec.
-        scores: what the task's `summarise` gives over the records of all finished episodes together.
-        definitions: what each score means (`ScoringTask.scores`), in the order shown.
-        target_task: description of the target task, as it stands in `task` under `TARGET_CONFIG`; None where it has none.
-    """
-
-    answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]
-    samples: Mapping[str, int]
-    scores: Mapping[str, Score]
-    definitions: Mapping[str, ScoreDefinition]
-    target_task: Mapping[str, JsonValue] | None = None
+    answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]  #: the finished episodes, with all records in order of samples
+    samples: Mapping[str, int]  #: spec.id -> samples of the episode (of its sample set, or its limit where less), for every spec
+    scores: Mapping[str, Score]  #: what the task's `summarise` gives over the records of all finished episodes together
+    definitions: Mapping[str, ScoreDefinition]  #: what each score means (`ScoringTask.scores`), in the order shown
+    target_task: Mapping[str, JsonValue] | None = None  #: its description, as it stands in `task` under `TARGET_CONFIG`
 
 
 def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
@@ -70,16 +51,16 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
         PluginError: the task's scores are not those that it defines, or no scores.
     """
     planned = ordered_plan(inputs)
-    _check_target_task(inputs)
+    if dumps_canonical(to_plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(to_plain(inputs.target_task)):
+        raise CardError(f"the target task is not the one in the task's config under {TARGET_CONFIG!r}")
     finished = _answers_by_id(inputs, planned)
-    missing = missing_entries(inputs, planned, finished.keys(), "answers")
+    common = common_fields(inputs, planned, finished.keys(), "answers")
     facts = decode_strict(
         {
-            "kind": KIND,
-            "schema_version": 1,
-            **common_fields(inputs, planned),
+            "kind": "scoring",
+            **common,
             "episodes": [_episode(spec, finished[spec.id]) for spec in planned if spec.id in finished],
-            "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in missing],
+            "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in common["missing_episodes"]],
             "scores": _scores(inputs, planned[0].task),
             "score_order": list(inputs.definitions),
         },
@@ -94,28 +75,9 @@ def derive_scoring(card: ScoringCard) -> ScoringCard:
 
 
 def _derived(card: ScoringFacts, price: PriceEntry | None) -> dict[str, Any]:
-    planned = sum(episode.steps for episode in card.episodes) + sum(episode.steps for episode in card.missing_episodes)
-    coverage = coverage_of(card, planned, sum(episode.answered for episode in card.episodes))
-    return {
-        **totals(card.episodes),
-        "cost": token_cost(card.episodes, price),
-        "coverage": coverage,
-        "labels": labels(card, coverage),
-        "rankable": rankable(card, coverage, "sample"),
-        "target_task": _target_task(card.task.config.get(TARGET_CONFIG)),
-    }
-
-
-def _target_task(config: JsonValue) -> TargetTaskPart | None:
-    """Name and hash of the target task; its config stands in that of the task."""
-    if not isinstance(config, Mapping):
-        return None
-    return TargetTaskPart(name=str(config.get("name")), hash=content_hash(to_plain(config)))
-
-
-def _check_target_task(inputs: ScoringInputs) -> None:
-    if dumps_canonical(to_plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(to_plain(inputs.target_task)):
-        raise CardError(f"the target task is not the one in the task's config under {TARGET_CONFIG!r}")
+    config = card.task.config.get(TARGET_CONFIG)
+    target = TargetTaskPart(name=str(config.get("name")), hash=content_hash(config)) if isinstance(config, Mapping) else None
+    return {**derive_common(card), "cost": token_cost(card.episodes, price), "target_task": target}
 
 
 def _samples(inputs: ScoringInputs, identity: str) -> int:
@@ -125,6 +87,7 @@ def _samples(inputs: ScoringInputs, identity: str) -> int:
 
 
 def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dict[str, Sequence[AnswerRecord]]:
+    """Answers by the id of their episode; refused unless one to each sample, so that a part is never shown as the whole."""
     known = {spec.id for spec in planned}
     found: dict[str, Sequence[AnswerRecord]] = {}
     for spec, records in inputs.answers:
@@ -132,21 +95,17 @@ def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dic
             raise CardError(f"answers belong to episode {spec.id}, which the plan does not have")
         if spec.id in found:
             raise CardError(f"episode {spec.id} has two sets of answers")
-        _check_complete(f"episode {spec.id} ({spec.window.name}, seed {spec.seed})", records, _samples(inputs, spec.id))
+        where, samples = f"episode {spec.id} ({spec.window.name}, seed {spec.seed})", _samples(inputs, spec.id)
+        for record in records:
+            if record.answer is not None and record.provenance not in ("model", "model_after_retry"):
+                raise CardError(f"{where}: step {record.step} has an answer though the model gave none ({record.provenance})")
+        if [record.step for record in records] != list(range(samples)):
+            raise CardError(
+                f"{where}: the {len(records)} answers are not those of its {samples} samples in order; resume the run, or list the"
+                " episode as missing"
+            )
         found[spec.id] = records
     return found
-
-
-def _check_complete(where: str, records: Sequence[AnswerRecord], samples: int) -> None:
-    """Refuse answers that are not one to each sample, so that a part is never shown as the whole."""
-    for record in records:
-        if record.answer is not None and record.provenance not in ("model", "model_after_retry"):
-            raise CardError(f"{where}: step {record.step} has an answer though the model gave none ({record.provenance})")
-    if [record.step for record in records] != list(range(samples)):
-        raise CardError(
-            f"{where}: the {len(records)} answers are not those of its {samples} samples in order; resume the run, or list the"
-            " episode as missing"
-        )
 
 
 def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
@@ -165,11 +124,7 @@ def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, Js
 
 
 def _scores(inputs: ScoringInputs, task: str) -> dict[str, JsonValue]:
-    """Each score with what it means.
-
-    Raises:
-        PluginError: a score is missing, unknown, or not a `Score` with a value or the reason why it has none.
-    """
+    """Each score with what it means; PluginError if one is missing, unknown, or no `Score` with a value or reason."""
     if odd := sorted(set(inputs.scores) ^ set(inputs.definitions)):
         problem = "is not defined in its scores" if odd[0] in inputs.scores else "is missing from what summarise() returned"
         raise PluginError(f"task {task}: score {odd[0]!r} {problem}")
@@ -198,31 +153,22 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
 
 def scoring_problems(card: ScoringCard) -> Iterator[Problem]:
     """Counts or scores that contradict the rest of the card: its episodes' counts, and each score with its own detail."""
-    yield from _episode_problems(card)
-    yield from _score_problems(card)
-
-
-def _episode_problems(card: ScoringCard) -> Iterator[Problem]:
-    limit = card.limit
     for field in ("episodes", "missing_episodes"):
         for place, episode in enumerate(getattr(card, field)):
-            if limit is not None and episode.steps > limit:
-                yield (field, place, "steps"), f"the limit is {limit}"
+            if card.limit is not None and episode.steps > card.limit:
+                yield (field, place, "steps"), f"the limit is {card.limit}"
     for place, episode in enumerate(card.episodes):
         decisions = episode.decisions
         if sum(asdict(decisions).values()) != episode.steps:
             yield ("episodes", place, "decisions"), f"the episode has {episode.steps} steps, each with one decision"
         if episode.answered > decisions.model + decisions.model_after_retry:
             yield ("episodes", place, "answered"), "more answers than steps that the model decided"
-
-
-def _score_problems(card: ScoringCard) -> Iterator[Problem]:
     if sorted(card.score_order) != sorted(card.scores):
         yield ("score_order",), "must name every score once, and nothing else"
     steps = sum(episode.steps for episode in card.episodes)
     for name, score in card.scores.items():
-        for field, problem in (*_range_problems(score, steps), *_proportion_problems(score)):
-            yield ("scores", name, *field), problem
+        for path, problem in (*_range_problems(score, steps), *_proportion_problems(score)):
+            yield ("scores", name, *path), problem
 
 
 def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
@@ -237,8 +183,7 @@ def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
     """Of a share of successes, everything follows from their number: value, Wilson's interval, the exact bound."""
-    detail, n = score.detail, score.n
-    successes = detail.get("successes")
+    n, interval, successes = score.n, score.interval, score.detail.get("successes")
     if score.value is None or type(successes) is not int:
         return
     if not 0 <= successes <= n or n == 0:
@@ -246,15 +191,15 @@ def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
         return
     if score.value != successes / n:
         yield ("value",), f"recorded {score.value}, {successes} successes of {n} are {successes / n}"
-    interval = score.interval
+    follows: list[tuple[tuple[str, ...], JsonValue, float | None]] = []
     if interval is not None and interval.kind == "Wilson score":
-        expected = wilson(successes, n, interval.level or 0.95)
-        for end, value in (("low", expected.low), ("high", expected.high)):
-            if not _is_close(getattr(interval, end), value):
-                yield ("interval", end), f"recorded {getattr(interval, end)}, {successes} successes of {n} give {value}"
-    upper = detail.get("upper_95")
-    if upper is not None and not _is_close(upper, expected_upper := clopper_pearson_upper(successes, n)):
-        yield ("detail", "upper_95"), f"recorded {upper}, {successes} successes of {n} give {expected_upper}"
+        exact = wilson(successes, n, interval.level or 0.95)
+        follows += [(("interval", "low"), interval.low, exact.low), (("interval", "high"), interval.high, exact.high)]
+    if (upper := score.detail.get("upper_95")) is not None:
+        follows.append((("detail", "upper_95"), upper, clopper_pearson_upper(successes, n)))
+    for path, recorded, expected in follows:
+        if not _is_close(recorded, expected):
+            yield path, f"recorded {recorded}, {successes} successes of {n} give {expected}"
 
 
 def _is_close(recorded: JsonValue, expected: float | None) -> bool:

@@ -50,9 +50,12 @@ def _plain(lines: Iterable[Text]) -> str:
 
 
 def _summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
-    trading = [card for card in cards if isinstance(card, TradingCard)]
-    scoring = [card for card in cards if isinstance(card, ScoringCard)]
-    for grid in (*([trading_summary(trading)] if trading else ()), *([scoring_summary(scoring)] if scoring else ())):
+    grids = []
+    if trading := [card for card in cards if isinstance(card, TradingCard)]:
+        grids.append(trading_summary(trading))
+    if scoring := [card for card in cards if isinstance(card, ScoringCard)]:
+        grids.append(scoring_summary(scoring))
+    for grid in grids:
         yield Text(f"\n{grid.title}", style="bold")
         yield from _grid_lines(grid)
 
@@ -78,23 +81,16 @@ def _grid_lines(grid: Grid) -> Iterable[Text]:
     # Laid out here and not by a rich Table: a table would fold names in a narrow terminal, and a heading can't span its columns.
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
     widths = [max(cell_len(row[place]) for row in full) for place in range(len(grid.columns))]
-    grouped = any(len(row) == 1 for row in grid.rows)
-    if any(grid.columns):
-        yield _row_text(grid.columns, widths, grid.left, "    " if grouped else "  ", header=True)
-    for row in grid.rows:
-        yield (
-            Text(f"  {row[0]}", style="bold cyan")
-            if len(row) == 1
-            else _row_text(row, widths, grid.left, "    " if grouped else "  ", header=False)
-        )
-
-
-def _row_text(row: Sequence[str], widths: Sequence[int], left: int, indent: str, header: bool) -> Text:
-    line = Text(indent)
-    for place, cell in enumerate(row):
-        gap = " " * (widths[place] - cell_len(cell))
-        loss = place >= left and cell.startswith("-") and cell != UNDEFINED
-        line.append(f"{cell}{gap}" if place < left else f"{gap}{cell}", style="dim" if header else "red" if loss else "")
-        line.append("  ")
-    line.rstrip()
-    return line
+    indent = "    " if any(len(row) == 1 for row in grid.rows) else "  "
+    for row in (*([grid.columns] if any(grid.columns) else ()), *grid.rows):
+        if len(row) == 1:
+            yield Text(f"  {row[0]}", style="bold cyan")
+            continue
+        line = Text(indent)
+        for place, cell in enumerate(row):
+            gap = " " * (widths[place] - cell_len(cell))
+            is_loss = place >= grid.left and cell.startswith("-") and cell != UNDEFINED
+            style = "dim" if row is grid.columns else "red" if is_loss else ""
+            line.append(f"{cell}{gap}" if place < grid.left else f"{gap}{cell}", style=style).append("  ")
+        line.rstrip()
+        yield line

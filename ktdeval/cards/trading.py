@@ -12,36 +12,10 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from ktdeval.cards.card import (
-    Attribution,
-    AttributionLines,
-    Orders,
-    TradingCard,
-    TradingEpisode,
-    TradingFacts,
-)
-from ktdeval.cards.derive import (
-    add_counts,
-    add_up,
-    aggregate,
-    coverage_of,
-    labels,
-    planned_steps,
-    rankable,
-    totals,
-    trading_cost,
-)
-from ktdeval.cards.inputs import (
-    EvaluationInputs,
-    Problem,
-    common_fields,
-    decode_strict,
-    missing_entries,
-    ordered_plan,
-    price_of,
-    window_days,
-)
-from ktdeval.cards.parts import Decisions, Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
+from ktdeval.cards.card import Attribution, AttributionLines, Orders, TradingCard, TradingEpisode, TradingFacts
+from ktdeval.cards.derive import add_counts, add_up, aggregate, derive_common, planned_steps, trading_cost
+from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, price_of, window_days
+from ktdeval.cards.parts import Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
 from ktdeval.fields import build
@@ -56,29 +30,22 @@ from ktdeval.stats.panel import benchmark_levels
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import PROVENANCES
 
-KIND = "trading"
 NOT_GIVEN = "no certificate was given"
 
 _ATTRIBUTION_METRIC = "selection_alpha"
 """The metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of them)."""
 
-STATUSES = ("filled", "partially_filled", "rejected")
+_STATUSES = ("filled", "partially_filled", "rejected")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardInputs(EvaluationInputs):
-    """Everything the card of a trading task is made of.
+    """Everything the card of a trading task is made of."""
 
-    Attributes:
-        rules: rule set of the metrics.
-        ledgers: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`.
-        metrics: metric objects to apply; names are unique.
-        certificate: `{"value": …}` of the card that is attached, or null with the reason.
-    """
-
-    rules: RuleSet
-    ledgers: Sequence[Ledger]
-    metrics: Sequence[Metric]
+    rules: RuleSet  #: rule set of the metrics
+    ledgers: Sequence[Ledger]  #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
+    metrics: Sequence[Metric]  #: metric objects to apply; names are unique
+    #: `{"value": …}` of the card that is attached, or null with the reason
     certificate: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": NOT_GIVEN})
 
 
@@ -93,19 +60,22 @@ def build_card(inputs: CardInputs) -> TradingCard:
             nor missing, a ledger that does not cover its window, two metrics of one name, a value that is not strict JSON).
         PluginError: a metric returned something else than a `MetricValue`.
     """
-    _check_metric_names(inputs.metrics)
+    if twice := [name for name, count in Counter(metric.name for metric in inputs.metrics).items() if count > 1]:
+        raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")
     planned = ordered_plan(inputs)
     ledgers = _ledgers_by_id(inputs, planned)
     finished = [spec for spec in planned if spec.id in ledgers]
+    # Every finished episode of a window covers the same days.
+    covered = {spec.window.name: ledgers[spec.id] for spec in finished}
     facts = decode_strict(
         {
-            "kind": KIND,
-            "schema_version": 1,
-            **common_fields(inputs, planned),
+            "kind": "trading",
+            **common_fields(inputs, planned, ledgers.keys(), "a ledger"),
             "rules": inputs.rules,
             "episodes": [_episode(spec, ledgers[spec.id], inputs) for spec in finished],
-            "missing_episodes": missing_entries(inputs, planned, ledgers.keys(), "a ledger"),
-            "reference": {"benchmark_buy_and_hold": _references(finished, ledgers, inputs.snapshot)},
+            "reference": {
+                "benchmark_buy_and_hold": {window: _reference(ledger, inputs.snapshot) for window, ledger in covered.items()}
+            },
             "calibration": calibration_table(pool(judged_orders(ledgers[spec.id], inputs.snapshot) for spec in finished)),
             "certificate": inputs.certificate,
         },
@@ -116,11 +86,6 @@ def build_card(inputs: CardInputs) -> TradingCard:
 
 
 def _definition(metric: Metric) -> Definition:
-    """Meaning of a metric, from its attributes.
-
-    Raises:
-        PluginError: one of them is missing or not what it should be.
-    """
     try:
         return msgspec.convert(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:
@@ -133,27 +98,19 @@ def derive_trading(card: TradingCard) -> TradingCard:
 
 
 def _derived(card: TradingFacts, definitions: Mapping[str, Definition], price: PriceEntry | None) -> dict[str, Any]:
-    episodes = card.episodes
-    sums = totals(episodes)
-    decisions: Decisions = sums["decisions"]
-    coverage = coverage_of(card, planned_steps(card), decisions.model + decisions.model_after_retry)
+    orders = [episode.orders for episode in card.episodes]
     return {
-        **sums,
-        "attribution": _attribution(episodes),
-        "cost": trading_cost(episodes, price),
-        "coverage": coverage,
-        "labels": labels(card, coverage),
+        **derive_common(card),
+        "attribution": _attribution(card.episodes),
+        "cost": trading_cost(card.episodes, price),
         "metrics": {
             name: MetricLine(
                 **{part: getattr(definition, part) for part in Definition.__struct_fields__},
-                **asdict(aggregate(episode.metrics[name] for episode in episodes)),
+                **asdict(aggregate(episode.metrics[name] for episode in card.episodes)),
             )
             for name, definition in definitions.items()
         },
-        "orders": add_up(
-            Orders, (episode.orders for episode in episodes), rules=add_counts(episode.orders.rules for episode in episodes)
-        ),
-        "rankable": rankable(card, coverage),
+        "orders": add_up(Orders, orders, rules=add_counts(one.rules for one in orders)),
     }
 
 
@@ -179,8 +136,7 @@ def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
     if value is None:
         return EpisodeMetric(value=None, n=entry.n, reason="the episode has no such line")
     interval = _detail(entry, "intervals").get(name)
-    given = UNSET if interval is None else decode_strict(interval, Interval)
-    return EpisodeMetric(value=value, n=entry.n, interval=given)
+    return EpisodeMetric(value=value, n=entry.n, interval=UNSET if interval is None else decode_strict(interval, Interval))
 
 
 def _linked(entry: EpisodeMetric) -> dict[str, float]:
@@ -195,9 +151,8 @@ def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
 
 def trading_problems(card: TradingCard) -> Iterator[Problem]:
     """Contradictions in lengths and metrics of a card's episodes."""
-    days = {window.name: window.days for window in card.windows}
     for place, episode in enumerate(card.episodes):
-        expected = min(days[episode.window], card.limit or days[episode.window])
+        expected = planned_steps(card, episode.window)
         if episode.steps != expected or sum(asdict(episode.decisions).values()) != expected:
             yield ("episodes", place, "steps"), f"the window and limit give {expected} steps, each with one decision"
         if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
@@ -210,10 +165,8 @@ def trading_problems(card: TradingCard) -> Iterator[Problem]:
 def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str, JsonValue]:
     """Card's entry of one finished episode."""
     steps = ledger.steps
-    decisions = Counter(step.provenance for step in steps)
-    failures: Counter[str] = Counter()
-    for step in steps:
-        failures.update(step.failures)
+    orders = [order for step in steps for order in step.orders]
+    decisions, statuses = Counter(step.provenance for step in steps), Counter[str](order.status for order in orders)
     intervals = episode_intervals(ledger, inputs.snapshot, episode_resampling(ledger))
     return {
         "id": spec.id,
@@ -224,8 +177,12 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
         "last_day": steps[-1].filled_on,
         "final_nav_fen": steps[-1].nav_minor,
         "decisions": {provenance: decisions[provenance] for provenance in PROVENANCES},
-        "failures": dict(failures),
-        "orders": _orders(ledger),
+        "failures": add_counts(step.failures for step in steps),
+        "orders": {
+            "submitted": len(orders),
+            **{status: statuses[status] for status in _STATUSES},
+            "rules": Counter(order.rule for order in orders if order.rule is not None),
+        },
         "usage": {name: sum(getattr(step, name) for step in steps) for name in UsageCounts.__struct_fields__},
         "metrics": {metric.name: _metric(metric, ledger, inputs, intervals.get(metric.name)) for metric in inputs.metrics},
     }
@@ -251,24 +208,6 @@ def _value_entry(result: MetricValue) -> dict[str, JsonValue]:
     return {"value": float(result.value), "n": int(result.n)}
 
 
-def _orders(ledger: Ledger) -> dict[str, JsonValue]:
-    orders = [order for step in ledger.steps for order in step.orders]
-    statuses = Counter[str](order.status for order in orders)
-    return {
-        "submitted": len(orders),
-        **{status: statuses[status] for status in STATUSES},
-        "rules": dict(Counter(order.rule for order in orders if order.rule is not None)),
-    }
-
-
-def _references(
-    finished: Sequence[EpisodeSpec], ledgers: Mapping[str, Ledger], snapshot: MarketSnapshot
-) -> dict[str, Mapping[str, JsonValue]]:
-    """By window; every finished episode of a window covers the same days."""
-    ids = {spec.window.name: spec.id for spec in finished}
-    return {window: _reference(ledgers[identity], snapshot) for window, identity in ids.items()}
-
-
 def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Buying the benchmark at the close before an episode's first day and holding it to its last close, without costs."""
     levels = benchmark_levels(ledger, snapshot)
@@ -282,13 +221,8 @@ def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     }
 
 
-def _check_metric_names(metrics: Sequence[Metric]) -> None:
-    names = [metric.name for metric in metrics]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CardError(f"metric {twice[0]!r} is given twice; ask for it once")
-
-
 def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[str, Ledger]:
+    """Ledgers by the id of their episode; refused unless they cover its days, so that a part is never shown as the whole."""
     specs = {spec.id: spec for spec in planned}
     ledgers: dict[str, Ledger] = {}
     for ledger in inputs.ledgers:
@@ -297,16 +231,12 @@ def _ledgers_by_id(inputs: CardInputs, planned: Sequence[EpisodeSpec]) -> dict[s
             raise CardError(f"a ledger belongs to episode {identity}, which the plan does not have")
         if identity in ledgers:
             raise CardError(f"episode {identity} has two ledgers")
-        _check_complete(specs[identity], ledger, inputs.snapshot)
+        spec = specs[identity]
+        expected = window_days(spec.window, inputs.snapshot)[: spec.limit]
+        if not np.array_equal(ledger.days, expected):
+            raise CardError(
+                f"episode {spec.id} ({spec.window.name}, seed {spec.seed}): the ledger has {len(ledger.steps)} steps that are not"
+                f" the {len(expected)} trading days of its window; resume the run, or list the episode as missing"
+            )
         ledgers[identity] = ledger
     return ledgers
-
-
-def _check_complete(spec: EpisodeSpec, ledger: Ledger, snapshot: MarketSnapshot) -> None:
-    """Refuse a ledger that does not cover the days of its spec, so that a part is never shown as the whole."""
-    expected = window_days(spec.window, snapshot)[: spec.limit]
-    if not np.array_equal(ledger.days, expected):
-        raise CardError(
-            f"episode {spec.id} ({spec.window.name}, seed {spec.seed}): the ledger has {len(ledger.steps)} steps that are not the"
-            f" {len(expected)} trading days of its window; resume the run, or list the episode as missing"
-        )

@@ -47,10 +47,11 @@ def show(path: Path, plain: bool) -> None:
 @_PATH
 def validate(path: Path) -> None:
     """Check a card against its schema and against its own episodes."""
-    from ktdeval.cards.check import content_words, load_card
+    from ktdeval.cards.check import card_kinds, load_card
 
     for file in _card_files(path):
-        click.echo(f"{file}: valid ({content_words(load_card(file))})")
+        checked = load_card(file)
+        click.echo(f"{file}: valid ({card_kinds(checked.kind)[checked.kind].content(checked)})")
 
 
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")

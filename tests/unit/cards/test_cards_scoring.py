@@ -13,7 +13,7 @@ import pytest
 
 from card_cases import CALLS, PROVENANCE, card, changed, numbers, section, typed
 from ktdeval.calls.prices import Price
-from ktdeval.cards.check import content_words, load_card, parse_card, validate_card
+from ktdeval.cards.check import card_kinds, load_card, parse_card, validate_card
 from ktdeval.cards.compare import path_text
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.cards.show import make_report, plain_summary, plain_text
@@ -379,8 +379,8 @@ def test_control_characters_of_a_strangers_card_never_reach_the_terminal() -> No
 
 
 def test_what_a_valid_card_holds_is_counted_by_kind() -> None:
-    assert content_words(typed(scoring_card((0, 1)))) == "episodes: 2, scores: 3"
-    assert content_words(typed(card())) == f"episodes: 1, metrics: {len(card()['metrics'])}"
+    assert card_kinds()["scoring"].content(typed(scoring_card((0, 1)))) == "episodes: 2, scores: 3"
+    assert card_kinds()["trading"].content(typed(card())) == f"episodes: 1, metrics: {len(card()['metrics'])}"
 
 
 def test_windows_of_one_name_are_one_window() -> None:

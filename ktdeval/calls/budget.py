@@ -17,29 +17,22 @@ from ktdeval.jsonio import dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
-_ROUNDING = 1 + 1e-9
-"""Factor that raises a bound, so that sums of rounded figures stay below it."""
+_ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
 _GO_ON = "raise it and run the same command again to go on"
 
 
 @dataclass(frozen=True)
 class BudgetLimits:
-    """Limits of a run; None sets no limit.
+    """Limits of a run; None sets no limit."""
 
-    Attributes:
-        max_cost: US dollars, over all sessions of a run.
-        max_tokens: tokens in and out, over all sessions of a run.
-    """
-
-    max_cost: float | None = None
-    max_tokens: int | None = None
+    max_cost: float | None = None  #: US dollars, over all sessions of a run
+    max_tokens: int | None = None  #: tokens in and out, over all sessions of a run
 
 
 def most_tokens(request: ModelRequest) -> tuple[int, int]:
-    """Upper bounds of the tokens that a request takes: of its prompt and of its reply.
-
-    A token stands for at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback. To that comes what
-    providers write around it: the frame of each message, and tools, which they word and indent in their own way.
+    """Upper bounds of the tokens that a request takes: of its prompt and of its reply. A token stands for at least one byte of
+    UTF-8 in every tokenizer with a byte alphabet or byte fallback. To that comes what providers write around it: the frame of each
+    message, and tools, which they word and indent in their own way.
     """
     size = sum(map(_message_bytes, request.messages))
     if request.tools:
@@ -67,20 +60,11 @@ def _money(dollars: float) -> str:
 
 
 class Budget:
-    """Keeps a run within its limits, whatever its calls turn out to cost.
-
-    A call is made only when everything spent, everything that other calls under way may still cost and the most that this one
-    may cost fit together. So spending stays below the limit as long as no reply takes more tokens than its bound; when one does,
-    as from a server that lets a model think beyond the limit it was given, later bounds are stretched by as much.
-
-    Args:
-        limits: what may be used.
-        price: None where none is known.
-        spent: what earlier sessions of the run have used.
-        stop: ends all waiting.
-
-    Raises:
-        ConfigError: there is a limit of cost but no price.
+    """Keeps a run within its limits, whatever its calls turn out to cost. A call is made only when everything spent, everything
+    that other calls under way may still cost and the most that this one may cost fit together. So spending stays below the limit as
+    long as no reply takes more tokens than its bound; when one does, as from a server that lets a model think beyond the limit it
+    was given, later bounds are stretched by as much. `limits`: what may be used; `price`: None where none is known; `spent`: what
+    earlier sessions of the run have used; `stop`: ends all waiting. Raises ConfigError: there is a limit of cost but no price.
     """
 
     def __init__(self, limits: BudgetLimits, price: Price | None, spent: Spent, stop: StopSignal) -> None:
@@ -101,15 +85,9 @@ class Budget:
         self._stretch = 1.0
 
     def reserve(self, request: ModelRequest, on_wait: Callable[[], None] | None = None) -> Reservation:
-        """Set aside the most that a call may use; waits for others under way where it would not fit beside them.
-
-        Args:
-            request: the call.
-            on_wait: called once where it has to wait.
-
-        Raises:
-            KeyboardInterrupt, RunStop: the run was stopped.
-            BudgetError: the call doesn't fit even alone.
+        """Set aside the most that a call may use; waits for others under way where it would not fit beside them. `request`: the
+        call; `on_wait`: called once where it has to wait. Raises KeyboardInterrupt, RunStop: the run was stopped; BudgetError: the
+        call doesn't fit even alone.
         """
         reservation = Reservation(request)
         if self._is_limited:
@@ -197,18 +175,11 @@ class Budget:
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Share of the budget of one call, set aside until it has ended. The first of its ends counts, later ones do nothing.
+    """Share of the budget of one call, set aside until it has ended. The first of its ends counts, later ones do nothing."""
 
-    Attributes:
-        request: the call.
-        bound: most tokens of its prompt and of its reply; like the next two 0 where the run has no limits to keep.
-        tokens: tokens set aside.
-        dollars: US dollars set aside.
-        is_open: whether the call has not ended.
-    """
-
-    request: ModelRequest
+    request: ModelRequest  #: the call
+    #: most tokens of its prompt and of its reply; like the next two 0 where the run has no limits to keep
     bound: tuple[int, int] = (0, 0)
-    tokens: int = 0
-    dollars: float = 0.0
-    is_open: bool = True
+    tokens: int = 0  #: tokens set aside
+    dollars: float = 0.0  #: US dollars set aside
+    is_open: bool = True  #: whether the call has not ended

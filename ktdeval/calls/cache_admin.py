@@ -27,41 +27,25 @@ _OF_MODEL = f"SELECT rowid, created_at, {_BYTES} FROM replies WHERE provider = ?
 
 
 class ModelUse(NamedTuple):
-    """Content of a cache for one model.
+    """Content of a cache for one model."""
 
-    Attributes:
-        provider: who serves it.
-        model: its name there.
-        replies: number of replies.
-        bytes: what they take in the file, without its index and its free pages.
-        input_tokens: tokens of their prompts.
-        output_tokens: tokens of the replies.
-        first_day: of the oldest one, such as `2026-01-31`, in UTC.
-        last_day: of the newest one.
-    """
-
-    provider: str
-    model: str
-    replies: int
-    bytes: int
-    input_tokens: int
-    output_tokens: int
-    first_day: str
-    last_day: str
+    provider: str  #: who serves it
+    model: str  #: its name there
+    replies: int  #: number of replies
+    bytes: int  #: what they take in the file, without its index and its free pages
+    input_tokens: int  #: tokens of their prompts
+    output_tokens: int  #: tokens of the replies
+    first_day: str  #: of the oldest one, such as `2026-01-31`, in UTC
+    last_day: str  #: of the newest one
 
 
 @dataclass(frozen=True)
 class PruneRule:
-    """Which replies to remove. Where neither an age nor a size is given: all that `model` names.
+    """Which replies to remove. Where neither an age nor a size is given: all that `model` names."""
 
-    Attributes:
-        model: glob on `provider/model`; what it does not name stays.
-        older_than_days: removes those that came in longer ago than this many days of 24 hours.
-        max_bytes: removes the oldest of what is then left, until this takes no more bytes, as `ModelUse.bytes` counts them.
-    """
-
-    model: str = "*"
-    older_than_days: float | None = None
+    model: str = "*"  #: glob on `provider/model`; what it does not name stays
+    older_than_days: float | None = None  #: removes those that came in longer ago than this many days of 24 hours
+    #: removes the oldest of what is then left, until this takes no more bytes, as `ModelUse.bytes` counts them
     max_bytes: int | None = None
 
 
@@ -98,14 +82,8 @@ class CacheAdmin:
     """A reply cache opened to be looked after; runs may use it meanwhile. Errors of the file are StoreErrors."""
 
     def __init__(self, path: Path, read_only: bool = True) -> None:
-        """Open an existing cache.
-
-        Args:
-            path: its file.
-            read_only: change nothing; `prune` needs False.
-
-        Raises:
-            StoreError: it can't be read, is damaged, or is not a reply cache.
+        """Open an existing cache. `path`: its file; `read_only`: change nothing; `prune` needs False. Raises StoreError: it can't
+        be read, is damaged, or is not a reply cache.
         """
         self._file = Connection(path, read_only=read_only)
 
@@ -122,11 +100,7 @@ class CacheAdmin:
                     yield unpack(row)
 
     def verify(self) -> Checked:
-        """Check the file and every reply in it.
-
-        Raises:
-            StoreError: the file can't be read for another reason than damage.
-        """
+        """Check the file and every reply in it. Raises StoreError: the file can't be read for another reason than damage."""
         count, findings = 0, []
         with self._file.explained():
             try:
@@ -145,12 +119,8 @@ class CacheAdmin:
         return Checked(count, tuple(findings))
 
     def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> Pruned:
-        """Remove replies and give their space back to the disk.
-
-        Args:
-            rule: which.
-            now: what their age is counted from, with its time zone.
-            dry_run: only say what would be removed.
+        """Remove replies and give their space back to the disk. `rule`: which; `now`: what their age is counted from, with its time
+        zone; `dry_run`: only say what would be removed.
         """
         with self._file.explained():
             chosen = _choose(sorted(self._candidates(rule.model)), rule, now)

@@ -17,23 +17,18 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
 from ktdeval.typed import decode_json
 
-LOG_FILE = "calls.sqlite"
-"""Name of the record in a run's folder."""
+LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
 OLD_LOG_FILE = "calls.jsonl"
 """Name of the record of older runs, a line for each call: it is read, and what comes later is in `LOG_FILE`."""
 
-Place = tuple[str, str]
-"""Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its key."""
+Place = tuple[str, str]  #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its key
 
-_LATEST_S = 0.5
-"""Longest time for which something that nobody waits for stays in memory."""
+_LATEST_S = 0.5  #: Longest time for which something that nobody waits for stays in memory
 
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run in their order, without opening its record for writing; none where there is no record.
-
-    Raises:
-        StoreError: a record can't be read, or holds something that is not a call.
+    """Yield the calls of a run in their order, without opening its record for writing; none where there is no record. Raises
+    StoreError: a record can't be read, or holds something that is not a call.
     """
     if (folder / OLD_LOG_FILE).exists():
         yield from _read_old(folder / OLD_LOG_FILE)
@@ -58,16 +53,11 @@ def _read_old(path: Path) -> Iterator[CallRecord]:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Earlier sessions of a run.
+    """Earlier sessions of a run."""
 
-    Attributes:
-        spent: what they used. Replies that were paid when no price was known count at today's.
-        was_answered: whether the provider ever answered.
-        kept: replies that no cache keeps, truncated ones among them: they were paid for, so a step that is run again has them.
-    """
-
-    spent: Spent
-    was_answered: bool
+    spent: Spent  #: what they used. Replies that were paid when no price was known count at today's.
+    was_answered: bool  #: whether the provider ever answered
+    #: replies that no cache keeps, truncated ones among them: they were paid for, so a step that is run again has them
     kept: Mapping[Place, Reply]
 
 
@@ -84,25 +74,17 @@ class _Group:
 
 
 class CallLog:
-    """Record of one run's calls and replies, held by the one process that holds the run folder.
-
-    One thread writes what the threads of a run hand it. Everything that gathers while it writes goes to disk as one transaction: a
-    call and its reply are one record, and a process that is killed leaves both or neither. Replies are then copied to the cache
-    that runs share; a copy that was cut off is made when the resumed run asks again.
-
-    The thread is a daemon: what a caller was told to be durable is on disk, whatever becomes of the interpreter.
+    """Record of one run's calls and replies, held by the one process that holds the run folder. One thread writes what the threads
+    of a run hand it. Everything that gathers while it writes goes to disk as one transaction: a call and its reply are one record,
+    and a process that is killed leaves both or neither. Replies are then copied to the cache that runs share; a copy that was cut
+    off is made when the resumed run asks again. The thread is a daemon: what a caller was told to be durable is on disk, whatever
+    becomes of the interpreter.
     """
 
     def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
-        """Open or create the record of a run, and start the thread.
-
-        Args:
-            folder: of the run.
-            cache: where replies are kept for other runs too; stays the caller's to close, after this. None: the run keeps its
-                replies to itself, and takes none from elsewhere.
-
-        Raises:
-            StoreError: the record can't be read or written.
+        """Open or create the record of a run, and start the thread. `folder`: of the run; `cache`: where replies are kept for other
+        runs too; stays the caller's to close, after this. None: the run keeps its replies to itself, and takes none from elsewhere.
+        Raises StoreError: the record can't be read or written.
         """
         self.path = folder / LOG_FILE
         self._own, self._cache = CallDatabase(self.path, RECORD), cache
@@ -116,11 +98,7 @@ class CallLog:
         self._thread.start()
 
     def resume(self, price: Price | None) -> Resumed:
-        """Read what earlier sessions left.
-
-        Raises:
-            StoreError: a record is not readable.
-        """
+        """Read what earlier sessions left. Raises StoreError: a record is not readable."""
         spent, unpriced, was_answered = Spent(), 0.0, False
         kept: dict[Place, Reply] = {}
         for record in read_calls(self.path.parent):
@@ -137,10 +115,8 @@ class CallLog:
         )
 
     def reply(self, key: str) -> Reply | None:
-        """Return the reply kept under a key, by the cache or by this run; None where there is none, or one that is damaged.
-
-        Raises:
-            StoreError: a file can't be read or written.
+        """Return the reply kept under a key, by the cache or by this run; None where there is none, or one that is damaged. Raises
+        StoreError: a file can't be read or written.
         """
         found = None if self._cache is None else self._cache.entry(key)
         if found is None and key in self._keys:
@@ -150,17 +126,10 @@ class CallLog:
         return None if found is None else found.reply
 
     def record(self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True) -> None:
-        """Hand over one call, and its reply where that is to be kept.
-
-        Args:
-            call: the attempt.
-            entry: its reply; None keeps none.
-            durable: True returns when both are on disk. False returns at once: they are written with the next group, within
-                half a second; should that fail, the next call of `record`, `flush` or `close` says so.
-
-        Raises:
-            StoreError: the disk failed, or this is closed.
-            ValueError: a number in the record is NaN or infinite.
+        """Hand over one call, and its reply where that is to be kept. `call`: the attempt; `entry`: its reply; None keeps none;
+        `durable`: True returns when both are on disk. False returns at once: they are written with the next group, within half a
+        second; should that fail, the next call of `record`, `flush` or `close` says so. Raises StoreError: the disk failed, or this
+        is closed; ValueError: a number in the record is NaN or infinite.
         """
         row = call.to_row()  # here, so that something that can't be written harms nobody but its caller
         with self._has_work:
@@ -179,10 +148,8 @@ class CallLog:
             _wait_for(group)
 
     def flush(self) -> None:
-        """Return when everything handed over so far is on disk.
-
-        Raises:
-            StoreError: the disk failed, now or before at something that nobody waited for.
+        """Return when everything handed over so far is on disk. Raises StoreError: the disk failed, now or before at something that
+        nobody waited for.
         """
         with self._has_work:
             group = self._group if self._group.calls else self._writing
@@ -194,10 +161,8 @@ class CallLog:
         _wait_for(group)
 
     def close(self) -> None:
-        """Write everything, end the thread and release the file; safe to call again.
-
-        Raises:
-            StoreError: the disk failed, now or before at something that nobody waited for.
+        """Write everything, end the thread and release the file; safe to call again. Raises StoreError: the disk failed, now or
+        before at something that nobody waited for.
         """
         with self._has_work:
             self._is_closing = True

@@ -17,11 +17,9 @@ from ktdeval.harness.protocols import decode, encode
 from ktdeval.harness.provider import RemoteModel
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 
-Ask = Callable[[ModelRequest], Reply]
-"""Makes one model call, with retries, and raises ModelError where it failed for good."""
+Ask = Callable[[ModelRequest], Reply]  #: Makes one model call, with retries, and raises ModelError where it failed for good
 
-ATTEMPTS = 2
-"""Attempts of a protocol before the next one is tried: at some temperature every model slips now and then."""
+ATTEMPTS = 2  #: Attempts of a protocol before the next one is tried: at some temperature every model slips now and then
 
 _PLACE, _LEVEL = "north", 41
 _SYSTEM = "You take readings with tools. Do exactly what you are asked to, without comment."
@@ -52,21 +50,12 @@ class _Unfit(Exception):
 
 
 def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams) -> ToolProtocol:
-    """Return the tool protocol of a run.
-
-    An explicit wish, and a model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order,
-    and the first that works is taken: a protocol in order costs two small calls, one that isn't at most four.
-
-    Args:
-        model: what is asked; only its names and protocols are read.
-        wanted: `--tool-protocol`.
-        ask: asks the model. Replies that it keeps are not asked for again when the run is resumed.
-        params: call parameters of the run; seed and tool protocol are set here.
-
-    Raises:
-        ConfigError: the model can't be asked in the wanted protocol.
-        ProviderError: no protocol works, or the provider did not answer.
-        PluginError: the model has no protocol at all.
+    """Return the tool protocol of a run. An explicit wish, and a model with one protocol only, cost no call. Otherwise the model's
+    protocols are tried in their order, and the first that works is taken: a protocol in order costs two small calls, one that isn't
+    at most four. `model`: what is asked; only its names and protocols are read; `wanted`: `--tool-protocol`; `ask`: asks the model.
+    Replies that it keeps are not asked for again when the run is resumed; `params`: call parameters of the run; seed and tool
+    protocol are set here. Raises ConfigError: the model can't be asked in the wanted protocol; ProviderError: no protocol works, or
+    the provider did not answer; PluginError: the model has no protocol at all.
     """
     offered, name = model.protocols, f"{model.provider}/{model.name}"
     if not offered:

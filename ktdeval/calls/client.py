@@ -22,38 +22,26 @@ from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import Model, ModelRequest, Reply, Usage
 from ktdeval.harness.provider import RemoteModel
 
-_THROTTLING = frozenset({"rate_limited", "overloaded"})
-"""Failures that say that the provider is asked too much at once."""
+_THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
 _POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
 """Failures after which the provider may have written, and bills, a reply that never arrived whole."""
-_SHOWN_PAUSE_S = 0.5
-"""Shorter pauses are not worth a word to whoever watches."""
+_SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not worth a word to whoever watches
 _FIRST_CONTACTS = 3
 """Connections that may fail before anything was ever answered: what was never reached is a wrong address, not a bad night."""
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Options of a run that its model calls obey; see the fields of `RunConfig` with these names.
+    """Options of a run that its model calls obey; see the fields of `RunConfig` with these names."""
 
-    Attributes:
-        concurrency: most calls at once.
-        call_gap_s: shortest time in seconds between the starts of two calls.
-        max_retries: most attempts after the first.
-        max_wait_s: most seconds of waiting between all attempts of a call together.
-        max_failures: calls in a row that may fail for good before the run stops.
-        max_cost: US dollars, over all sessions of a run; None sets no limit.
-        max_tokens: tokens in and out, likewise.
-        backoff_s: upper end in seconds of the first random wait after a failed attempt; each later one is twice the one before.
-    """
-
-    concurrency: int = 1
-    call_gap_s: float = 0.0
-    max_retries: int = 12
-    max_wait_s: float = 3600.0
-    max_failures: int = 3
-    max_cost: float | None = None
-    max_tokens: int | None = None
+    concurrency: int = 1  #: most calls at once
+    call_gap_s: float = 0.0  #: shortest time in seconds between the starts of two calls
+    max_retries: int = 12  #: most attempts after the first
+    max_wait_s: float = 3600.0  #: most seconds of waiting between all attempts of a call together
+    max_failures: int = 3  #: calls in a row that may fail for good before the run stops
+    max_cost: float | None = None  #: US dollars, over all sessions of a run; None sets no limit
+    max_tokens: int | None = None  #: tokens in and out, likewise
+    #: upper end in seconds of the first random wait after a failed attempt; each later one is twice the one before
     backoff_s: float = 1.0
 
 
@@ -90,22 +78,13 @@ class _Flight:
 
 
 class ModelClient:
-    """All calls of a run to one remote model. Thread-safe.
-
-    A call is answered from the cache where its reply is known. Otherwise, in this order: money and tokens are reserved, a slot of
-    the provider's is waited for, one attempt is made, and its reply is recorded durably before anyone sees it; where the attempt
-    failed for a reason that may pass, it waits and does the same again.
-
-    Args:
-        model: the model, connected.
-        settings: limits and patience.
-        price: None where none is known.
-        log: where calls and replies are recorded; stays the caller's to close, when no call is under way.
-        stop: ends everything that waits. It is told of each RunStop that passes through here, so that all episodes stop.
-
-    Raises:
-        ConfigError: there is a limit of cost but no price.
-        StoreError: the log can't be read. After one that comes later, nothing is asked any more.
+    """All calls of a run to one remote model. Thread-safe. A call is answered from the cache where its reply is known. Otherwise,
+    in this order: money and tokens are reserved, a slot of the provider's is waited for, one attempt is made, and its reply is
+    recorded durably before anyone sees it; where the attempt failed for a reason that may pass, it waits and does the same again.
+    `model`: the model, connected; `settings`: limits and patience; `price`: None where none is known; `log`: where calls and
+    replies are recorded; stays the caller's to close, when no call is under way; `stop`: ends everything that waits. It is told of
+    each RunStop that passes through here, so that all episodes stop. Raises ConfigError: there is a limit of cost but no price;
+    StoreError: the log can't be read. After one that comes later, nothing is asked any more.
     """
 
     def __init__(self, model: RemoteModel, settings: ClientSettings, price: Price | None, log: CallLog, stop: StopSignal) -> None:
@@ -126,27 +105,17 @@ class ModelClient:
         self._unrecorded: StoreError | None = None
 
     def for_episode(self, episode_id: str, notify: Notify = _no_notice) -> Model:
-        """Return the model as one episode sees it.
-
-        Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
-
-        Args:
-            episode_id: under which its calls are written down; `check` for those of a capability check.
-            notify: told when a call has to wait: why (a kind of ModelError, or `budget` while it waits for others to be
-                settled, for as long as that takes), seconds, attempts made so far, most attempts that are made.
+        """Return the model as one episode sees it. Its `reply` raises ModelError when the call failed for good, and RunStop or
+        KeyboardInterrupt when the run is over. `episode_id`: under which its calls are written down; `check` for those of a
+        capability check; `notify`: told when a call has to wait: why (a kind of ModelError, or `budget` while it waits for others
+        to be settled, for as long as that takes), seconds, attempts made so far, most attempts that are made.
         """
         return _EpisodeModel(self, episode_id, notify)
 
     def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = _no_notice) -> Reply:
         """Ask the provider, whatever the cache knows. The reply is not kept there, but in this run's log: a resumed run has it.
-
-        Args:
-            request: the question.
-            label: under which it is written down, such as `canary`.
-            notify: as in `for_episode`.
-
-        Raises:
-            ModelError, RunStop, KeyboardInterrupt: as the model of `for_episode`.
+        `request`: the question; `label`: under which it is written down, such as `canary`; `notify`: as in `for_episode`. Raises
+        ModelError, RunStop, KeyboardInterrupt: as the model of `for_episode`.
         """
         call = _Call(request, label, request_key(self._model, request), notify, is_cached=False)
         kept = self._kept.get(call.place)
@@ -277,10 +246,8 @@ class ModelClient:
         return reply
 
     def _check_reach(self, error: ModelError, is_last: bool) -> None:
-        """Give up on an address that was never reached, at the last attempt that is made of a call.
-
-        Raises:
-            ProviderError: the connection failed, and nothing ever came from there in this run.
+        """Give up on an address that was never reached, at the last attempt that is made of a call. Raises ProviderError: the
+        connection failed, and nothing ever came from there in this run.
         """
         if error.kind not in ("connection", "timeout"):
             self._is_reached = True

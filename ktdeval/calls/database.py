@@ -19,11 +19,9 @@ from ktdeval.calls.record import CALL_COLUMNS, CallRecord, record_of
 from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, pack, unpack
 from ktdeval.errors import StoreError
 
-APPLICATION_ID = 0x6B746472
-"""`ktdr` in the header of the file: tells it from the SQLite file of another application."""
+APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: tells it from the SQLite file of another application
 VERSION = 1
-BUSY_S = 30.0
-"""Longest wait for another process that writes."""
+BUSY_S = 30.0  #: Longest wait for another process that writes
 
 
 class FileKind(NamedTuple):
@@ -62,8 +60,7 @@ _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: "make it and its folder readable and writable, or {elsewhere}",
     sqlite3.SQLITE_CORRUPT: "it is damaged: delete it, or {elsewhere}",
     sqlite3.SQLITE_NOTADB: "it is not a {name}, or damaged: {elsewhere}",
-}
-"""Advice for an error of SQLite, by its primary code."""
+}  #: Advice for an error of SQLite, by its primary code
 
 
 def primary_code(error: sqlite3.Error) -> int:
@@ -75,15 +72,9 @@ class Connection:
     """One connection to a file; any thread may use it, one at a time."""
 
     def __init__(self, path: Path, kind: FileKind = CACHE, read_only: bool = False) -> None:
-        """Open the file; make it, with its folders, where there is none and `read_only` is False.
-
-        Args:
-            path: the file.
-            kind: for the words of errors.
-            read_only: change nothing, not even the journal mode.
-
-        Raises:
-            StoreError: it can't be read or written, is damaged, or is not a file of this version.
+        """Open the file; make it, with its folders, where there is none and `read_only` is False. `path`: the file; `kind`: for the
+        words of errors; `read_only`: change nothing, not even the journal mode. Raises StoreError: it can't be read or written, is
+        damaged, or is not a file of this version.
         """
         self.path, self.kind = path, kind
         self._is_plain_at_rest = kind is RECORD and not read_only
@@ -169,11 +160,7 @@ class Connection:
             self.sql.execute("DELETE FROM calls WHERE number IS NULL")
 
     def _is_ours(self) -> bool:
-        """Return True for a file of ours, False for an empty database.
-
-        Raises:
-            StoreError: it is something else.
-        """
+        """Return True for a file of ours, False for an empty database. Raises StoreError: it is something else."""
         with contextlib.nullcontext() if self.sql.in_transaction else self._look():  # one look at all three
             application, version, tables = (
                 int(self.rows(query)[0][0])
@@ -214,16 +201,13 @@ def _lenient_text(data: bytes) -> str:
 
 
 class CallDatabase:
-    """Replies and calls in one file. Threads may share one object, and processes one file.
-
-    The file should be on a local disk: processes find out through shared memory who writes. Reading does not wait for writing.
+    """Replies and calls in one file. Threads may share one object, and processes one file. The file should be on a local disk:
+    processes find out through shared memory who writes. Reading does not wait for writing.
     """
 
     def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
-        """Open the file; make it and its folders where there are none.
-
-        Raises:
-            StoreError: it can't be read and written, is damaged, or is a file of something else.
+        """Open the file; make it and its folders where there are none. Raises StoreError: it can't be read and written, is damaged,
+        or is a file of something else.
         """
         self.path = path
         self._writer = Connection(path, kind)
@@ -235,10 +219,8 @@ class CallDatabase:
         self._reading, self._writing = threading.Lock(), threading.Lock()
 
     def entry(self, key: str) -> CacheEntry | None:
-        """Return the reply kept under a key, with its origin; None where there is none, or one that is damaged.
-
-        Raises:
-            StoreError: the file can't be read.
+        """Return the reply kept under a key, with its origin; None where there is none, or one that is damaged. Raises StoreError:
+        the file can't be read.
         """
         with self._reading, self._reader.explained():
             found = self._reader.rows(_FIND_REPLY, key)
@@ -257,14 +239,9 @@ class CallDatabase:
         self.write([pack(entry) for entry in entries], ())
 
     def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Write replies and calls in one transaction, durably once this returns.
-
-        Args:
-            replies: as `pack` made them.
-            calls: as `CallRecord.to_row` made them.
-
-        Raises:
-            StoreError: the disk is full, or the file can't be written; then none of them is in the file.
+        """Write replies and calls in one transaction, durably once this returns. `replies`: as `pack` made them; `calls`: as
+        `CallRecord.to_row` made them. Raises StoreError: the disk is full, or the file can't be written; then none of them is in
+        the file.
         """
         with self._writing, self._writer.explained(), self._writer.transaction():
             self._writer.sql.executemany(_ADD_REPLY, replies)
@@ -284,11 +261,7 @@ class CallDatabase:
 
 
 def read_records(path: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run's record in their order.
-
-    Raises:
-        StoreError: it can't be read, or holds a row that is not a call.
-    """
+    """Yield the calls of a run's record in their order. Raises StoreError: it can't be read, or holds a row that is not a call."""
     connection = Connection(path, RECORD, read_only=True)
     try:
         with connection.explained():

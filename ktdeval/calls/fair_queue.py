@@ -10,17 +10,10 @@ _LOOK_AGAIN_S = 0.1
 
 
 class FairQueue:
-    """Lets threads through one by one, in the order in which they came.
-
-    Only the thread at the head looks again and again, whether its turn has come and whether the run still goes on; the others
-    sleep until they are at the head. So a thousand waiting threads cost no more than one, none is overtaken, and the end of a
-    run empties the queue from its head.
-
-    Args:
-        check: raises when waiting makes no sense any more.
-
-    Attributes:
-        lock: guards whatever `take` looks at; hold it to change that, and then call `changed`.
+    """Lets threads through one by one, in the order in which they came. Only the thread at the head looks again and again, whether
+    its turn has come and whether the run still goes on; the others sleep until they are at the head. So a thousand waiting threads
+    cost no more than one, none is overtaken, and the end of a run empties the queue from its head. `check`: raises when waiting
+    makes no sense any more. `lock`: guards whatever `take` looks at; hold it to change that, and then call `changed`.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:

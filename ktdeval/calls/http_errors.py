@@ -17,11 +17,9 @@ from typing import Any
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.jsonio import JsonValue, loads_strict
 
-LONGEST_QUOTE = 300
-"""Characters of a provider's own words that a message may hold."""
+LONGEST_QUOTE = 300  #: Characters of a provider's own words that a message may hold
 
-FILTERED = 451
-"""Status that stands for "blocked by a content filter", whatever status a provider gives it."""
+FILTERED = 451  #: Status that stands for "blocked by a content filter", whatever status a provider gives it
 _NO_MONEY = 402
 
 # Error codes and types of OpenAI, Anthropic and Google, and what they mean as an HTTP status. Those that mean the same under any
@@ -82,31 +80,22 @@ _KEY_START = 6  # characters; some providers quote a key by its beginning
 
 
 class ContentFiltered(ModelError):
-    """A content filter blocked the request or its reply: an outcome, which an adapter turns into a reply.
-
-    Where one does not, it is what it looks like: a request that is refused (`bad_request`).
+    """A content filter blocked the request or its reply: an outcome, which an adapter turns into a reply. Where one does not, it is
+    what it looks like: a request that is refused (`bad_request`).
     """
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Provider and model that errors are about.
+    """Provider and model that errors are about."""
 
-    Attributes:
-        provider: the provider's name.
-        model: the model's name at the provider.
-        endpoint: base URL without credentials.
-        variables: environment variables that may hold the key.
-        secrets: texts that no message may show.
-        meanings: error codes of this server, in lower case, and the HTTP status that each stands for, whatever status it came with;
-            402 is an empty account, 451 a content filter.
-    """
-
-    provider: str
-    model: str
-    endpoint: str
-    variables: tuple[str, ...]
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    provider: str  #: the provider's name
+    model: str  #: the model's name at the provider
+    endpoint: str  #: base URL without credentials
+    variables: tuple[str, ...]  #: environment variables that may hold the key
+    secrets: tuple[str, ...] = field(default=(), repr=False)  #: texts that no message may show
+    #: error codes of this server, in lower case, and the HTTP status that each stands for, whatever status it came with; 402 is an
+    #: empty account, 451 a content filter
     meanings: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -117,37 +106,21 @@ class Caller:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Answer of a provider instead of a reply.
+    """Answer of a provider instead of a reply."""
 
-    Attributes:
-        status: HTTP status; 200 when an error came as the body of a success.
-        codes: the error's code and type, in lower case.
-        message: the provider's words, unfiltered: pass them through `one_line` before showing them.
-        parameter: the request field that it blames, where it names one.
-        retry_after_s: seconds after which it wants to be asked again, where it said so.
-    """
-
-    status: int
-    codes: tuple[str, ...] = ()
-    message: str = ""
-    parameter: str | None = None
-    retry_after_s: float | None = None
+    status: int  #: HTTP status; 200 when an error came as the body of a success
+    codes: tuple[str, ...] = ()  #: the error's code and type, in lower case
+    message: str = ""  #: the provider's words, unfiltered: pass them through `one_line` before showing them
+    parameter: str | None = None  #: the request field that it blames, where it names one
+    retry_after_s: float | None = None  #: seconds after which it wants to be asked again, where it said so
 
 
 def http_error(
     status: int, content: bytes, headers: Mapping[str, str], caller: Caller, sent: Collection[str] = ()
 ) -> ModelError | ProviderError:
-    """Return the error to raise for a response with this status.
-
-    Args:
-        status: HTTP status, other than 2xx.
-        content: body of the response; it need not be JSON.
-        headers: of the response, found whatever their case.
-        caller: whom the message is about.
-        sent: fields of the request, among which an unsupported one is looked for.
-
-    Returns:
-        As `error_of`.
+    """Return the error to raise for a response with this status. `status`: HTTP status, other than 2xx; `content`: body of the
+    response; it need not be JSON; `headers`: of the response, found whatever their case; `caller`: whom the message is about;
+    `sent`: fields of the request, among which an unsupported one is looked for. As `error_of`.
     """
     return error_of(refusal_of(status, content, headers), caller, sent)
 
@@ -168,12 +141,9 @@ def bad_response(caller: Caller, problem: str) -> ModelError:
 
 
 def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> dict[str, JsonValue]:
-    """Return the JSON object of a response with a status of success.
-
-    Raises:
-        ModelError: `bad_response`: it is none; or what an error inside it means.
-        ProviderError: it holds an error with which every such call would fail.
-        ContentFiltered: a content filter blocked the request or its reply.
+    """Return the JSON object of a response with a status of success. Raises ModelError: `bad_response`: it is none; or what an
+    error inside it means; ProviderError: it holds an error with which every such call would fail; ContentFiltered: a content filter
+    blocked the request or its reply.
     """
     try:
         body = loads_strict(content)
@@ -201,9 +171,7 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Seconds after which a provider wants to be asked again: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date.
-
-    Args:
-        headers: of the response, found whatever their case.
+    `headers`: of the response, found whatever their case.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -241,12 +209,10 @@ def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refus
 
 
 def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> Refusal:
-    """Read an error object in any of the forms that providers use.
-
-    `{"error": {"message", "type", "code", "param"}}` (OpenAI and most), `{"type": "error", "error": {...}}` (Anthropic),
-    `{"error": {"code", "status", "message"}}` (Google), `[{"error": ...}]` (Google's compatible server), `{"message", "type",
-    "code"}` (vLLM), `{"error": "text"}` (Ollama), `{"detail": ...}` (servers on FastAPI), `{"base_resp": {"status_code",
-    "status_msg"}}` (MiniMax).
+    """Read an error object in any of the forms that providers use. `{"error": {"message", "type", "code", "param"}}` (OpenAI and
+    most), `{"type": "error", "error": {...}}` (Anthropic), `{"error": {"code", "status", "message"}}` (Google), `[{"error": ...}]`
+    (Google's compatible server), `{"message", "type", "code"}` (vLLM), `{"error": "text"}` (Ollama), `{"detail": ...}` (servers on
+    FastAPI), `{"base_resp": {"status_code", "status_msg"}}` (MiniMax).
     """
     if isinstance(body, list) and body:
         body = body[0]
@@ -269,16 +235,10 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> R
 
 
 def error_of(refusal: Refusal, caller: Caller, sent: Collection[str] = ()) -> ModelError | ProviderError:
-    """Return the error to raise for a refusal.
-
-    Args:
-        refusal: what the provider said.
-        caller: whom the message is about.
-        sent: top-level fields of the request, among which an unsupported one is looked for.
-
-    Returns:
-        ProviderError where every such call would fail (key, model, address, quota, a parameter); else ModelError of one of the
-        harness's kinds: `rate_limited`, `overloaded`, `server`, `timeout`, `bad_request`; as `ContentFiltered` where that is why.
+    """Return the error to raise for a refusal. `refusal`: what the provider said; `caller`: whom the message is about; `sent`:
+    top-level fields of the request, among which an unsupported one is looked for. ProviderError where every such call would fail
+    (key, model, address, quota, a parameter); else ModelError of one of the harness's kinds: `rate_limited`, `overloaded`,
+    `server`, `timeout`, `bad_request`; as `ContentFiltered` where that is why.
     """
     status = _meaning(refusal, caller)
     words = one_line(refusal.message, caller.secrets)

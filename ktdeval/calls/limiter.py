@@ -15,15 +15,9 @@ from ktdeval.calls.fair_queue import FairQueue
 
 
 class AimdWindow:
-    """Arithmetic of the limit, without threads or a clock of its own; times are seconds on any one clock.
-
-    Args:
-        ceiling: most calls at once; the limit begins there, so that a provider without limits is never held back.
-        gap_s: shortest time between two starts.
-
-    Attributes:
-        running: calls that have started and not ended.
-        paused_until: no call starts before this time, because the provider said so.
+    """Arithmetic of the limit, without threads or a clock of its own; times are seconds on any one clock. `ceiling`: most calls at
+    once; the limit begins there, so that a provider without limits is never held back; `gap_s`: shortest time between two starts.
+    `running`: calls that have started and not ended; `paused_until`: no call starts before this time, because the provider said so.
     """
 
     def __init__(self, ceiling: int, gap_s: float = 0.0) -> None:
@@ -56,10 +50,8 @@ class AimdWindow:
         self.running -= 1
 
     def throttled(self, now: float, retry_after_s: float | None, started_at: float) -> None:
-        """Record that the provider refused a call because there were too many.
-
-        The limit is halved at most once a round: calls that were already under way at the last cut tell nothing about the limit
-        since then.
+        """Record that the provider refused a call because there were too many. The limit is halved at most once a round: calls that
+        were already under way at the last cut tell nothing about the limit since then.
         """
         if retry_after_s is not None:
             self.paused_until = max(self.paused_until, now + retry_after_s)
@@ -74,13 +66,9 @@ class AimdWindow:
 
 
 class ProviderLimiter:
-    """Slots for the calls of many threads to one provider, given in the order in which they were asked for.
-
-    Args:
-        ceiling: most calls at once.
-        gap_s: shortest time in seconds between the starts of two calls.
-        check: called while waiting; raises when the run is over (`StopSignal.check`).
-        clock: seconds, monotonic.
+    """Slots for the calls of many threads to one provider, given in the order in which they were asked for. `ceiling`: most calls
+    at once; `gap_s`: shortest time in seconds between the starts of two calls; `check`: called while waiting; raises when the run
+    is over (`StopSignal.check`); `clock`: seconds, monotonic.
     """
 
     def __init__(self, ceiling: int, gap_s: float, check: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:

@@ -22,23 +22,14 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 @dataclass(frozen=True)
 class Price:
-    """Price of a model's tokens in US dollars per million.
+    """Price of a model's tokens in US dollars per million."""
 
-    Attributes:
-        input: tokens of the prompt.
-        output: tokens of the reply, reasoning included.
-        cache_read: tokens of the prompt that come from the provider's prompt cache; None: as `input`.
-        cache_write: tokens of the prompt that are written to it; None: as `input`.
-        as_of: the day on which the price was looked up, `YYYY-MM-DD`; empty where nobody said so.
-        source: where it was found.
-    """
-
-    input: float
-    output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
-    as_of: str = ""
-    source: str = ""
+    input: float  #: tokens of the prompt
+    output: float  #: tokens of the reply, reasoning included
+    cache_read: float | None = None  #: tokens of the prompt that come from the provider's prompt cache; None: as `input`
+    cache_write: float | None = None  #: tokens of the prompt that are written to it; None: as `input`
+    as_of: str = ""  #: the day on which the price was looked up, `YYYY-MM-DD`; empty where nobody said so
+    source: str = ""  #: where it was found
 
     def cost(self, usage: Usage) -> float:
         """US dollars for the tokens of one or more calls."""
@@ -66,12 +57,7 @@ class PriceTable:
 
     def find(self, full_name: str) -> Price | None:
         """Return the price of the pattern that fits best: the one with most literal characters, the name itself before any pattern.
-
-        Args:
-            full_name: `PROVIDER/NAME`.
-
-        Returns:
-            None where no pattern fits.
+        `full_name`: `PROVIDER/NAME`. None where no pattern fits.
         """
         fitting = [pattern for pattern in self.prices if fnmatch.fnmatchcase(full_name, pattern)]
         return self.prices[max(fitting, key=_specificity)] if fitting else None
@@ -106,13 +92,9 @@ class _Table:
 
 
 def load_price_table(path: Path | str) -> PriceTable:
-    """Read a YAML table: `as_of`, `source`, `currency: USD` and `models`, a list of entries.
-
-    An entry has `match` (a pattern such as `openai/gpt-*`, or a list of them), `input`, `output` and, where they differ,
-    `cache_read`, `cache_write`, `as_of` and `source`.
-
-    Raises:
-        ConfigError: the file is unreadable, or a field of it unknown, missing, ill-typed, negative or given twice.
+    """Read a YAML table: `as_of`, `source`, `currency: USD` and `models`, a list of entries. An entry has `match` (a pattern such
+    as `openai/gpt-*`, or a list of them), `input`, `output` and, where they differ, `cache_read`, `cache_write`, `as_of` and
+    `source`. Raises ConfigError: the file is unreadable, or a field of it unknown, missing, ill-typed, negative or given twice.
     """
     table = build(_Table, load_yaml(path), str(path))
     _check_day(table.as_of, f"{path}: as_of")
@@ -134,19 +116,10 @@ def load_price_table(path: Path | str) -> PriceTable:
 def choose_price(
     full_name: str, given: Mapping[str, Any], table_path: Path | str | None = None, default: Path | None = None
 ) -> Price | None:
-    """Return the price of a model: what the user gave, else that of the user's table, else that of the plugin's table.
-
-    Args:
-        full_name: `PROVIDER/NAME`.
-        given: the fields of `--price`; empty where it was not given.
-        table_path: `--price-table`; it takes the place of the default table.
-        default: the table of the model's plugin.
-
-    Returns:
-        None where no price is known.
-
-    Raises:
-        ConfigError: `given` is incomplete or not usable, or as `load_price_table`.
+    """Return the price of a model: what the user gave, else that of the user's table, else that of the plugin's table. `full_name`:
+    `PROVIDER/NAME`; `given`: the fields of `--price`; empty where it was not given; `table_path`: `--price-table`; it takes the
+    place of the default table; `default`: the table of the model's plugin. None where no price is known. Raises ConfigError:
+    `given` is incomplete or not usable, or as `load_price_table`.
     """
     if given:
         price = build(_Given, given, "--price")

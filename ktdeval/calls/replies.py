@@ -17,11 +17,11 @@ from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
 from ktdeval.harness.provider import RemoteModel
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 
-_KEY_VERSION = 1
-"""Counts up whenever equal keys would no longer mean equal calls: replies kept under older keys are then not found."""
+_KEY_VERSION = (
+    1  #: Counts up whenever equal keys would no longer mean equal calls: replies kept under older keys are then not found
+)
 _KEY_DIGITS = 64
-_NOT_ASKED = frozenset({"timeout_s"})
-"""Fields of `CallParams` that say how long to wait, not what to ask."""
+_NOT_ASKED = frozenset({"timeout_s"})  #: Fields of `CallParams` that say how long to wait, not what to ask
 _PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
 _MOST_REPLY_BYTES = 1 << 28  # what a stored reply may claim to unpack to: that much memory is taken at once
 _LEVEL = 3
@@ -29,17 +29,11 @@ _LEVEL = 3
 
 def request_key(model: RemoteModel, request: ModelRequest) -> str:
     """Return the SHA-256, as 64 hexadecimal digits, of everything that can change a reply: equal keys mean the very same question.
-
     That is who is asked (provider, endpoint, model name, the adapter's settings) and what (messages, tools, tool choice, response
-    schema, call parameters with the seed, but without the timeout). Parameters that are left to the provider (None) do not
-    count, so a version of ktdeval that adds such a parameter finds what earlier ones kept.
-
-    Args:
-        model: the model that is asked; it need not be connected.
-        request: what it is asked, in the form in which it reaches the adapter.
-
-    Raises:
-        ValueError: a number in it is NaN or infinite, which no provider can be sent.
+    schema, call parameters with the seed, but without the timeout). Parameters that are left to the provider (None) do not count,
+    so a version of ktdeval that adds such a parameter finds what earlier ones kept. `model`: the model that is asked; it need not
+    be connected; `request`: what it is asked, in the form in which it reaches the adapter. Raises ValueError: a number in it is NaN
+    or infinite, which no provider can be sent.
     """
     params = {name: value for name in _PARAMS if (value := getattr(request.params, name)) is not None}
     who: dict[str, JsonValue] = {"endpoint": model.endpoint}
@@ -66,33 +60,23 @@ def _message_text(message: Message) -> str:
 
 
 def is_cacheable(reply: Reply) -> bool:
-    """Return whether a reply may be given again: one that ended by itself and holds something.
-
-    Truncations, refusals and empty replies are accidents of one call, which may not happen again.
+    """Return whether a reply may be given again: one that ended by itself and holds something. Truncations, refusals and empty
+    replies are accidents of one call, which may not happen again.
     """
     return reply.finish_reason in ("stop", "tool_calls") and bool(reply.tool_calls or reply.content.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A reply and its origin. The question is not kept, only its hash: prompts may be proprietary.
-
-    Attributes:
-        key: of the request, from `request_key`.
-        provider: who was asked.
-        model: the model's name there.
-        reply: what came back; `is_cacheable`.
-        created_at: when, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`.
-
-    Raises:
-        ValueError: the reply is not one to be kept, or another field is malformed.
+    """A reply and its origin. The question is not kept, only its hash: prompts may be proprietary. Raises ValueError: the reply is
+    not one to be kept, or another field is malformed.
     """
 
-    key: str
-    provider: str
-    model: str
-    reply: Reply
-    created_at: str
+    key: str  #: of the request, from `request_key`
+    provider: str  #: who was asked
+    model: str  #: the model's name there
+    reply: Reply  #: what came back; `is_cacheable`
+    created_at: str  #: when, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
 
     def __post_init__(self) -> None:
         if not is_cacheable(self.reply):
@@ -129,11 +113,7 @@ def reply_bytes(reply: Reply) -> bytes:
 
 
 def reply_of(data: bytes, where: str) -> Reply:
-    """Return the reply of `reply_bytes`.
-
-    Raises:
-        StoreError: it is not one.
-    """
+    """Return the reply of `reply_bytes`. Raises StoreError: it is not one."""
     try:
         return _decode(data)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
@@ -149,11 +129,7 @@ def pack(entry: CacheEntry) -> ReplyRow:
 
 
 def unpack(row: ReplyRow) -> CacheEntry:
-    """Return the entry that `pack` stored.
-
-    Raises:
-        DamagedError: it is not that any more; says how.
-    """
+    """Return the entry that `pack` stored. Raises DamagedError: it is not that any more; says how."""
     try:
         if _checksum(row) != row.checksum:
             raise DamagedError("its checksum does not match")

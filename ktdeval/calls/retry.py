@@ -22,37 +22,23 @@ RETRYABLE = frozenset({"timeout", "rate_limited", "overloaded", "server", "conne
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential backoff with full jitter, and the provider's own wish as its floor.
-
-    Before attempt n+1 it waits as long as the provider asked for, and then a random part of `base_s` x 2^(n-1), at most of
-    `cap_s`: so calls that failed together do not come back together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
-    Architecture Blog (2015), "full jitter".
-
-    Attributes:
-        max_retries: most attempts after the first.
-        max_wait_s: most seconds of waiting between all attempts of a call together; when they are used up, so is the call. A
-            provider that asks for more than is left ends the call at once.
-        base_s: upper end of the first random wait.
-        cap_s: upper end of any random wait.
-        rng: where the jitter comes from; it never changes a result.
+    """Exponential backoff with full jitter, and the provider's own wish as its floor. Before attempt n+1 it waits as long as the
+    provider asked for, and then a random part of `base_s` x 2^(n-1), at most of `cap_s`: so calls that failed together do not come
+    back together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog (2015), "full jitter".
     """
 
-    max_retries: int
+    max_retries: int  #: most attempts after the first
+    #: most seconds of waiting between all attempts of a call together; when they are used up, so is the call. A provider that asks
+    #: for more than is left ends the call at once.
     max_wait_s: float
-    base_s: float = 1.0
-    cap_s: float = 60.0
+    base_s: float = 1.0  #: upper end of the first random wait
+    cap_s: float = 60.0  #: upper end of any random wait
+    #: where the jitter comes from; it never changes a result
     rng: random.Random = field(default_factory=random.Random, compare=False)
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None], notify: Notify) -> T:
-        """Call `attempt` until it succeeds or there is no point in going on.
-
-        Args:
-            attempt: one attempt.
-            sleep: waits that many seconds; may raise to end the call.
-            notify: told before each wait.
-
-        Raises:
-            ModelError: that of the last attempt.
+        """Call `attempt` until it succeeds or there is no point in going on. `attempt`: one attempt; `sleep`: waits that many
+        seconds; may raise to end the call; `notify`: told before each wait. Raises ModelError: that of the last attempt.
         """
         try:  # most calls end here, for less than it costs to set up what follows
             return attempt()

@@ -11,20 +11,13 @@ _SLICE_S = 0.1
 
 
 class StopSignal:
-    """Set once, looked at between steps, before calls and while waiting.
-
-    No lock, so that a signal handler may set it at any moment: assignments are atomic, and waiting is done in short slices.
-
-    Attributes:
-        reason: why the run stops by itself; None while it goes on, and after an interrupt.
+    """Set once, looked at between steps, before calls and while waiting. No lock, so that a signal handler may set it at any
+    moment: assignments are atomic, and waiting is done in short slices. `reason`: why the run stops by itself; None while it goes
+    on, and after an interrupt.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """A run that goes on.
-
-        Args:
-            clock: seconds, monotonic.
-        """
+        """A run that goes on. `clock`: seconds, monotonic."""
         self._clock = clock
         self.reason: RunStop | None = None
         self._interrupted = False
@@ -50,21 +43,14 @@ class StopSignal:
         return self._interrupted or self.reason is not None
 
     def check(self) -> None:
-        """Return while the run goes on.
-
-        Raises:
-            KeyboardInterrupt: the user interrupted it.
-            RunStop: the reason that it was stopped for.
+        """Return while the run goes on. Raises KeyboardInterrupt: the user interrupted it; RunStop: the reason that it was stopped
+        for.
         """
         if self.is_set():
             raise KeyboardInterrupt if self.reason is None else self.reason
 
     def wait(self, seconds: float) -> None:
-        """Sleep, unless the run ends.
-
-        Raises:
-            KeyboardInterrupt, RunStop: as `check`.
-        """
+        """Sleep, unless the run ends. Raises KeyboardInterrupt, RunStop: as `check`."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.check()

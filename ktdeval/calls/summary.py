@@ -13,15 +13,10 @@ from ktdeval.jsonio import JsonValue
 
 
 def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue] | None:
-    """Summarise the calls of some episodes, those of earlier sessions included.
-
-    Args:
-        records: of a run (`ktdeval.calls.call_log.read_calls`).
-        episodes: ids of the episodes that count, as those of one card.
-
-    Returns:
-        Figures by name, as `provenance.calls` of a card has them; None where there is no call of these episodes. `checks`
-        holds the calls that belong to no episode and serve the whole run.
+    """Summarise the calls of some episodes, those of earlier sessions included. `records`: of a run
+    (`ktdeval.calls.call_log.read_calls`); `episodes`: ids of the episodes that count, as those of one card. Figures by name, as
+    `provenance.calls` of a card has them; None where there is no call of these episodes. `checks` holds the calls that belong to no
+    episode and serve the whole run.
     """
     own, checks = _Tally(), _Tally()
     for record in records:
@@ -54,9 +49,8 @@ def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) ->
 
 @dataclass(slots=True)
 class _Tally:
-    """Running totals. A request that a resumed run asks again is the same request; its answer then comes from the cache.
-
-    `requests` maps episode and key to what served the answer: "" where there is none, or the provider does not say.
+    """Running totals. A request that a resumed run asks again is the same request; its answer then comes from the cache. `requests`
+    maps episode and key to what served the answer: "" where there is none, or the provider does not say.
     """
 
     requests: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -23,8 +23,6 @@ class Runner(Protocol):
     def run(
         self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int
     ) -> list[EpisodeOutcome]:
-        """Run every spec once and return the outcomes in the order of `specs`.
-
-        `execute` never raises for a failed episode; it raises for an interrupt, which the backend passes on.
+        """Run every spec once and return the outcomes in the order of `specs`. `execute` never raises for a failed episode; it
+        raises for an interrupt, which the backend passes on.
         """
-        ...

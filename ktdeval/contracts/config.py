@@ -38,11 +38,7 @@ class TaskConfig:
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant.
-
-        Raises:
-            ConfigError: an unknown, missing, ill-typed or impossible value, named.
-        """
+        """Validate a resolved variant. Raises ConfigError: an unknown, missing, ill-typed or impossible value, named."""
         built = build(cls, config, where)
         built.check(where)
         return built

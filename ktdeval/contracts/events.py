@@ -45,21 +45,13 @@ class SampleFinished:
 
 @dataclass(frozen=True, slots=True)
 class CallDelayed:
-    """An episode waits before it asks its model again, or before it asks at all.
+    """An episode waits before it asks its model again, or before it asks at all."""
 
-    Attributes:
-        spec: the episode.
-        kind: why: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while others' calls are settled.
-        wait_s: seconds from now.
-        attempt: attempts made so far.
-        attempts: most attempts that are made.
-    """
-
-    spec: EpisodeSpec
-    kind: str
-    wait_s: float
-    attempt: int
-    attempts: int
+    spec: EpisodeSpec  #: the episode
+    kind: str  #: why: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while others' calls are settled
+    wait_s: float  #: seconds from now
+    attempt: int  #: attempts made so far
+    attempts: int  #: most attempts that are made
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,61 +52,38 @@ class TargetTask:
 
 
 class Environment(Protocol):
-    """Tools of a sample, for an agent to use before it answers. Made anew with each sample, for it remembers what was done.
+    """Tools of a sample, for an agent to use before it answers. Made anew with each sample, for it remembers what was done."""
 
-    Attributes:
-        tools: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the environment as their context.
-    """
-
+    #: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the environment as their context
     tools: tuple[Tool, ...]
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return the answer that is recorded and scored: what was submitted, together with what was done."""
-        ...
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One question.
+    """One question."""
 
-    Attributes:
-        id: names it within its episode.
-        lens: the mask that it is seen through; what leaves for the model passes the leak guard of this mask.
-        system: system prompt.
-        user: the question.
-        form: the tool that it is answered with: name, description and the JSON Schema of an answer.
-        facts: gold answer and strata, in true identities. They are recorded, and never shown.
-        environment: what can be done before answering; None where there is only the form.
-    """
-
-    id: str
-    lens: Lens
-    system: str
-    user: str
-    form: ToolSpec
-    facts: Mapping[str, JsonValue]
-    environment: Environment | None = None
+    id: str  #: names it within its episode
+    lens: Lens  #: the mask that it is seen through; what leaves for the model passes the leak guard of this mask
+    system: str  #: system prompt
+    user: str  #: the question
+    form: ToolSpec  #: the tool that it is answered with: name, description and the JSON Schema of an answer
+    facts: Mapping[str, JsonValue]  #: gold answer and strata, in true identities. They are recorded, and never shown.
+    environment: Environment | None = None  #: what can be done before answering; None where there is only the form
 
 
 @dataclass(frozen=True)
 class Score:
-    """One figure of a scoring task.
+    """One figure of a scoring task."""
 
-    Attributes:
-        value: None where it is not defined, with `reason`.
-        n: samples that it is made of.
-        interval: of the value.
-        baseline: what chance alone gives on these very samples.
-        detail: further figures.
-        reason: why `value` is None.
-    """
-
-    value: float | None
-    n: int
-    interval: Interval | None = None
-    baseline: float | None = None
-    detail: Mapping[str, JsonValue] = field(default_factory=dict)
-    reason: str = ""
+    value: float | None  #: None where it is not defined, with `reason`
+    n: int  #: samples that it is made of
+    interval: Interval | None = None  #: of the value
+    baseline: float | None = None  #: what chance alone gives on these very samples
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: further figures
+    reason: str = ""  #: why `value` is None
 
 
 @dataclass(frozen=True)
@@ -126,18 +103,14 @@ class SampleSet(Protocol):
 
     def __len__(self) -> int:
         """Return how many there are."""
-        ...
 
     def sample(self, number: int) -> Sample:
         """One of them, from 0."""
-        ...
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Score an answer, which follows the form's schema or is what the environment made of it.
-
-        Numbers, booleans or null by name.
+        """Score an answer, which follows the form's schema or is what the environment made of it. Numbers, booleans or null by
+        name.
         """
-        ...
 
 
 class ScoringTask(Protocol):
@@ -167,15 +140,12 @@ class ScoringTask(Protocol):
 
     def describe(self) -> Mapping[str, JsonValue]:
         """As of a trading task: the resolved config as JSON, prompts by their hashes."""
-        ...
 
     def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SampleSet:
         """Return the questions of one episode (a window and a seed)."""
-        ...
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Return the figures of all answered samples together, those without a valid answer among them. Pure."""
-        ...
 
 
 def needs_market(task: Any) -> bool:

@@ -20,15 +20,13 @@ class Window:
     last: str
 
 
-NO_WINDOW = Window("", "", "")
-"""Window of an episode that asks about no market."""
+NO_WINDOW = Window("", "", "")  #: Window of an episode that asks about no market
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """One agent, one window, one seed. Two specs with equal ids give identical ledgers.
-
-    Where a task needs no market, `snapshot`, `mask`, `mode` and the parts of `window` are empty.
+    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Where a task needs no market, `snapshot`,
+    `mask`, `mode` and the parts of `window` are empty.
     """
 
     task: str
@@ -54,9 +52,8 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair.
-
-        Each `mask_draw` is another alias map and order of rows over the same market, with the same call seeds.
+        """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair. Each `mask_draw`
+        is another alias map and order of rows over the same market, with the same call seeds.
         """
         draw = () if self.mask_draw == 0 else (self.mask_draw,)
         return derive_seed(self.seed, self.window.first, self.window.last, "mask", *draw)

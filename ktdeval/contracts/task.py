@@ -24,11 +24,9 @@ class Scene(Protocol):
 
     def observe(self, step: int, view: MarketView, account: Account, last: StepRecord | None) -> Observation:
         """Return the masked prompt of one step. `last` is the previous step's record, None at step 0."""
-        ...
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> Any:
         """Return the object that research tools get as their first argument at this step."""
-        ...
 
 
 class Task(Protocol):
@@ -49,17 +47,14 @@ class Task(Protocol):
         """Return the resolved config as JSON, with data card and sources: `tasks show` prints it, its hash goes on the card.
         Prompts enter by their hashes.
         """
-        ...
 
     def scene(self, spec: EpisodeSpec, snapshot: Any) -> Scene:
         """Open one episode on a MarketSnapshot."""
-        ...
 
 
 def describe_task(task: Task, tools: Sequence[Tool]) -> dict[str, JsonValue]:
-    """Return all of a task that can change an outcome: its own description, and the texts of its tools by their hashes.
-
-    `ktdeval tasks show` prints it; its hash goes into every spec and onto the card.
+    """Return all of a task that can change an outcome: its own description, and the texts of its tools by their hashes. `ktdeval
+    tasks show` prints it; its hash goes into every spec and onto the card.
     """
     texts = {tool.name: content_hash({"description": tool.description, "parameters": tool.parameters}) for tool in tools}
     return {**task.describe(), "tool_texts": texts}

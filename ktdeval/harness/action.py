@@ -30,11 +30,8 @@ _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders
 
 
 def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[str, JsonValue]:
-    """Return the JSON Schema (draft 2020-12) of an action.
-
-    Args:
-        config: gives the shortest reason.
-        whole_shares: False where shown share counts are rescaled: then `shares` is any positive number.
+    """Return the JSON Schema (draft 2020-12) of an action. `config`: gives the shortest reason; `whole_shares`: False where shown
+    share counts are rescaled: then `shares` is any positive number.
     """
     text = resources.files("ktdeval.harness").joinpath("action_schema.json").read_text("utf-8")
     schema: dict[str, JsonValue] = json.loads(text)
@@ -49,17 +46,11 @@ def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A submission with what was counted while reading it.
+    """A submission with what was counted while reading it."""
 
-    Attributes:
-        submission: the orders, or the feedback.
-        unmask_attempts: hidden identities offered as stock_id, also in a submission that is not valid.
-        unknown_assets: orders whose stock_id is no asset.
-    """
-
-    submission: Submission
-    unmask_attempts: int = 0
-    unknown_assets: int = 0
+    submission: Submission  #: the orders, or the feedback
+    unmask_attempts: int = 0  #: hidden identities offered as stock_id, also in a submission that is not valid
+    unknown_assets: int = 0  #: orders whose stock_id is no asset
 
 
 class SubmissionForm(Protocol):
@@ -69,7 +60,6 @@ class SubmissionForm(Protocol):
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
-        ...
 
 
 class ActionForm:

@@ -30,64 +30,47 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A parsed submission: an action, or the feedback that says why there is none.
+    """A parsed submission: an action, or the feedback that says why there is none."""
 
-    Attributes:
-        action: orders with true assets; None when the text is no valid action.
-        overall_reason: the model's own summary.
-        stock_ids: per order, the submitted handle (hidden identities withheld).
-        failure: `bad_json` or `schema` when action is None.
-        feedback: masked text for the model when action is None; never quotes what the model wrote.
-    """
-
-    action: Action | None
-    overall_reason: str = ""
-    stock_ids: tuple[str, ...] = ()
-    failure: str | None = None
-    feedback: str = ""
+    action: Action | None  #: orders with true assets; None when the text is no valid action
+    overall_reason: str = ""  #: the model's own summary
+    stock_ids: tuple[str, ...] = ()  #: per order, the submitted handle (hidden identities withheld)
+    failure: str | None = None  #: `bad_json` or `schema` when action is None
+    feedback: str = ""  #: masked text for the model when action is None; never quotes what the model wrote
 
 
 class StepSession(Protocol):
-    """One step's access to the outside: the model, the research tools and the submission form.
-
-    Everything sent through it is checked by the leak guard and recorded in the transcript; budgets are kept by it.
+    """One step's access to the outside: the model, the research tools and the submission form. Everything sent through it is
+    checked by the leak guard and recorded in the transcript; budgets are kept by it.
     """
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """Research tools of this mode; empty where the mode has none."""
-        ...
 
     @property
     def submit_tool(self) -> ToolSpec:
         """Return the tool to submit with, and its JSON Schema: `submit_action` in trading, another where an answer is asked for."""
-        ...
 
     @property
     def tool_budget(self) -> int:
         """Research calls left in this step."""
-        ...
 
     @property
     def submission_attempts(self) -> int:
         """Return how often the model may be asked to submit in this step: 1 + retries."""
-        ...
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model. Raises ModelError when the call failed."""
-        ...
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a research tool with un-masked arguments; the result is re-masked. A bad call gives feedback and costs budget."""
-        ...
 
     def parse_submission(self, text: str) -> Submission:
         """Validate the arguments of `submit_tool`."""
-        ...
 
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +91,6 @@ class Agent(Protocol):
         """Decide one step. Must hold (empty action, provenance `fallback`) when no valid submission was obtained, and let
         ModelError rise: the engine holds and records it.
         """
-        ...
 
 
 @dataclass(slots=True)

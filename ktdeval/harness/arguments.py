@@ -39,17 +39,13 @@ class Handle:
 
 AssetArg = Annotated[int, Handle("asset")]
 """A handle of an asset in the call, its snapshot column in the function. May stand inside list[...] and as key of dict[...]."""
-DayArg = Annotated[int, Handle("day")]
-"""A handle of a trading day in the call, its snapshot row in the function."""
+DayArg = Annotated[int, Handle("day")]  #: A handle of a trading day in the call, its snapshot row in the function
 
 
 class ToolArgumentError(KtdevalError):
-    """A tool function found an argument unusable. Becomes feedback to the model, so it must quote no identity.
-
-    Args:
-        argument: name of the argument, with its place inside it if need be (`stock_ids[2]`).
-        expected: what would have been usable.
-        kind: the failure counted: `bad_arguments`, `unknown_asset` or `unknown_day`.
+    """A tool function found an argument unusable. Becomes feedback to the model, so it must quote no identity. `argument`: name of
+    the argument, with its place inside it if need be (`stock_ids[2]`); `expected`: what would have been usable; `kind`: the failure
+    counted: `bad_arguments`, `unknown_asset` or `unknown_day`.
     """
 
     def __init__(self, argument: str, expected: str, kind: str = "bad_arguments") -> None:
@@ -59,15 +55,12 @@ class ToolArgumentError(KtdevalError):
         self.kind = kind
 
 
-Converter = Callable[[JsonValue, Lens, str], Any]
-"""(value, lens, where) -> the function's argument; raises ToolArgumentError."""
+Converter = Callable[[JsonValue, Lens, str], Any]  #: (value, lens, where) -> the function's argument; raises ToolArgumentError
 
 
 def compile_annotation(hint: Any, where: str) -> tuple[dict[str, JsonValue], Converter]:
-    """Return the JSON Schema of an annotation, and what turns a JSON value into the function's argument.
-
-    Raises:
-        PluginError: the annotation has no JSON Schema; `where` says which parameter it is.
+    """Return the JSON Schema of an annotation, and what turns a JSON value into the function's argument. Raises PluginError: the
+    annotation has no JSON Schema; `where` says which parameter it is.
     """
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:

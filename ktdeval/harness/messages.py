@@ -17,32 +17,20 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Text that only a provider can read and wants back untouched, such as the signature of a model's thoughts.
+    """Text that only a provider can read and wants back untouched, such as the signature of a model's thoughts."""
 
-    Attributes:
-        provider: whose it is; nobody else is sent it.
-        data: never text that a person or model could read: it does not pass the leak guard.
-    """
-
-    provider: str
-    data: str
+    provider: str  #: whose it is; nobody else is sent it
+    data: str  #: never text that a person or model could read: it does not pass the leak guard
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a model asks for.
+    """One call that a model asks for."""
 
-    Attributes:
-        id: given by the provider; the answer repeats it.
-        name: of the tool.
-        arguments: the raw text that the model wrote: JSON if it behaved.
-        opaque: what the provider wants back with the call.
-    """
-
-    id: str
-    name: str
-    arguments: str
-    opaque: Opaque | None = None
+    id: str  #: given by the provider; the answer repeats it
+    name: str  #: of the tool
+    arguments: str  #: the raw text that the model wrote: JSON if it behaved
+    opaque: Opaque | None = None  #: what the provider wants back with the call
 
     def opaque_of(self, provider: str) -> str | None:
         """Return the data that this provider wants back; None where there are none, or they are another's."""
@@ -86,65 +74,41 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class CallParams:
-    """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I).
-
-    `seed` is derived per call by the harness, so that a keyless model may use chance and still be a pure function of its request.
-
-    Attributes:
-        temperature: sampling temperature.
-        max_output_tokens: most tokens of a reply, reasoning included where the provider counts it so.
-        timeout_s: longest time from sending a request to its last byte.
-        seed: for providers that take one.
-        reasoning_effort: how hard a reasoning model should think; None leaves it to the provider.
-        reasoning_tokens: most tokens of reasoning, for providers that take such a budget; None leaves it to the provider.
-        tool_protocol: how tools are offered to the model.
+    """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I). `seed` is derived per call by the
+    harness, so that a keyless model may use chance and still be a pure function of its request.
     """
 
-    temperature: float = 0.7
-    max_output_tokens: int = 4096
-    timeout_s: float = 120.0
-    seed: int = 0
-    reasoning_effort: ReasoningEffort | None = None
+    temperature: float = 0.7  #: sampling temperature
+    max_output_tokens: int = 4096  #: most tokens of a reply, reasoning included where the provider counts it so
+    timeout_s: float = 120.0  #: longest time from sending a request to its last byte
+    seed: int = 0  #: for providers that take one
+    reasoning_effort: ReasoningEffort | None = None  #: how hard a reasoning model should think; None leaves it to the provider
+    #: most tokens of reasoning, for providers that take such a budget; None leaves it to the provider
     reasoning_tokens: int | None = None
-    tool_protocol: ToolProtocol = "native"
+    tool_protocol: ToolProtocol = "native"  #: how tools are offered to the model
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply.
+    """Everything that can change a reply."""
 
-    Attributes:
-        messages: the conversation.
-        tools: tools on offer.
-        tool_choice: None lets the model choose; a name forces that tool.
-        params: sampling and transport.
-        response_schema: a JSON Schema (an object) that the reply's content must follow; None where it is free.
-    """
-
-    messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...] = ()
-    tool_choice: str | None = None
-    params: CallParams = CallParams()
+    messages: tuple[Message, ...]  #: the conversation
+    tools: tuple[ToolSpec, ...] = ()  #: tools on offer
+    tool_choice: str | None = None  #: None lets the model choose; a name forces that tool
+    params: CallParams = CallParams()  #: sampling and transport
+    #: a JSON Schema (an object) that the reply's content must follow; None where it is free
     response_schema: Mapping[str, JsonValue] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or more calls, as the provider counted them; keyless models count none.
+    """Tokens of one or more calls, as the provider counted them; keyless models count none."""
 
-    Attributes:
-        input_tokens: all of the prompt, tokens read from and written to a provider's prompt cache included.
-        output_tokens: all of the reply, reasoning included.
-        reasoning_tokens: of the output, tokens of reasoning.
-        cache_read_tokens: of the input, tokens read from the provider's prompt cache.
-        cache_write_tokens: of the input, tokens written to it.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
+    input_tokens: int = 0  #: all of the prompt, tokens read from and written to a provider's prompt cache included
+    output_tokens: int = 0  #: all of the reply, reasoning included
+    reasoning_tokens: int = 0  #: of the output, tokens of reasoning
+    cache_read_tokens: int = 0  #: of the input, tokens read from the provider's prompt cache
+    cache_write_tokens: int = 0  #: of the input, tokens written to it
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
@@ -160,9 +124,8 @@ USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a decision.
-
-    `served_by` is what the provider says it answered with: a dated model name, and its fingerprint where there is one.
+    """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a decision. `served_by` is what the
+    provider says it answered with: a dated model name, and its fingerprint where there is one.
     """
 
     content: str = ""
@@ -191,4 +154,3 @@ class Model(Protocol):
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request. Must not keep state between calls: the request holds the whole conversation."""
-        ...

@@ -53,10 +53,9 @@ _REMEMBERED = 256
 
 
 def encode(request: ModelRequest) -> ModelRequest:
-    """Return the request as a model is asked that speaks only the tool protocol in `request.params`.
-
-    Tools and their results become text, calls of earlier turns become what the model would have written under this protocol.
-    Under `native`, and where a request has nothing to translate, it comes back as it is.
+    """Return the request as a model is asked that speaks only the tool protocol in `request.params`. Tools and their results become
+    text, calls of earlier turns become what the model would have written under this protocol. Under `native`, and where a request
+    has nothing to translate, it comes back as it is.
     """
     protocol = request.params.tool_protocol
     if protocol == "native" or not _holds_anything(request):
@@ -68,11 +67,10 @@ def encode(request: ModelRequest) -> ModelRequest:
 
 
 def decode(reply: Reply, request: ModelRequest) -> Reply:
-    """Return the reply to `encode(request)` as a reply to `request`.
-
-    Calls are numbered through the conversation (`call_1`, `call_2`, …). Their arguments are what the model wrote, character by
-    character; a call that is no sound JSON keeps arguments that are none. What is no call stays content. A reply that has
-    calls already, because its server reads them by itself, comes back as it is.
+    """Return the reply to `encode(request)` as a reply to `request`. Calls are numbered through the conversation (`call_1`,
+    `call_2`, …). Their arguments are what the model wrote, character by character; a call that is no sound JSON keeps arguments
+    that are none. What is no call stays content. A reply that has calls already, because its server reads them by itself, comes
+    back as it is.
     """
     protocol = request.params.tool_protocol
     if protocol == "native" or not request.tools or reply.tool_calls:

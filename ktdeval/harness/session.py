@@ -53,27 +53,16 @@ class StepOutcome:
 
 @dataclass(frozen=True)
 class SessionParts:
-    """Parts that all steps of an episode share.
+    """Parts that all steps of an episode share."""
 
-    Attributes:
-        model: the model under evaluation.
-        lens: the episode's mask.
-        guard: the leak guard of that mask.
-        tools: research tools of the mode, in the order offered.
-        form: the submission form of that mask.
-        harness: budgets of a step.
-        params: sampling and transport parameters of every call; their seed is replaced.
-        seed: seed of the episode's model calls; each call's own derives from it, the step and the number of the call.
-    """
-
-    model: Model
-    lens: Lens
-    guard: LeakGuard
-    tools: tuple[Tool, ...]
-    form: SubmissionForm
-    harness: HarnessConfig
-    params: CallParams
-    seed: int
+    model: Model  #: the model under evaluation
+    lens: Lens  #: the episode's mask
+    guard: LeakGuard  #: the leak guard of that mask
+    tools: tuple[Tool, ...]  #: research tools of the mode, in the order offered
+    form: SubmissionForm  #: the submission form of that mask
+    harness: HarnessConfig  #: budgets of a step
+    params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
+    seed: int  #: seed of the episode's model calls; each call's own derives from it, the step and the number of the call
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -92,11 +81,10 @@ class SessionParts:
 
 
 class GuardedSession:
-    """Session of one step (`ktdeval.harness.agent.StepSession`).
-
-    What the suite and the agent write must pass the leak guard, or the step fails with LeakError. What the model wrote is sent
-    back to it with hidden identities withheld; the agent, too, gets a reply's text in that form, so that it can quote it
-    anywhere. Tool calls reach the agent as written, for their arguments must be read as written.
+    """Session of one step (`ktdeval.harness.agent.StepSession`). What the suite and the agent write must pass the leak guard, or
+    the step fails with LeakError. What the model wrote is sent back to it with hidden identities withheld; the agent, too, gets a
+    reply's text in that form, so that it can quote it anywhere. Tool calls reach the agent as written, for their arguments must be
+    read as written.
     """
 
     def __init__(self, parts: SessionParts, step: int, context: Any) -> None:
@@ -117,10 +105,8 @@ class GuardedSession:
         """Conversation of this step so far, as in `TranscriptEntry`."""
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; where its model call failed, the engine holds.
-
-        Raises:
-            PluginError: the agent returned something else than a decision.
+        """Let an agent decide this step; where its model call failed, the engine holds. Raises PluginError: the agent returned
+        something else than a decision.
         """
         try:
             decision = agent.decide(observation, self, memory)
@@ -156,11 +142,8 @@ class GuardedSession:
         return 1 + self._parts.harness.schema_retries
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model. The run's call parameters replace the request's.
-
-        Raises:
-            ModelError: the call failed; counted as `model_<kind>`.
-            LeakError: a message or tool holds an identity that the mask hides; nothing was sent.
+        """Call the model. The run's call parameters replace the request's. Raises ModelError: the call failed; counted as
+        `model_<kind>`; LeakError: a message or tool holds an identity that the mask hides; nothing was sent.
         """
         for spec in request.tools:
             self._clear_tool(spec)
@@ -228,9 +211,8 @@ class GuardedSession:
         self.counts.fail(kind)
 
     def accepted_text(self, decision: Decision) -> str | None:
-        """Return the arguments of the `submit_action` call whose orders the decision took as they were.
-
-        None where there is none: a hold of the engine, or an agent that changed or combined submissions.
+        """Return the arguments of the `submit_action` call whose orders the decision took as they were. None where there is none: a
+        hold of the engine, or an agent that changed or combined submissions.
         """
         written = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
         for text, submission in reversed(self._accepted):

@@ -60,22 +60,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A research tool: what the model is told, and the function behind it.
+    """A research tool: what the model is told, and the function behind it."""
 
-    Attributes:
-        name: the function's name.
-        description: the docstring without its `Args:` section.
-        parameters: JSON Schema of the arguments.
-        function: called as `function(context, **arguments)`, that of a `json_tool` as `function(context, arguments)`; returns a
-            payload, or a Refusal.
-        arguments: the compiled arguments; None where the function reads the JSON object itself.
-    """
-
-    name: str
-    description: str
-    parameters: Mapping[str, JsonValue]
+    name: str  #: the function's name
+    description: str  #: the docstring without its `Args:` section
+    parameters: Mapping[str, JsonValue]  #: JSON Schema of the arguments
+    #: called as `function(context, **arguments)`, that of a `json_tool` as `function(context, arguments)`; returns a payload, or a
+    #: Refusal
     function: Callable[..., Payload]
-    arguments: tuple[Argument, ...] | None
+    arguments: tuple[Argument, ...] | None  #: the compiled arguments; None where the function reads the JSON object itself
 
     @property
     def spec(self) -> ToolSpec:
@@ -85,40 +78,26 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refusal of a call in a tool's own words, returned by its function.
+    """Refusal of a call in a tool's own words, returned by its function."""
 
-    Attributes:
-        payload: the feedback.
-        failure: the kind that is counted, such as `bad_arguments`.
-    """
-
-    payload: Payload
-    failure: str
+    payload: Payload  #: the feedback
+    failure: str  #: the kind that is counted, such as `bad_arguments`
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """Outcome of a call.
+    """Outcome of a call."""
 
-    Attributes:
-        payload: the function's result, or the feedback that says what was wrong with the call. Not yet masked.
-        failure: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran.
-        unmask_attempts: hidden identities found among the arguments.
-    """
-
-    payload: Payload
-    failure: str | None = None
-    unmask_attempts: int = 0
+    payload: Payload  #: the function's result, or the feedback that says what was wrong with the call. Not yet masked.
+    failure: str | None = None  #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran
+    unmask_attempts: int = 0  #: hidden identities found among the arguments
 
 
 def tool(function: Callable[..., Payload]) -> Tool:
-    """Make a tool of a typed function. The first parameter is the context; the model never sees it.
-
-    Annotations may be str, int, float, bool, Literal of texts, AssetArg, DayArg, list[...] and dict[AssetArg | str, ...] of
-    these, `... | None`, and Annotated with `Bounds` or `Length`. Defaults must be of the function's side (columns, rows).
-
-    Raises:
-        PluginError: the signature can't be turned into a schema; names the function and the parameter.
+    """Make a tool of a typed function. The first parameter is the context; the model never sees it. Annotations may be str, int,
+    float, bool, Literal of texts, AssetArg, DayArg, list[...] and dict[AssetArg | str, ...] of these, `... | None`, and Annotated
+    with `Bounds` or `Length`. Defaults must be of the function's side (columns, rows). Raises PluginError: the signature can't be
+    turned into a schema; names the function and the parameter.
     """
     name = function.__name__
     description, lines = _split_docstring(function.__doc__ or "")
@@ -146,17 +125,10 @@ def tool(function: Callable[..., Payload]) -> Tool:
 
 
 def json_tool(name: str, description: str, parameters: Mapping[str, JsonValue], function: Callable[..., Payload]) -> Tool:
-    """Return a tool with a JSON Schema of its own, for what no signature says: the call of a service.
-
-    Args:
-        name: what a model calls it: letters, digits, `_` and `-`.
-        description: what the model is told.
-        parameters: JSON Schema of the arguments.
-        function: called as `function(context, arguments)` with the JSON object as the model wrote it, which it must check; returns
-            a payload or a Refusal.
-
-    Raises:
-        PluginError: a name that providers refuse, or no description.
+    """Return a tool with a JSON Schema of its own, for what no signature says: the call of a service. `name`: what a model calls
+    it: letters, digits, `_` and `-`; `description`: what the model is told; `parameters`: JSON Schema of the arguments; `function`:
+    called as `function(context, arguments)` with the JSON object as the model wrote it, which it must check; returns a payload or a
+    Refusal. Raises PluginError: a name that providers refuse, or no description.
     """
     if not _PLAIN_NAME.fullmatch(name):
         raise PluginError(f"tool {name[:64]!r}: a name has up to 64 letters, digits, _ and -")
@@ -186,13 +158,8 @@ def _parameters(function: Callable[..., Payload]) -> list[tuple[inspect.Paramete
 
 
 def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
-    """Run a tool with arguments as a model wrote them. Whatever the text holds, the answer is an outcome.
-
-    Args:
-        tool: the tool.
-        context: passed to its function.
-        arguments_text: raw JSON text; empty text means no arguments.
-        lens: translates handles.
+    """Run a tool with arguments as a model wrote them. Whatever the text holds, the answer is an outcome. `tool`: the tool;
+    `context`: passed to its function; `arguments_text`: raw JSON text; empty text means no arguments; `lens`: translates handles.
     """
     try:
         given = loads_strict(arguments_text) if arguments_text.strip() else {}

@@ -25,8 +25,7 @@ _CALLS_LIST = re.compile(r'"calls"\s*:\s*\[')
 _ARGUMENTS = re.compile(r"""["']?\barguments["']?\s*:\s*""")
 _NAME = r"""["']?\b{key}["']?\s*:\s*("(?:[^"\\\n]|\\[^\n])+"|'[^'\n]+')"""
 _NAMES = {key: re.compile(_NAME.format(key=key)) for key in ("tool", "name")}
-_ENDS = {"tool": "}", "name": "}]}"}
-"""What follows the arguments of the last call, in a block and in an envelope."""
+_ENDS = {"tool": "}", "name": "}]}"}  #: What follows the arguments of the last call, in a block and in an envelope
 
 
 class WrittenCall(NamedTuple):
@@ -51,11 +50,9 @@ class _Object(NamedTuple):
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """Split what a model thought aloud from the answer that follows.
-
-    Servers without a reasoning parser leave `<think>…</think>` in the text, some without the first tag, which is then part of
-    the prompt. A draft of a call in there is no call. The bare closing tag counts at the end of a line only: no JSON text can
-    hold one there.
+    """Split what a model thought aloud from the answer that follows. Servers without a reasoning parser leave `<think>…</think>` in
+    the text, some without the first tag, which is then part of the prompt. A draft of a call in there is no call. The bare closing
+    tag counts at the end of a line only: no JSON text can hold one there.
     """
     match = _THOUGHT.match(text) if "<think>" in text or "</think>" in text else None
     if match is None:
@@ -65,10 +62,9 @@ def split_thought(text: str) -> tuple[str, str]:
 
 
 def read_blocks(text: str) -> Written:
-    """Return the calls in fenced blocks of `{"tool": …, "arguments": …}`, one or more a block.
-
-    An object with which the whole text begins needs no fence. A block that names a tool and is no sound JSON is a call with
-    malformed arguments. All else is what the model says, also blocks that hold something different.
+    """Return the calls in fenced blocks of `{"tool": …, "arguments": …}`, one or more a block. An object with which the whole text
+    begins needs no fence. A block that names a tool and is no sound JSON is a call with malformed arguments. All else is what the
+    model says, also blocks that hold something different.
     """
     calls: list[WrittenCall] = []
     prose: list[str] = []
@@ -91,9 +87,8 @@ def read_blocks(text: str) -> Written:
 
 def read_envelope(text: str) -> Written:
     """Return calls and content of a reply `{"content": …, "calls": [{"name": …, "arguments": …}]}`, which may stand in a fence.
-
-    Text that is no such object is content. One that breaks off or goes wrong in its calls has those before that place, and the
-    one at that place with malformed arguments.
+    Text that is no such object is content. One that breaks off or goes wrong in its calls has those before that place, and the one
+    at that place with malformed arguments.
     """
     fence = _FENCE.match(text.lstrip())
     whole = text.strip() if fence is None else text.lstrip()[fence.end() :].strip().removesuffix("```").rstrip()
@@ -199,10 +194,9 @@ def _sound_call(text: str, item: _Object, key: str) -> WrittenCall | None:
 
 
 def _broken_call(text: str, key: str) -> WrittenCall | None:
-    """Return the call that a text set out to be which is no JSON, with arguments that are none either; None without a name.
-
-    The arguments are what follows their key, without the brackets that would have closed the call; all of the text where that,
-    taken by itself, would pass as sound.
+    """Return the call that a text set out to be which is no JSON, with arguments that are none either; None without a name. The
+    arguments are what follows their key, without the brackets that would have closed the call; all of the text where that, taken by
+    itself, would pass as sound.
     """
     name = _NAMES[key].search(text)
     if name is None:

@@ -33,10 +33,8 @@ _CANARY, _CHECK = NO_EPISODE
 class ModelAccess:
     """A model of this machine: every episode has it as it is."""
 
-    protocol: ToolProtocol | None = None
-    """Tool protocol; None where nothing has to be chosen."""
-    max_errors: int | None = None
-    """Steps in a row that may end in a failed call; None sets no limit."""
+    protocol: ToolProtocol | None = None  #: Tool protocol; None where nothing has to be chosen
+    max_errors: int | None = None  #: Steps in a row that may end in a failed call; None sets no limit
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -66,17 +64,9 @@ class RemoteAccess(ModelAccess):
     """A model behind a network: cache, budget, limits and retries stand in front of it, and each attempt is recorded."""
 
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
-        """Open the cache and the record of calls, and find out how the model takes tools.
-
-        Args:
-            model: connected.
-            config: of the run.
-            price: of the model's tokens, where known.
-            folder: the run folder, held by this process.
-            stop: ends the run.
-
-        Raises:
-            KtdevalError: a file can't be used, a budget can't be kept without a price, or no call to the model can succeed.
+        """Open the cache and the record of calls, and find out how the model takes tools. `model`: connected; `config`: of the run;
+        `price`: of the model's tokens, where known; `folder`: the run folder, held by this process; `stop`: ends the run. Raises
+        KtdevalError: a file can't be used, a budget can't be kept without a price, or no call to the model can succeed.
         """
         super().__init__(model)
         self.max_errors = config.max_failures
@@ -169,9 +159,7 @@ def cache_path(where: str, folder: Path) -> Path:
 
 def run_price(config: RunConfig, remote: RemoteModel | None) -> Price | None:
     """Return the price of the model's tokens, by the options or by the table of its plugin; None for a model of this machine.
-
-    Raises:
-        ConfigError: the price or the table is malformed.
+    Raises ConfigError: the price or the table is malformed.
     """
     if remote is None:
         return None

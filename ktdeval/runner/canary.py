@@ -44,17 +44,13 @@ from ktdeval.seeds import derive_seed
 from ktdeval.typed import Value, decode_json, from_plain, to_plain
 from ktdeval.yamlio import load_yaml
 
-VERSION = 1
-"""Of the record, and of the questions: a change to either counts it up."""
+VERSION = 1  #: Of the record, and of the questions: a change to either counts it up
 
-REPEATS = 2
-"""How often each question is asked in a round: as often as it takes to see the noise."""
+REPEATS = 2  #: How often each question is asked in a round: as often as it takes to see the noise
 
-LONGEST_ANSWER = 200
-"""Characters of an answer that are kept."""
+LONGEST_ANSWER = 200  #: Characters of an answer that are kept
 
-Ask = Callable[[ModelRequest], Reply]
-"""Makes one call that no cache answers, and raises ModelError where it failed for good."""
+Ask = Callable[[ModelRequest], Reply]  #: Makes one call that no cache answers, and raises ModelError where it failed for good
 
 Answer = str | dict[str, str]
 """Text; `{"outcome": …}` for a reply that is no answer (`refusal`, `content_filter`, `length`, `empty`); `{"failed": …}` with the
@@ -64,19 +60,12 @@ _SYSTEM = "Answer with exactly what is asked for, on one line, without any expla
 
 
 class Canary(Value, frozen=True):
-    """A fixed question.
+    """A fixed question."""
 
-    Attributes:
-        id: its name in a record.
-        kind: how its answers are read and compared.
-        question: as asked.
-        options: the answers to choose from or to rank.
-    """
-
-    id: str
-    kind: Literal["number", "choice", "ranking", "text"]
-    question: str
-    options: tuple[str, ...] = ()
+    id: str  #: its name in a record
+    kind: Literal["number", "choice", "ranking", "text"]  #: how its answers are read and compared
+    question: str  #: as asked
+    options: tuple[str, ...] = ()  #: the answers to choose from or to rank
 
 
 _QUESTIONS = Path(__file__).with_name("canaries.yaml")
@@ -85,19 +74,12 @@ _BY_ID = {canary.id: canary for canary in CANARIES}
 
 
 class Round(Value, frozen=True):
-    """Answers to the questions at one time.
+    """Answers to the questions at one time."""
 
-    Attributes:
-        at: ISO 8601 time in UTC when the round ended.
-        prompts: ids of the questions.
-        answers: for each of them the answers in order.
-        served_by: what the provider said it answered with, each name once, sorted.
-    """
-
-    at: str
-    prompts: tuple[str, ...]
-    answers: tuple[tuple[Answer, ...], ...]
-    served_by: tuple[str, ...]
+    at: str  #: ISO 8601 time in UTC when the round ended
+    prompts: tuple[str, ...]  #: ids of the questions
+    answers: tuple[tuple[Answer, ...], ...]  #: for each of them the answers in order
+    served_by: tuple[str, ...]  #: what the provider said it answered with, each name once, sorted
 
 
 class CanaryRecord(Value, frozen=True):
@@ -123,10 +105,8 @@ def _is_sound(asked: Round) -> bool:
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
-    """Ask the first `count` questions, where they were not asked at the start of this run.
-
-    Raises:
-        RunStop: no further call makes sense.
+    """Ask the first `count` questions, where they were not asked at the start of this run. Raises RunStop: no further call makes
+    sense.
     """
     if count and load_record(folder) is None:
         _save(folder, start_record(ask, count, params))
@@ -141,11 +121,7 @@ def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
 
 
 def load_record(folder: Path) -> CanaryRecord | None:
-    """Read the answers of a run; None where no questions were asked.
-
-    Raises:
-        StoreError: the file is not readable.
-    """
+    """Read the answers of a run; None where no questions were asked. Raises StoreError: the file is not readable."""
     path = folder / CANARY
     try:
         return read_record(path.read_bytes(), str(path))
@@ -156,11 +132,7 @@ def load_record(folder: Path) -> CanaryRecord | None:
 
 
 def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
-    """Read the text of a record.
-
-    Raises:
-        StoreError: it is malformed.
-    """
+    """Read the text of a record. Raises StoreError: it is malformed."""
     try:
         return decode_json(data, CanaryRecord, where)
     except StoreError as error:
@@ -175,15 +147,10 @@ def _save(folder: Path, record: CanaryRecord) -> None:
 
 
 def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -> list[ModelRequest]:
-    """Requests of a round: each question `REPEATS` times in a row, every request with a seed of its own.
-
-    Seeds differ between rounds too, or a provider that heeds them would give the very same answers at the end, and two rounds
-    would seem closer to each other than one is to itself.
-
-    Args:
-        canaries: the questions.
-        params: call parameters of the run.
-        name: of the round, such as `start`.
+    """Requests of a round: each question `REPEATS` times in a row, every request with a seed of its own. Seeds differ between
+    rounds too, or a provider that heeds them would give the very same answers at the end, and two rounds would seem closer to each
+    other than one is to itself. `canaries`: the questions; `params`: call parameters of the run; `name`: of the round, such as
+    `start`.
     """
     return [
         ModelRequest(
@@ -196,10 +163,8 @@ def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -
 
 
 def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name: str) -> Round:
-    """Hold a round; arguments as of `canary_requests`. A question that fails is recorded as failed.
-
-    Raises:
-        RunStop: no further call makes sense.
+    """Hold a round; arguments as of `canary_requests`. A question that fails is recorded as failed. Raises RunStop: no further call
+    makes sense.
     """
     given: list[Answer] = []
     served_by: set[str] = set()
@@ -238,15 +203,10 @@ def _answer(reply: Reply) -> Answer:
 
 
 def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
-    """Return how far the answers moved between the two rounds of a record, as the card's field of that name.
-
-    Args:
-        record: None where no questions were asked.
-
-    Returns:
-        `value`, `noise` and `excess` as the module says, from 0 (equal) to 1 (different), `excess` from -1; `prompts`, the number
-        of questions that were answered each time; `served_by_changed`, whether at the end the provider named something that it
-        did not name at the start. Or a `value` of None with the `reason`.
+    """Return how far the answers moved between the two rounds of a record, as the card's field of that name. `record`: None where
+    no questions were asked. `value`, `noise` and `excess` as the module says, from 0 (equal) to 1 (different), `excess` from -1;
+    `prompts`, the number of questions that were answered each time; `served_by_changed`, whether at the end the provider named
+    something that it did not name at the start. Or a `value` of None with the `reason`.
     """
     if record is None:
         return {"value": None, "reason": "no fixed questions were asked"}
@@ -278,12 +238,10 @@ def _is_missing(answer: Answer) -> bool:
 
 
 def distance(canary: Canary, one: Answer, other: Answer) -> float:
-    """How different two answers to a question are, from 0 to 1.
-
-    Numbers and choices: 0 where equal, else 1. Rankings: the share of pairs that stand in another order (Kendall). Texts, and
-    answers of which neither can be read as what was asked for: the least number of characters to insert, delete or replace, as a
-    share of the longer one (Levenshtein), without regard to case and punctuation. Outcomes that are no answers, such as
-    refusals: 0 where equal, else 1. Answers of two different sorts: 1.
+    """How different two answers to a question are, from 0 to 1. Numbers and choices: 0 where equal, else 1. Rankings: the share of
+    pairs that stand in another order (Kendall). Texts, and answers of which neither can be read as what was asked for: the least
+    number of characters to insert, delete or replace, as a share of the longer one (Levenshtein), without regard to case and
+    punctuation. Outcomes that are no answers, such as refusals: 0 where equal, else 1. Answers of two different sorts: 1.
     """
     first, second = _parse(canary, one), _parse(canary, other)
     if first[0] != second[0]:

@@ -21,15 +21,9 @@ from ktdeval.registry import Plugins
 
 
 def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return the snapshot that `data` names.
-
-    Args:
-        plugins: the loaded plugins.
-        data: a folder written by `ktdeval data build` or `ktdeval data import`, the name of a data provider, or `none`.
-        data_args: parameters of the provider; a folder takes none.
-
-    Raises:
-        DataError: neither a snapshot folder nor a provider, or unreadable.
+    """Return the snapshot that `data` names. `plugins`: the loaded plugins; `data`: a folder written by `ktdeval data build` or
+    `ktdeval data import`, the name of a data provider, or `none`; `data_args`: parameters of the provider; a folder takes none.
+    Raises DataError: neither a snapshot folder nor a provider, or unreadable.
     """
     if data == NO_MARKET.meta.name:
         return NO_MARKET
@@ -49,11 +43,7 @@ def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue
 
 
 def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> MarketSnapshot:
-    """Open the market of a config; `NO_MARKET` where none of the tasks needs one.
-
-    Raises:
-        DataError: as of `open_snapshot`.
-    """
+    """Open the market of a config; `NO_MARKET` where none of the tasks needs one. Raises DataError: as of `open_snapshot`."""
     return open_snapshot(plugins, config.data, config.data_args) if any(map(needs_market, tasks)) else NO_MARKET
 
 
@@ -63,12 +53,9 @@ def cache_folder() -> Path:
 
 
 def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path) -> MarketSnapshot:
-    """Make a provider's snapshot and store it in `folder` with the files that belong beside it (a synthetic market's truth).
-
-    Raises:
-        UsageError: unknown provider or bad parameters.
-        DataError: the source can't be read or is refused.
-        StoreError: the folder holds something else, or can't be written.
+    """Make a provider's snapshot and store it in `folder` with the files that belong beside it (a synthetic market's truth). Raises
+    UsageError: unknown provider or bad parameters; DataError: the source can't be read or is refused; StoreError: the folder holds
+    something else, or can't be written.
     """
     spec = plugins.spec("data", provider)
     files: Mapping[str, bytes] = {}

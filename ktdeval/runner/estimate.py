@@ -29,8 +29,7 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
 
-CASES = tuple(ASSUMED)
-"""Low, typical and high, as in every `left`."""
+CASES = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
 
 
 class Amount(Value, frozen=True):
@@ -57,23 +56,14 @@ class Finished(Value, frozen=True):
 
 
 class TaskEstimate(Value, frozen=True):
-    """One task of a run.
+    """One task of a run."""
 
-    Attributes:
-        name: the task.
-        episodes: planned.
-        steps: planned.
-        finished: use of the steps that are there already.
-        left: by case, what the other steps will take.
-        is_observed: whether that follows from the finished steps, and not from assumptions.
-    """
-
-    name: str = msgspec.field(name="task")
-    episodes: int
-    steps: int
-    finished: Finished
-    left: dict[str, Amount]
-    is_observed: bool
+    name: str = msgspec.field(name="task")  #: the task
+    episodes: int  #: planned
+    steps: int  #: planned
+    finished: Finished  #: use of the steps that are there already
+    left: dict[str, Amount]  #: by case, what the other steps will take
+    is_observed: bool  #: whether that follows from the finished steps, and not from assumptions
 
 
 class Paid(Value, frozen=True):
@@ -84,31 +74,19 @@ class Paid(Value, frozen=True):
 
 
 class RunEstimate(Value, frozen=True):
-    """Estimate of a run, as `ktdeval plan` prints it.
+    """Estimate of a run, as `ktdeval plan` prints it."""
 
-    Attributes:
-        model: its full name.
-        protocol: how tools will be offered; None for a model of this machine.
-        price: of its tokens; None where none is known.
-        folder: where the run is, or will be.
-        concurrency: episodes at once.
-        tasks: one by one.
-        left: by case, what all of them will take together.
-        paid: by the run so far.
-        assumptions: what the figures rest on, a sentence each.
-        warnings: what will stop or refuse the run, a sentence each.
-    """
-
-    model: str
+    model: str  #: its full name
+    #: how tools will be offered; None for a model of this machine
     protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
-    price: Price | None
-    folder: str
-    concurrency: int
-    tasks: tuple[TaskEstimate, ...]
-    left: dict[str, Amount]
-    paid: Paid
-    assumptions: tuple[str, ...]
-    warnings: tuple[str, ...]
+    price: Price | None  #: of its tokens; None where none is known
+    folder: str  #: where the run is, or will be
+    concurrency: int  #: episodes at once
+    tasks: tuple[TaskEstimate, ...]  #: one by one
+    left: dict[str, Amount]  #: by case, what all of them will take together
+    paid: Paid  #: by the run so far
+    assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
+    warnings: tuple[str, ...]  #: what will stop or refuse the run, a sentence each
 
 
 @dataclass(frozen=True)
@@ -137,10 +115,8 @@ class _TaskPart:
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """Estimate the run of a config. Asks no model, needs neither key nor SDK, and writes nothing into a run folder.
-
-    Raises:
-        KtdevalError: anything in the config that can't work, in one line; or the part that is finished can't be read.
+    """Estimate the run of a config. Asks no model, needs neither key nor SDK, and writes nothing into a run folder. Raises
+    KtdevalError: anything in the config that can't work, in one line; or the part that is finished can't be read.
     """
     config = with_base_url(config, plugins)
     tasks = choose_tasks(config, plugins)

@@ -29,35 +29,25 @@ from ktdeval.trading.market_tape import MarketTape
 
 
 class Episode(Protocol):
-    """An episode step by step, whether it trades or answers.
+    """An episode step by step, whether it trades or answers."""
 
-    Attributes:
-        total_steps: trading days of the window, or samples; the spec's limit where that is less.
-        entry_type: type of its journal's entries.
-    """
-
-    total_steps: int
-    entry_type: type[Entry]
+    total_steps: int  #: trading days of the window, or samples; the spec's limit where that is less
+    entry_type: type[Entry]  #: type of its journal's entries
 
     def is_own(self, place: int, entry: Entry) -> bool:
         """Whether an entry can be that of step `place`."""
-        ...
 
     def resume(self, last: Entry) -> None:
         """Take up where the journal ends."""
-        ...
 
     def run_step(self, step: int) -> Entry:
         """Decide one step; the time that it takes is the caller's."""
-        ...
 
     def event(self, record: Any) -> StepFinished | SampleFinished:
         """Return what observers are told of a recorded step."""
-        ...
 
     def encode(self, records: Sequence[Any]) -> tuple[str, bytes]:
         """Name and bytes of the file that all records together become."""
-        ...
 
 
 class EpisodeFactory:
@@ -74,11 +64,7 @@ class EpisodeFactory:
         }
 
     def open(self, spec: EpisodeSpec, model: Model) -> Episode:
-        """Return an episode, ready to be run, resumed or retraced.
-
-        Raises:
-            KtdevalError: task or agent refuse the spec.
-        """
+        """Return an episode, ready to be run, resumed or retraced. Raises KtdevalError: task or agent refuse the spec."""
         if spec.task not in self._scoring:
             return TradingEpisode(spec, self.trading_parts(spec, model))
         agent = self._plugins.make_agent(spec.agent, spec.agent_args)
@@ -93,32 +79,20 @@ class EpisodeFactory:
 
 @dataclass(frozen=True)
 class EpisodeContext:
-    """Surroundings of an episode.
+    """Surroundings of an episode."""
 
-    Attributes:
-        open: opens it; its first steps may be recorded already.
-        folder: where its records go.
-        emit: called with what happens.
-        stop: looked at between steps; set when an episode finds that none can go on.
-        redact: takes secrets out of a message.
-        max_errors: steps in a row that may end in a failed call before the run stops; None sets no limit.
-    """
-
-    open: Callable[[], Episode]
-    folder: RunFolder
-    emit: Callable[[Event], None]
-    stop: StopSignal
-    redact: Callable[[str], str]
-    max_errors: int | None = None
+    open: Callable[[], Episode]  #: opens it; its first steps may be recorded already
+    folder: RunFolder  #: where its records go
+    emit: Callable[[Event], None]  #: called with what happens
+    stop: StopSignal  #: looked at between steps; set when an episode finds that none can go on
+    redact: Callable[[str], str]  #: takes secrets out of a message
+    max_errors: int | None = None  #: steps in a row that may end in a failed call before the run stops; None sets no limit
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
-    """Run an episode to its end, from wherever its journal stands.
-
-    This is the boundary at which a defect of a plugin becomes a failed episode: the others go on, what was recorded stays.
-
-    Raises:
-        KeyboardInterrupt: the user interrupted the run; everything finished is on disk.
+    """Run an episode to its end, from wherever its journal stands. This is the boundary at which a defect of a plugin becomes a
+    failed episode: the others go on, what was recorded stays. Raises KeyboardInterrupt: the user interrupted the run; everything
+    finished is on disk.
     """
     try:
         _run_to_end(spec, context)

@@ -63,11 +63,7 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
 
 def load_ledger(path: Path) -> Ledger:
-    """Read a ledger file.
-
-    Raises:
-        StoreError: the file is missing, no Parquet, or not a ledger.
-    """
+    """Read a ledger file. Raises StoreError: the file is missing, no Parquet, or not a ledger."""
     try:
         table = pq.read_table(path, memory_map=False, partitioning=None)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}

@@ -25,19 +25,14 @@ _REMARK = "A remark that stands for what a model writes beside its calls. "
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How a model is taken to go through a step.
+    """How a model is taken to go through a step."""
 
-    Attributes:
-        research_share: share of the task's research calls that it makes; a scoring task's `usual_tool_calls`, where it has them,
-            are made in the place of some.
-        calls_a_turn: research calls in one reply.
-        remark_bytes: length of the text beside its calls, which later requests send again.
-        valid: whether its first submission is valid; otherwise none is, and it is asked again until the attempts are used up.
-    """
-
+    #: share of the task's research calls that it makes; a scoring task's `usual_tool_calls`, where it has them, are made in the
+    #: place of some
     research_share: float
-    calls_a_turn: int
-    remark_bytes: int
+    calls_a_turn: int  #: research calls in one reply
+    remark_bytes: int  #: length of the text beside its calls, which later requests send again
+    #: whether its first submission is valid; otherwise none is, and it is asked again until the attempts are used up
     valid: bool = True
 
 
@@ -48,27 +43,18 @@ HIGH = Behaviour(research_share=1.0, calls_a_turn=1, remark_bytes=1600, valid=Fa
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """One step, as sent: every request holds the whole conversation before it.
+    """One step, as sent: every request holds the whole conversation before it."""
 
-    Attributes:
-        requests: how often the model was asked.
-        prose_bytes: UTF-8 bytes of system prompts and tool descriptions, over all requests.
-        data_bytes: UTF-8 bytes of all other messages, over all requests.
-        seconds: what agent, tools and mask took.
-        failed_calls: research calls that were answered with an error, since their arguments could only be guessed.
-    """
-
-    requests: int
-    prose_bytes: int
-    data_bytes: int
-    seconds: float
-    failed_calls: int
+    requests: int  #: how often the model was asked
+    prose_bytes: int  #: UTF-8 bytes of system prompts and tool descriptions, over all requests
+    data_bytes: int  #: UTF-8 bytes of all other messages, over all requests
+    seconds: float  #: what agent, tools and mask took
+    failed_calls: int  #: research calls that were answered with an error, since their arguments could only be guessed
 
 
 class MeasuringModel:
-    """Asks for tools and submits by a `Behaviour`, whatever it is shown, and adds up what it was sent.
-
-    Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
+    """Asks for tools and submits by a `Behaviour`, whatever it is shown, and adds up what it was sent. Arguments come from the
+    schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
     """
 
     def __init__(self, behaviour: Behaviour, research_calls: int) -> None:
@@ -115,10 +101,8 @@ class MeasuringModel:
 
 
 def example(schema: Mapping[str, JsonValue], text: str | None = None) -> JsonValue:
-    """Return the smallest value that a JSON Schema allows.
-
-    Returns:
-        None where a text is required and there is none to write: it may have to be the handle of a stock.
+    """Return the smallest value that a JSON Schema allows. None where a text is required and there is none to write: it may have to
+    be the handle of a stock.
     """
     if "enum" in schema:
         return schema["enum"][0]
@@ -144,13 +128,9 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
 
 
 def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviour: Behaviour) -> StepSize:
-    """Return the size of one step of an episode: its second one with as many positions as the task allows, or its first.
-
-    Args:
-        spec: the episode.
-        task: its task, of either sort.
-        opener: opens it.
-        behaviour: how a model is taken to behave. One that does no research is measured at the first step, without positions.
+    """Return the size of one step of an episode: its second one with as many positions as the task allows, or its first. `spec`:
+    the episode; `task`: its task, of either sort; `opener`: opens it; `behaviour`: how a model is taken to behave. One that does no
+    research is measured at the first step, without positions.
     """
     research_calls = _research_calls(task, behaviour)
     first = MeasuringModel(behaviour, research_calls)

@@ -36,10 +36,8 @@ class Plan:
 
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
-    """Return the tasks of a config, after a check of every other name in it: a slip shows before a market is made or read.
-
-    Raises:
-        KtdevalError: an unknown task, window, model, agent, metric or runner (with near matches), or bad arguments of one.
+    """Return the tasks of a config, after a check of every other name in it: a slip shows before a market is made or read. Raises
+    KtdevalError: an unknown task, window, model, agent, metric or runner (with near matches), or bad arguments of one.
     """
     if not config.tasks:
         raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
@@ -58,18 +56,9 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
 def make_plan(
     config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot, protocol: ToolProtocol | None
 ) -> Plan:
-    """Return all tasks × windows × seeds of a config.
-
-    Args:
-        config: what was asked for.
-        plugins: where tools are found.
-        tasks: from `choose_tasks`.
-        snapshot: the market.
-        protocol: how a remote model is offered tools; None for a model of this machine, which takes them as they are.
-
-    Raises:
-        UsageError: an unknown window.
-        DataError: a window that lies outside the snapshot.
+    """Return all tasks × windows × seeds of a config. `config`: what was asked for; `plugins`: where tools are found; `tasks`: from
+    `choose_tasks`; `snapshot`: the market; `protocol`: how a remote model is offered tools; None for a model of this machine, which
+    takes them as they are. Raises UsageError: an unknown window; DataError: a window that lies outside the snapshot.
     """
     specs = []
     call = call_parameters(config, protocol)
@@ -113,10 +102,8 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
 
 
 def choose_windows(task: Task, wanted: Sequence[str]) -> tuple[Window, ...]:
-    """Return the windows named: names, globs (`W*`), or a range of dates `2024-04-01:2024-06-05`; the task's own when none.
-
-    Raises:
-        UsageError: a name that matches nothing, or an impossible range.
+    """Return the windows named: names, globs (`W*`), or a range of dates `2024-04-01:2024-06-05`; the task's own when none. Raises
+    UsageError: a name that matches nothing, or an impossible range.
     """
     if not needs_market(task):
         if wanted:

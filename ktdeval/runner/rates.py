@@ -14,31 +14,22 @@ from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, StepSize, measure_step
 from ktdeval.trading.ledger import CountsRecord
 
-LEAST_OBSERVED = 5
-"""Finished steps, or answered calls, from which on their own figures take the place of assumptions."""
+LEAST_OBSERVED = 5  #: Finished steps, or answered calls, from which on their own figures take the place of assumptions
 
 
 @dataclass(frozen=True)
 class Case:
-    """Assumptions about a model that nothing was seen of yet.
-
-    Bytes a token were measured with the tokenizers cl100k_base and o200k_base on conversations of the built-in tasks: 3.9 in system
-    prompts, 3.5 in tool descriptions, 1.9 to 2.7 in tables of figures, and 1.4 to 2.0 in these where each digit is a token of its
-    own. Eight seconds a call are what an 18-hour run over three times 548 days leaves for each of five calls a day.
-
-    Attributes:
-        behaviour: how it goes through a step.
-        prose_bytes: UTF-8 bytes a token of system prompts and tool descriptions.
-        data_bytes: UTF-8 bytes a token of all other messages.
-        reply_tokens: tokens of a reply, reasoning included; None: as many as are allowed.
-        call_s: seconds of a call.
+    """Assumptions about a model that nothing was seen of yet. Bytes a token were measured with the tokenizers cl100k_base and
+    o200k_base on conversations of the built-in tasks: 3.9 in system prompts, 3.5 in tool descriptions, 1.9 to 2.7 in tables of
+    figures, and 1.4 to 2.0 in these where each digit is a token of its own. Eight seconds a call are what an 18-hour run over three
+    times 548 days leaves for each of five calls a day.
     """
 
-    behaviour: Behaviour
-    prose_bytes: float
-    data_bytes: float
-    reply_tokens: int | None
-    call_s: float
+    behaviour: Behaviour  #: how it goes through a step
+    prose_bytes: float  #: UTF-8 bytes a token of system prompts and tool descriptions
+    data_bytes: float  #: UTF-8 bytes a token of all other messages
+    reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
+    call_s: float  #: seconds of a call
 
 
 ASSUMED: Mapping[str, Case] = {
@@ -79,21 +70,14 @@ class CallLimits:
 
 
 def measure_cases(spec: EpisodeSpec, task: Task, opener: EpisodeFactory) -> dict[str, StepSize]:
-    """A step of one episode by case.
-
-    Raises:
-        PluginError: task, agent or tool fail at it.
-    """
+    """A step of one episode by case. Raises PluginError: task, agent or tool fail at it."""
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
     return {name: call_foreign(measure_step, where, spec, task, opener, case.behaviour) for name, case in ASSUMED.items()}
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
-    """Costs of a step by the assumptions of each case.
-
-    Args:
-        sizes: from `measure_cases`.
-        limits: of a call; None for a model of this machine, which counts no tokens and is taken to answer at once.
+    """Costs of a step by the assumptions of each case. `sizes`: from `measure_cases`; `limits`: of a call; None for a model of this
+    machine, which counts no tokens and is taken to answer at once.
     """
     rates = {}
     for name, case in ASSUMED.items():
@@ -114,12 +98,8 @@ def observed_rates(
     steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry], sizes: Mapping[str, StepSize], limits: CallLimits | None
 ) -> dict[str, StepRate]:
     """Costs of a step as the finished ones had: typical is their mean, low and high are their tenth and ninetieth percentiles.
-
-    Args:
-        steps: records of finished steps, at least `LEAST_OBSERVED`.
-        transcript: their transcript entries.
-        sizes: from `measure_cases`; for the time of agent and tools.
-        limits: as in `assumed_rates`.
+    `steps`: records of finished steps, at least `LEAST_OBSERVED`; `transcript`: their transcript entries; `sizes`: from
+    `measure_cases`; for the time of agent and tools; `limits`: as in `assumed_rates`.
     """
     calls = _spread([len(entry.exchanges) for entry in transcript])
     tokens_in, tokens_out = (_spread([getattr(record, name) for record in steps]) for name in ("input_tokens", "output_tokens"))

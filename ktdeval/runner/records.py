@@ -16,17 +16,9 @@ from ktdeval.trading.types import Account, Order, Outcome, Position
 
 
 class Bookkeeper:
-    """Account of an episode from step to step: settles each decision at the next opens and writes it down.
-
-    Attributes:
-        account: at the last close.
-        last: record of the step before; None before the first.
-
-    Args:
-        snapshot: the true market.
-        tape: the snapshot under `trading`.
-        trading: the task's trading rules.
-        base_row: row of the first decision's day.
+    """Account of an episode from step to step: settles each decision at the next opens and writes it down. `account`: at the last
+    close; `last`: record of the step before; None before the first. `snapshot`: the true market; `tape`: the snapshot under
+    `trading`; `trading`: the task's trading rules; `base_row`: row of the first decision's day.
     """
 
     def __init__(self, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig, base_row: int) -> None:
@@ -44,11 +36,7 @@ class Bookkeeper:
         self.account, self.last = Account(last.cash_minor, positions), last
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
-        """Settle a decision and return its record.
-
-        Raises:
-            InvariantError: the books don't add up.
-        """
+        """Settle a decision and return its record. Raises InvariantError: the books don't add up."""
         row = self._base_row + step
         day = self._tape.day(row + 1)
         booked = settle(self.account, day, decision.action, self._trading, row)
@@ -119,11 +107,7 @@ def _positions(codes: Sequence[str], booked: Settlement, day: TradingDay) -> tup
 
 
 def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
-    """Return the decision that a record was made from.
-
-    Raises:
-        StoreError: an order's code is not an asset of the snapshot.
-    """
+    """Return the decision that a record was made from. Raises StoreError: an order's code is not an asset of the snapshot."""
     columns = snapshot.asset_index
     for order in record.orders:
         if order.code is not None and order.code not in columns:

@@ -34,12 +34,7 @@ class RecordedModel:
         self._exchanges = deque(entry.exchanges)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
-        """Return the next recorded reply.
-
-        Raises:
-            ModelError: the recorded call failed.
-            StoreError: there is no further one.
-        """
+        """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError: there is no further one."""
         if not self._exchanges:
             raise StoreError("the agent asks the model once more than the transcript has replies")
         exchange = self._exchanges.popleft()
@@ -49,13 +44,9 @@ class RecordedModel:
 
 
 def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]) -> Iterator[Entry]:
-    """Run an episode once more with the recorded replies instead of the model; only these are believed.
-
-    Yields:
-        For each step the entry that the replies give: prompts, tool results, counts, who decided, orders or answer.
-
-    Raises:
-        KtdevalError: the replies can't have come from such an episode.
+    """Run an episode once more with the recorded replies instead of the model; only these are believed. For each step the entry
+    that the replies give: prompts, tool results, counts, who decided, orders or answer. Raises KtdevalError: the replies can't have
+    come from such an episode.
     """
     model = RecordedModel()
     episode = open_episode(model)

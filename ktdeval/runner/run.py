@@ -33,21 +33,13 @@ DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outcome of a run.
+    """Outcome of a run."""
 
-    Attributes:
-        folder: the run folder.
-        cards: the cards written, one a task that has at least one complete episode.
-        failed: the episodes without a complete ledger.
-        episodes: how many were planned.
-        stopped: why the run ended before its time, such as a spent budget; None where it did not.
-    """
-
-    folder: Path
-    cards: tuple[Path, ...]
-    failed: tuple[EpisodeOutcome, ...]
-    episodes: int
-    stopped: RunStop | None = None
+    folder: Path  #: the run folder
+    cards: tuple[Path, ...]  #: the cards written, one a task that has at least one complete episode
+    failed: tuple[EpisodeOutcome, ...]  #: the episodes without a complete ledger
+    episodes: int  #: how many were planned
+    stopped: RunStop | None = None  #: why the run ended before its time, such as a spent budget; None where it did not
 
 
 @dataclass(frozen=True)
@@ -71,10 +63,8 @@ class PreparedRun:
 
 
 def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
-    """Check everything that can be checked before the first step, and open the run folder.
-
-    Raises:
-        KtdevalError: anything in the config that can't work, in one line.
+    """Check everything that can be checked before the first step, and open the run folder. Raises KtdevalError: anything in the
+    config that can't work, in one line.
     """
     config = with_base_url(config, plugins)
     tasks = choose_tasks(config, plugins)
@@ -121,11 +111,8 @@ def _manifest(
 
 
 def execute_run(run: PreparedRun) -> RunResult:
-    """Run the episodes that are not complete yet, then write the cards.
-
-    Raises:
-        KeyboardInterrupt: the user interrupted it; finished steps are kept.
-        ProviderError: no call to the model can succeed, and nothing was run.
+    """Run the episodes that are not complete yet, then write the cards. Raises KeyboardInterrupt: the user interrupted it; finished
+    steps are kept; ProviderError: no call to the model can succeed, and nothing was run.
     """
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
@@ -146,11 +133,8 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
-    """Run a config from plan to cards in one call: what `ktdeval run` does, without its screen.
-
-    Raises:
-        KtdevalError: anything in the config that can't work, in one line.
-        KeyboardInterrupt: the user interrupted it; finished steps are kept.
+    """Run a config from plan to cards in one call: what `ktdeval run` does, without its screen. Raises KtdevalError: anything in
+    the config that can't work, in one line; KeyboardInterrupt: the user interrupted it; finished steps are kept.
     """
     prepared = prepare_run(config, plugins, StopSignal())
     try:
@@ -178,10 +162,8 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
 
 
 def with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among the parameters of its model.
-
-    Raises:
-        UsageError: the model has no address, or two are given.
+    """Return the config with `--base-url` among the parameters of its model. Raises UsageError: the model has no address, or two
+    are given.
     """
     if config.base_url is None:
         return config

@@ -34,17 +34,10 @@ from ktdeval.task_files import task_specs
 def make_card(
     folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
 ) -> TradingCard | ScoringCard:
-    """Build the card of one task of a run from its complete episodes.
-
-    Args:
-        folder: the run; its manifest says which metrics and rule set.
-        task: the task as now installed; its config must be the one that ran.
-        snapshot: the snapshot that the run used.
-        plugins: where metrics are found.
-        errors: episode id -> why it has no ledger, where known.
-
-    Raises:
-        StoreError: no episode of the task is complete, or the installed task is not the one that ran.
+    """Build the card of one task of a run from its complete episodes. `folder`: the run; its manifest says which metrics and rule
+    set; `task`: the task as now installed; its config must be the one that ran; `snapshot`: the snapshot that the run used;
+    `plugins`: where metrics are found; `errors`: episode id -> why it has no ledger, where known. Raises StoreError: no episode of
+    the task is complete, or the installed task is not the one that ran.
     """
     manifest = folder.manifest
     specs = [spec for spec in manifest.specs if spec.task == task.name]
@@ -116,10 +109,8 @@ def _given_certificate(folder: Path) -> Card | None:
 
 
 def keep_certificate(folder: Path, given: str | None) -> None:
-    """Keep a certificate with the run that it is given to, so that its cards can be verified from the folder alone.
-
-    Raises:
-        CardError: it is not a valid certificate.
+    """Keep a certificate with the run that it is given to, so that its cards can be verified from the folder alone. Raises
+    CardError: it is not a valid certificate.
     """
     if given is not None:
         load_card(Path(given), ATTACHED)
@@ -136,11 +127,7 @@ def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> N
 
 
 def open_task_files(folder: Path, plugins: Plugins) -> None:
-    """Add the tasks of the files that a run kept, where they are not known already.
-
-    Raises:
-        ConfigError: a file is not a task file.
-    """
+    """Add the tasks of the files that a run kept, where not known already. Raises ConfigError where a file is not a task file."""
     known = plugins.specs("tasks")
     for path in sorted((folder / TASK_FILES).glob("*.yaml")):
         if not {spec.name for spec in task_specs(path)} & known.keys():
@@ -168,20 +155,10 @@ def _rule_set(text: str) -> RuleSet:
 
 
 def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:
-    """Score a run folder again, with other metrics or another rule set if asked for.
-
-    Args:
-        path: the run folder.
-        plugins: the loaded plugins.
-        changes: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones),
-            `rules`, `certificate`, `items` (samples that were not the tasks' own).
-
-    Returns:
-        The cards written: one for each task with a complete episode.
-
-    Raises:
-        StoreError: no run here, or its records are not readable.
-        DataError: the snapshot is not the one that ran.
+    """Score a run folder again, with other metrics or another rule set if asked for. `path`: the run folder; `plugins`: the loaded
+    plugins; `changes`: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones), `rules`,
+    `certificate`, `items` (samples that were not the tasks' own). The cards written: one for each task with a complete episode.
+    Raises StoreError: no run here, or its records are not readable; DataError: the snapshot is not the one that ran.
     """
     folder = RunFolder.load(path)
     open_task_files(folder.path, plugins)
@@ -196,10 +173,8 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
 
 
 def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:
-    """Open the snapshot that a run used, from where it was or from where `changes` says that it is now.
-
-    Raises:
-        DataError: it is not there, or not the same snapshot.
+    """Open the snapshot that a run used, from where it was or from where `changes` says that it is now. Raises DataError: it is not
+    there, or not the same snapshot.
     """
     recorded = folder.manifest.data
     if "data" in changes:

@@ -24,10 +24,8 @@ from ktdeval.runner.store import ANSWERS
 
 
 class AnswerForm:
-    """Reads answers: JSON objects that follow a form's schema. Stands where a trading step has its submission form.
-
-    Attributes:
-        tool: the tool that a model answers with.
+    """Reads answers: JSON objects that follow a form's schema. Stands where a trading step has its submission form. `tool`: the
+    tool that a model answers with.
     """
 
     def __init__(self, tool: ToolSpec) -> None:

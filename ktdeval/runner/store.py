@@ -38,15 +38,11 @@ from ktdeval.typed import Value, decode_json, from_plain, to_plain
 MANIFEST_VERSION = 2
 LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
 """Files of a finished episode, in its folder."""
-JOURNAL = "journal.jsonl"
-"""Of an unfinished one."""
+JOURNAL = "journal.jsonl"  #: Of an unfinished one
 MANIFEST = "manifest.json"
-REPLIES, CANARY = "replies.sqlite", "canary.json"
-"""Files of a model behind a network; older runs kept their replies in the first."""
-CERTIFICATE = "certificate.json"
-"""The certificate that a run was given."""
-TASK_FILES = "task-files"
-"""Folder of the task files that belong to no package, each named by its hash."""
+REPLIES, CANARY = "replies.sqlite", "canary.json"  #: Files of a model behind a network; older runs kept their replies in the first
+CERTIFICATE = "certificate.json"  #: The certificate that a run was given
+TASK_FILES = "task-files"  #: Folder of the task files that belong to no package, each named by its hash
 
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
@@ -55,24 +51,17 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 
 @dataclass(frozen=True)
 class RunManifest:
-    """Everything that the command line can change about a run's outcome, and nothing of the machine.
+    """Everything that the command line can change about a run's outcome, and nothing of the machine."""
 
-    Attributes:
-        data: how the user named the data, with arguments, so that `score` and `verify` find the snapshot again.
-        snapshot: the id of that snapshot.
-        metrics: names of metrics beyond those of the tasks.
-        rules: rule set of the metrics.
-        specs: the plan, in order.
-        price: price of the model's tokens (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due.
-        request_settings: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine.
-    """
-
+    #: how the user named the data, with arguments, so that `score` and `verify` find the snapshot again
     data: Mapping[str, JsonValue]
-    snapshot: str
-    metrics: tuple[str, ...]
-    rules: str
-    specs: tuple[EpisodeSpec, ...]
+    snapshot: str  #: the id of that snapshot
+    metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
+    rules: str  #: rule set of the metrics
+    specs: tuple[EpisodeSpec, ...]  #: the plan, in order
+    #: price of the model's tokens (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due
     price: Mapping[str, JsonValue] | None = None
+    #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine
     request_settings: Mapping[str, JsonValue] | None = None
 
     def to_json(self) -> JsonValue:
@@ -83,11 +72,7 @@ class RunManifest:
 
     @classmethod
     def load(cls, path: Path) -> RunManifest:
-        """Read a manifest file.
-
-        Raises:
-            StoreError: it can't be read, or an episode's spec does not hash to its id.
-        """
+        """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not hash to its id."""
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -152,15 +137,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, manifest: RunManifest, claim: FolderClaim | None = None) -> RunFolder:
-        """Make the folder of a new run, or open that of the same run to resume it; held by one process at a time.
-
-        Args:
-            path: the folder.
-            manifest: the run.
-            claim: the hold on the folder where it is already had; released with the folder, or when this fails.
-
-        Raises:
-            StoreError: the folder can't be made, belongs to another run, or another process is running it.
+        """Make the folder of a new run, or open that of the same run to resume it; held by one process at a time. `path`: the
+        folder; `manifest`: the run; `claim`: the hold on the folder where it is already had; released with the folder, or when this
+        fails. Raises StoreError: the folder can't be made, belongs to another run, or another process is running it.
         """
         folder = cls(path, manifest)
         folder._claim = claim or FolderClaim(path)
@@ -192,11 +171,7 @@ class RunFolder:
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
-        """Open a run for reading.
-
-        Raises:
-            StoreError: there is no run here, or its manifest is not readable.
-        """
+        """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not readable."""
         if not (path / MANIFEST).exists():
             raise StoreError(f"{path}: no run here (manifest.json is missing)")
         return cls(path, RunManifest.load(path / MANIFEST))
@@ -276,9 +251,7 @@ class RunFolder:
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
         """Records and transcript as far as an episode has come, whatever its task: of an unfinished one what its journal holds.
-
-        Raises:
-            StoreError: a record is not readable.
+        Raises StoreError: a record is not readable.
         """
         folder = self.episode_path(spec)
         if self.is_complete(spec):
@@ -293,10 +266,8 @@ class RunFolder:
         return self._mark(spec).wall_s
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 by path (relative to the run folder) of each ledger and transcript.
-
-        Raises:
-            StoreError: one is missing, or is not the file that was written when its episode ended.
+        """SHA-256 by path (relative to the run folder) of each ledger and transcript. Raises StoreError: one is missing, or is not
+        the file that was written when its episode ended.
         """
         digests = {}
         for spec in specs:
@@ -324,11 +295,7 @@ class RunFolder:
     # -- cards ---------------------------------------------------------------------------------------------------
 
     def card_path(self, task: str) -> Path:
-        """Return where the card of a task goes.
-
-        Raises:
-            StoreError: the task's name is not a safe file name.
-        """
+        """Return where the card of a task goes. Raises StoreError: the task's name is not a safe file name."""
         if not _SAFE_NAME.fullmatch(task) or task.startswith("."):
             raise StoreError(f"task name {task!r} can't be a file name")
         return self.path / "cards" / f"{task}.json"
@@ -338,10 +305,8 @@ class FolderClaim:
     """Hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
 
     def __init__(self, path: Path) -> None:
-        """Take the hold.
-
-        Raises:
-            StoreError: the folder can't be made, holds something that is no run, or another process is running it.
+        """Take the hold. Raises StoreError: the folder can't be made, holds something that is no run, or another process is running
+        it.
         """
         self.path = path
         self._lock: int | None = None

@@ -12,11 +12,8 @@ from ktdeval.registry import Plugins
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
-    """Return the trading task that a scoring task names as its target task; None where it names none.
-
-    Raises:
-        UsageError: there is no such task.
-        PluginError: it does not trade.
+    """Return the trading task that a scoring task names as its target task; None where it names none. Raises UsageError: there is
+    no such task; PluginError: it does not trade.
     """
     if task.target_task is None:
         return None

@@ -12,27 +12,18 @@ from ktdeval.jsonio import content_hash
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.luck import Shape, sharpe_shape
 
-_DEPTH = 4
-"""How deep below the store a run folder may lie."""
+_DEPTH = 4  #: How deep below the store a run folder may lie
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Trials of one window, or of all.
+    """Trials of one window, or of all."""
 
-    Attributes:
-        episodes: distinct episodes planned, limited and unfinished ones included: the number of trials of one episode.
-        strategies: distinct episodes apart from their seed: the number of trials of a card, which reports a median over seeds.
-        finished: how many of the episodes have a ledger.
-        shapes: Sharpe ratio and moments of each finished episode that has them, by the episode's id.
-        runs: run folders read.
-    """
-
-    episodes: int
-    strategies: int
-    finished: int
-    shapes: dict[str, Shape]
-    runs: int
+    episodes: int  #: distinct episodes planned, limited and unfinished ones included: the number of trials of one episode
+    strategies: int  #: distinct episodes apart from their seed: the number of trials of a card, which reports a median over seeds
+    finished: int  #: how many of the episodes have a ledger
+    shapes: dict[str, Shape]  #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
+    runs: int  #: run folders read
 
     @property
     def sharpes(self) -> tuple[float, ...]:
@@ -41,10 +32,8 @@ class Trials:
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Every run under these folders, each of which may be a run itself; sorted by path.
-
-    Raises:
-        StoreError: a folder does not exist or holds no run, or a manifest is not readable.
+    """Every run under these folders, each of which may be a run itself; sorted by path. Raises StoreError: a folder does not exist
+    or holds no run, or a manifest is not readable.
     """
     paths: set[Path] = set()
     for root in roots:
@@ -61,16 +50,10 @@ def _manifests(root: Path) -> Iterator[Path]:
 
 
 def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str | None = None) -> Trials:
-    """Count the trials under these folders; the same episode in two runs is one trial.
-
-    Args:
-        roots: run folders, or folders that hold them.
-        window: name of a window; None for all of them. To deflate a Sharpe ratio give its window: those of different windows
-            are not one sample.
-        snapshot: id of a snapshot; None for all.
-
-    Raises:
-        StoreError: a folder holds no run, or a manifest or ledger is not readable.
+    """Count the trials under these folders; the same episode in two runs is one trial. `roots`: run folders, or folders that hold
+    them; `window`: name of a window; None for all of them. To deflate a Sharpe ratio give its window: those of different windows
+    are not one sample; `snapshot`: id of a snapshot; None for all. Raises StoreError: a folder holds no run, or a manifest or
+    ledger is not readable.
     """
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()

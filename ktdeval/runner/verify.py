@@ -35,32 +35,22 @@ from ktdeval.typed import to_plain
 
 @dataclass(frozen=True)
 class Verification:
-    """Findings of a verification.
+    """Findings of a verification."""
 
-    Attributes:
-        findings: one line for each file that differs, naming its first line that does; empty when all is as recorded.
-        episodes: how many episodes were executed again.
-        steps: how many steps that were.
-        traced_steps: steps whose orders are those of one submission that the model wrote; the others were held by the engine, or
-            put together by an agent.
-    """
-
+    #: one line for each file that differs, naming its first line that does; empty when all is as recorded
     findings: tuple[str, ...]
-    episodes: int
-    steps: int
+    episodes: int  #: how many episodes were executed again
+    steps: int  #: how many steps that were
+    #: steps whose orders are those of one submission that the model wrote; the others were held by the engine, or put together by
+    #: an agent
     traced_steps: int
 
 
 def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Verification:
-    """Verify a card against the run folder that it lies in (`RUN/cards/<task>.json`).
-
-    Args:
-        path: the card.
-        plugins: the loaded plugins: the task with its tools, the agent and the metrics of the card must be installed.
-        changes: `data` and `data_args` when the snapshot has moved; `items` when the samples were not the task's own.
-
-    Raises:
-        KtdevalError: the card is not valid, its run is not there, or the snapshot can't be had or has been changed.
+    """Verify a card against the run folder that it lies in (`RUN/cards/<task>.json`). `path`: the card; `plugins`: the loaded
+    plugins: the task with its tools, the agent and the metrics of the card must be installed; `changes`: `data` and `data_args`
+    when the snapshot has moved; `items` when the samples were not the task's own. Raises KtdevalError: the card is not valid, its
+    run is not there, or the snapshot can't be had or has been changed.
     """
     card = load_evaluation(path)
     folder = RunFolder.load(path.resolve().parent.parent)
@@ -79,11 +69,8 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
 
 
 class _EpisodeCheck:
-    """One episode's ledger, or answers, and transcript against each other and against what the transcript's replies give.
-
-    Attributes:
-        steps: steps executed again so far.
-        traced: of these, steps whose orders, or answer, are one submission of the model.
+    """One episode's ledger, or answers, and transcript against each other and against what the transcript's replies give. `steps`:
+    steps executed again so far; `traced`: of these, steps whose orders, or answer, are one submission of the model.
     """
 
     def __init__(self, spec: EpisodeSpec, folder: RunFolder, opener: EpisodeFactory, is_scoring: bool) -> None:

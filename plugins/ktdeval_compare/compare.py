@@ -56,25 +56,16 @@ _TASK_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a comparison.
+    """Settings of a comparison."""
 
-    Attributes:
-        metrics: names; `total_return` when empty.
-        unit: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a (window, seed).
-        alpha: level of the verdicts, and of the intervals (1 - alpha).
-        common: compare on the cells that all cards have, where they differ.
-        against_first: only the first card against each other one.
-        seed: of every simulation and bootstrap.
-        draws: bootstrap samples of the daily tests.
-    """
-
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
+    #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a (window, seed)
     unit: Literal["window", "episode"] = "window"
-    alpha: float = 0.05
-    common: bool = False
-    against_first: bool = False
-    seed: int = 0
-    draws: int = 1000
+    alpha: float = 0.05  #: level of the verdicts, and of the intervals (1 - alpha)
+    common: bool = False  #: compare on the cells that all cards have, where they differ
+    against_first: bool = False  #: only the first card against each other one
+    seed: int = 0  #: of every simulation and bootstrap
+    draws: int = 1000  #: bootstrap samples of the daily tests
 
     def pairs_of(self, entrants: Sequence[Entrant]) -> Iterator[tuple[int, int]]:
         """Places of the cards that are tested against each other."""
@@ -115,12 +106,8 @@ class Group:
 def compare(entrants: Sequence[Entrant], options: Options) -> Row:
     """Test every pair of cards of each task on each metric.
 
-    Returns:
-        `tests` (one row for each task, metric and pair), `daily` (one for each task and pair), `best` (one for each task), `notes`.
-
-    Raises:
-        CardError: the cards can't be compared, or can't be paired; says why.
-        UsageError: a metric is on no card.
+    Returns `tests` (one row for each task, metric and pair), `daily` (one for each task and pair), `best` (one for each task),
+    `notes`. Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a metric is on no card.
     """
     groups = make_groups(entrants, options)
     tests = [_test(group, metric, pair, options)

@@ -44,8 +44,8 @@ _LEFT = ("task", "metric", "first", "second", "verdict", "card", "tied with the 
 def compare(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: JsonValue) -> None:
     """Test whether agents differ, paired by window and seed.
 
-    CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card.
-    A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
+    CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card. A
+    verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     """
     report = compare_cards(load_entrants(cards), Options(metrics=names_of(metrics), **options))
     show(report, report_lines(report), as_json)

@@ -50,35 +50,21 @@ _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of an analysis.
+    """Settings of an analysis."""
 
-    Attributes:
-        metrics: names; `total_return` when empty.
-        alpha: level of verdicts, and of the intervals (1 - alpha).
-        common: where cards differ in windows or seeds, use those that all have.
-        seed: of the simulation where windows share days.
-    """
-
-    metrics: tuple[str, ...] = ()
-    alpha: float = 0.05
-    common: bool = False
-    seed: int = 0
+    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
+    alpha: float = 0.05  #: level of verdicts, and of the intervals (1 - alpha)
+    common: bool = False  #: where cards differ in windows or seeds, use those that all have
+    seed: int = 0  #: of the simulation where windows share days
 
 
 @dataclass(frozen=True)
 class Design:
-    """One agent's cards by mask and mode, paired.
+    """One agent's cards by mask and mode, paired."""
 
-    Attributes:
-        name: the agent, as tables call it.
-        cards: mask and mode -> card.
-        cells: the (window, seed) that all have.
-        metrics: names.
-    """
-
-    name: str
-    cards: Mapping[Variant, Entrant]
-    cells: Sequence[Cell]
+    name: str  #: the agent, as tables call it
+    cards: Mapping[Variant, Entrant]  #: mask and mode -> card
+    cells: Sequence[Cell]  #: the (window, seed) that all have
     metrics: Sequence[str]
 
     @property
@@ -90,11 +76,8 @@ class Design:
 def effects(entrants: Sequence[Entrant], options: Options) -> Row:
     """Mask effects within each mode, and order-averaged contributions of modes and masks, for each agent and metric.
 
-    Returns:
-        `effects` (rows with mean over windows, interval, p), `ladder` (rows that add up to their `total` row), `notes`.
-
-    Raises:
-        CardError: the cards differ in something else than mask and mode, or can't be paired; says why.
+    Returns `effects` (rows with mean over windows, interval, p), `ladder` (rows that add up to their `total` row), `notes`. Raises
+    CardError: the cards differ in something else than mask and mode, or can't be paired; says why.
     """
     designs = [_design(name, members, options) for name, members in _by_agent(entrants).items()]
     rows: list[Row] = []

@@ -18,17 +18,11 @@ Cell = tuple[str, int]
 
 @dataclass(frozen=True)
 class Entrant:
-    """One card of a comparison.
-
-    Attributes:
-        path: its file.
-        card: its content.
-        label: what tables call it; unique among the cards of one task.
-    """
+    """One card of a comparison."""
 
     path: Path
     card: TradingCard
-    label: str = ""
+    label: str = ""  #: what tables call it; unique among the cards of one task
 
     @property
     def run_folder(self) -> Path:
@@ -43,9 +37,7 @@ class Entrant:
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
     """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order.
 
-    Raises:
-        UsageError: a folder without cards, or a card given twice.
-        CardError: a card is not valid.
+    Raises UsageError: a folder without cards, or a card given twice; CardError: a card is not valid.
     """
     entrants: list[Entrant] = []
     seen: set[Path] = set()
@@ -87,8 +79,7 @@ def _with_args(entry: Pluggable) -> str:
 def check_same(entrants: Sequence[Entrant], facets: Mapping[str, Callable[[Entrant], Any]], then: str) -> None:
     """Refuse cards that differ in one of `facets` (what it is called -> its value on a card), naming the first that does.
 
-    Raises:
-        CardError: with `then` as the last words.
+    Raises CardError: with `then` as the last words.
     """
     first = entrants[0]
     for other in entrants[1:]:
@@ -125,11 +116,7 @@ EPISODE_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
 
 
 def check_windows(entrants: Sequence[Entrant]) -> None:
-    """Refuse cards on which one window name means two date ranges.
-
-    Raises:
-        CardError: names the window.
-    """
+    """Refuse cards on which one window name means two date ranges. Raises CardError: names the window."""
     known: dict[str, tuple[Entrant, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
@@ -144,8 +131,7 @@ def check_windows(entrants: Sequence[Entrant]) -> None:
 def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
-    Raises:
-        CardError: there is none; or cards have different ones and `common` is not set.
+    Raises CardError: there is none; or cards have different ones and `common` is not set.
     """
     check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
@@ -167,9 +153,7 @@ def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
 def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[str]:
     """Return the metrics asked for, by default `total_return`; each must be on every card with one formula.
 
-    Raises:
-        UsageError: a card does not have it.
-        CardError: it was computed by different formulas.
+    Raises UsageError: a card does not have it; CardError: it was computed by different formulas.
     """
     names = list(dict.fromkeys(wanted)) or ["total_return"]
     for name in names:

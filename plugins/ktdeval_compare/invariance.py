@@ -39,18 +39,13 @@ _FACETS: Mapping[str, Callable[[Entrant], Any]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of an analysis.
+    """Settings of an analysis."""
 
-    Attributes:
-        alpha: intervals hold with 1 - alpha.
-        over: what intervals vary over. `episode`: each (window, seed), whose labels are drawn independently; it describes
-            other labels in these windows. `window`: windows, each the mean of its seeds; it describes other windows too.
-        common: where cards differ in windows or seeds, use those that all have.
-    """
-
-    alpha: float = 0.05
+    alpha: float = 0.05  #: intervals hold with 1 - alpha
+    #: what intervals vary over. `episode`: each (window, seed), whose labels are drawn independently; it describes other labels in
+    #: these windows. `window`: windows, each the mean of its seeds; it describes other windows too
     over: Literal["episode", "window"] = "episode"
-    common: bool = False
+    common: bool = False  #: where cards differ in windows or seeds, use those that all have
 
 
 @dataclass(frozen=True)
@@ -85,12 +80,9 @@ class Pair:
 def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
     """Set the draws of each task against each other.
 
-    Returns:
-        `figures` (a row for each task, kind of pair and figure: mean with interval), `noise` (what that makes of a total return),
-        `pairs` (every pair behind them), `cards`, `notes`.
-
-    Raises:
-        CardError: the cards differ in more than the mask draw, are all of one draw, can't be paired, or have no ledgers.
+    Returns `figures` (a row for each task, kind of pair and figure: mean with interval), `noise` (what that makes of a total
+    return), `pairs` (every pair behind them), `cards`, `notes`. Raises CardError: the cards differ in more than the mask draw, are
+    all of one draw, can't be paired, or have no ledgers.
     """
     report: Row = {"alpha": options.alpha, "over": options.over, "cards": [], "figures": [], "noise": [], "pairs": [], "notes": []}
     notes: list[str] = []

@@ -44,9 +44,9 @@ _FIGURES = {
 def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "window"], common: bool, as_json: bool) -> None:
     """Report how much changes when only the labels do: runs of one plan under several --mask-draw.
 
-    RUN is a run folder, or a card in one. Draws of the mask show the same market under other aliases and in another order of
-    rows; whatever then changes is noise that every comparison of masked runs carries. A draw given twice shows the model's own
-    chance beside it, and several seeds what another call seed does.
+    RUN is a run folder, or a card in one. Draws of the mask show the same market under other aliases and in another order of rows;
+    whatever then changes is noise that every comparison of masked runs carries. A draw given twice shows the model's own chance
+    beside it, and several seeds what another call seed does.
     """
     report = find_invariance(load_entrants(cards), Options(alpha, over, common))
     show(report, report_lines(report), as_json)

@@ -42,21 +42,14 @@ FIGURES: Mapping[str, Figure] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Course:
-    """An episode as far as comparing it needs: everything in true identities, nothing of what the mask showed.
+    """An episode as far as comparing it needs: everything in true identities, nothing of what the mask showed."""
 
-    Attributes:
-        days: fill days, ISO.
-        decisions: by step, the orders as decided (executed or not), without confidence, reason and sequence.
-        accounts: by step, positions and cash before it, as canonical text.
-        trades: by step, filled amount by asset and side, as a share of the NAV at that open.
-        nav: [steps + 1] CNY.
-    """
-
-    days: tuple[str, ...]
+    days: tuple[str, ...]  #: fill days, ISO
+    #: by step, the orders as decided (executed or not), without confidence, reason and sequence
     decisions: tuple[Counter[_Order], ...]
-    accounts: tuple[str, ...]
-    trades: tuple[Counter[_Trade], ...]
-    nav: npt.NDArray[np.float64]
+    accounts: tuple[str, ...]  #: by step, positions and cash before it, as canonical text
+    trades: tuple[Counter[_Trade], ...]  #: by step, filled amount by asset and side, as a share of the NAV at that open
+    nav: npt.NDArray[np.float64]  #: [steps + 1] CNY
 
     @property
     def total_return(self) -> float:

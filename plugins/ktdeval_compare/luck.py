@@ -23,14 +23,9 @@ _SELECTION = "selection_alpha"
 def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     """Report what chance and style leave of each card.
 
-    Args:
-        entrants: cards of one task; their run folders hold the ledgers.
-        stores: folders of runs in which trials are counted; the cards' own run folders always count.
-
-    Returns:
-        `cards`: for each card `return`, `selection` (medians), their ranks, `psr`, `dsr` (median over episodes, each deflated by
-        all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there is no `dsr`.
-        `ranks`: rank correlations of return and selection. `exposures`: factor rows over all cards.
+    Returns `cards`: for each card `return`, `selection` (medians), their ranks, `psr`, `dsr` (median over episodes, each deflated
+    by all trials of its window and snapshot), `trials` (least and most over windows), `reason` where there is no `dsr`. `ranks`:
+    rank correlations of return and selection. `exposures`: factor rows over all cards.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named)]
@@ -42,8 +37,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
 def rank(rows: Sequence[Row]) -> Row:
     """Rank cards by `return` and by `selection`, 1 the best, ties sharing the mean of their ranks, and correlate the two rankings.
 
-    Returns:
-        `spearman` and `kendall` (tau b), None with a `reason` where a ranking has no order. Cards without both have no rank.
+    Returns `spearman` and `kendall` (tau b), None with a `reason` where a ranking has no order. Cards without both have no rank.
     """
     both = [row for row in rows if row["return"] is not None and row["selection"] is not None]
     figures = {name: np.array([row[name] for row in both], dtype=np.float64) for name in ("return", "selection")}
@@ -111,12 +105,9 @@ def _exposures(entrants: Sequence[Entrant]) -> list[Row]:
 def cohort(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
     """Mean exposure of a cohort to each factor, each member counted once (KTD-Fin §5.3 and Table 8).
 
-    Args:
-        members: card -> factor -> mean exposure, None where it never held anything.
-
-    Returns:
-        A row for each factor in the order of the first card: `mean` over the `members` that have one, and how many of these share
-        its sign (0 counts for neither). No row where cards of several versions have different factors.
+    `members`: card -> factor -> mean exposure, None where it never held anything. Returns a row for each factor in the order of the
+    first card: `mean` over the `members` that have one, and how many of these share its sign (0 counts for neither). No row where
+    cards of several versions have different factors.
     """
     factors = next(iter(members.values()), {})
     if any(set(table) != set(factors) for table in members.values()):

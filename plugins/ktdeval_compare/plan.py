@@ -35,37 +35,22 @@ _MANY = 1_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan and what is known of the noise.
-
-    Attributes:
-        windows: pairs of the test.
-        seeds: of each window and agent.
-        effect: difference that must be found, in the metric's unit; None when not asked.
-        window_sd, seed_sd: see `Spread`; None when not known.
-        tracking_error: annual, in place of `window_sd`.
-        window_days: trading days of a window; None where a figure is not per time and can't be annualised.
-        days_per_year: for annual figures.
-        alpha, wanted: level and power.
-        comparisons: tests that share `alpha`.
-        seed: of the simulation.
-        problem: why there is no spread, where one was asked of cards.
-        overlap: how many separate windows the cards' windows are worth, where they share days.
-    """
+    """A plan and what is known of the noise."""
 
     windows: int = 10
-    seeds: int = 1
-    effect: float | None = None
-    window_sd: float | None = None
+    seeds: int = 1  #: of each window and agent
+    effect: float | None = None  #: difference that must be found, in the metric's unit; None when not asked
+    window_sd: float | None = None  #: this and `seed_sd`: see `Spread`; None when not known
     seed_sd: float | None = None
-    tracking_error: float | None = None
-    window_days: int | None = 43
-    days_per_year: float = 252.0
-    alpha: float = 0.05
+    tracking_error: float | None = None  #: annual, in place of `window_sd`
+    window_days: int | None = 43  #: trading days of a window; None where a figure is not per time and can't be annualised
+    days_per_year: float = 252.0  #: for annual figures
+    alpha: float = 0.05  #: level; `wanted` is the power
     wanted: float = 0.8
-    comparisons: int = 1
-    seed: int = 0
-    problem: str | None = None
-    overlap: float | None = None
+    comparisons: int = 1  #: tests that share `alpha`
+    seed: int = 0  #: of the simulation
+    problem: str | None = None  #: why there is no spread, where one was asked of cards
+    overlap: float | None = None  #: how many separate windows the cards' windows are worth, where they share days
 
     @property
     def level(self) -> float:
@@ -173,8 +158,7 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
 def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, str, Row]]:
     """For each pair of cards: its name, the metric's unit, and the fields of a plan that the cards tell.
 
-    Raises:
-        CardError, UsageError: as `compare` does.
+    Raises CardError, UsageError: as `compare` does.
     """
     entrants = load_entrants(paths)
     if len(entrants) < 2:

@@ -67,15 +67,10 @@ def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much the difference of two agents varies.
+    """How much the difference of two agents varies."""
 
-    Attributes:
-        window_sd: standard deviation over windows of the true difference: market and strategy, which no seed averages out.
-        seed_sd: standard deviation over seeds of one agent's figure in one window: decoding.
-    """
-
-    window_sd: float
-    seed_sd: float = 0.0
+    window_sd: float  #: standard deviation over windows of the true difference: market and strategy, which no seed averages out
+    seed_sd: float = 0.0  #: standard deviation over seeds of one agent's figure in one window: decoding
 
     def of_pairs(self, seeds: int) -> float:
         """Standard deviation of a window's difference when it is the median over `seeds` paired differences."""
@@ -93,15 +88,7 @@ def normal_effect(pair_sd: float, windows: int, alpha: float = 0.05, power: floa
 
 
 def wilcoxon_power(effect: float, windows: int, alpha: float = 0.05, draws: int = 20_000, seed: int = 0) -> float:
-    """Probability that the exact signed-rank test is significant, by simulation (standard error at most 0.004).
-
-    Args:
-        effect: mean difference in units of its standard deviation.
-        windows: pairs.
-        alpha: two-sided level of this one test.
-        draws: simulated experiments.
-        seed: of the simulation.
-    """
+    """Probability that the exact signed-rank test is significant, by simulation (standard error at most 0.004)."""
     cut = _critical_sum(windows, alpha)
     if cut < 0:
         return 0.0
@@ -178,13 +165,8 @@ def estimate_spread(differences: npt.NDArray[np.float64]) -> tuple[Spread | None
     """Window and seed variance of the difference of two agents, from a table of paired differences, by moments.
 
     One-way random effects: the variance within windows estimates twice that of a seed; the variance of window means, less what
-    seeds put into it, that of windows (not below zero).
-
-    Args:
-        differences: [windows, seeds] finite differences.
-
-    Returns:
-        The spread, or None and the reason.
+    seeds put into it, that of windows (not below zero). `differences`: [windows, seeds] finite differences. Returns the spread, or
+    None and the reason.
     """
     windows, seeds = differences.shape
     if windows < 2:

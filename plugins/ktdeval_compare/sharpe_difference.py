@@ -32,26 +32,16 @@ _CHUNK = 250
 
 @dataclass(frozen=True, slots=True)
 class SharpeDifference:
-    """A test of equal Sharpe ratios; figures are annualised.
+    """A test of equal Sharpe ratios; figures are annualised."""
 
-    Attributes:
-        value: Sharpe ratio of the first series less that of the second; None where either is undefined.
-        low, high: ends of the interval.
-        se: standard error.
-        p: two-sided.
-        n: days.
-        method: `hac` or `bootstrap`.
-        reason: why the figures are None.
-    """
-
-    value: float | None
-    low: float | None
+    value: float | None  #: Sharpe ratio of the first series less that of the second; None where either is undefined
+    low: float | None  #: end of the interval, as `high` is
     high: float | None
     se: float | None
-    p: float | None
+    p: float | None  #: two-sided
     n: int
     method: Literal["hac", "bootstrap"]
-    reason: str | None = None
+    reason: str | None = None  #: why the figures are None
 
 
 def sharpe_difference(
@@ -59,13 +49,8 @@ def sharpe_difference(
 ) -> SharpeDifference:
     """Compare the Sharpe ratios (risk-free rate 0, ddof 1, 252 days) of two series of daily returns over the same days.
 
-    Args:
-        first: [n] simple daily returns.
-        second: [n] those of the other, day by day.
-        draws: bootstrap samples of the studentised statistic; 0 takes the normal distribution instead.
-        block: days in a block of the bootstrap; by default `n**(1/3) / 2`, at which its measured size is nearest to nominal.
-        seed: of the bootstrap.
-        confidence: of the interval.
+    `first`: [n] simple daily returns; `second`: [n] those of the other, day by day; `block`: days in a block of the bootstrap; by
+    default `n**(1/3) / 2`, at which its measured size is nearest to nominal.
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"

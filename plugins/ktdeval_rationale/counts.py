@@ -27,71 +27,42 @@ _REMEMBERED = 1 << 14
 
 @dataclass(frozen=True)
 class Example:
-    """A mention with its surroundings.
-
-    Attributes:
-        mention: what was found.
-        context: the text around it.
-        source: kind of text.
-        step: number of the step.
-        decided_on: ISO day of the decision.
-        was_sent: whether its characters stand in what the model had been sent in that step.
-    """
+    """A mention with its surroundings."""
 
     mention: Mention
     context: tuple[str, str]
     source: str
     step: int
-    decided_on: str
-    was_sent: bool
+    decided_on: str  #: ISO day of the decision
+    was_sent: bool  #: whether its characters stand in what the model had been sent in that step
 
 
 @dataclass
 class EpisodeCounts:
-    """Mentions in one episode.
-
-    Attributes:
-        spec: the episode.
-        span: first and last day decided on.
-        reasons: reasons that are not empty.
-        steps: steps with a text of any source.
-        reasons_with: row -> reasons that name it.
-        steps_with: row -> steps that name it, in any text.
-        unsent_with: row -> steps that name something of it whose characters the model had not been sent in that step.
-        by_source: source -> row -> texts that name it; row `texts` counts the texts.
-        examples: the first mentions of each category.
-    """
+    """Mentions in one episode."""
 
     spec: EpisodeSpec
-    span: tuple[str, str] = ("", "")
-    reasons: int = 0
-    steps: int = 0
-    reasons_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))
-    steps_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))
+    span: tuple[str, str] = ("", "")  #: first and last day decided on
+    reasons: int = 0  #: reasons that are not empty
+    steps: int = 0  #: steps with a text of any source
+    reasons_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))  #: row -> reasons that name it
+    steps_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))  #: row -> steps that name it, in any text
+    #: row -> steps that name something of it whose characters the model had not been sent in that step
     unsent_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))
+    #: source -> row -> texts that name it; row `texts` counts the texts
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
-    examples: dict[str, list[Example]] = field(default_factory=dict)
+    examples: dict[str, list[Example]] = field(default_factory=dict)  #: the first mentions of each category
 
 
 class Counter:
-    """Counts episodes with one linter, and remembers texts, which models repeat.
-
-    Args:
-        linter: finds mentions.
-        examples: how many examples of each category to keep of an episode.
-    """
+    """Counts episodes with one linter, and remembers texts, which models repeat."""
 
     def __init__(self, linter: RationaleLinter, examples: int = 0) -> None:
         self._find = lru_cache(maxsize=_REMEMBERED)(linter.find)
         self._examples = examples
 
     def count(self, spec: EpisodeSpec, steps: Iterable[StepTexts]) -> EpisodeCounts:
-        """Counts of one episode.
-
-        Args:
-            spec: the episode.
-            steps: its recorded steps.
-        """
+        """Counts of one episode."""
         counts = EpisodeCounts(spec)
         for step in steps:
             counts.span = (counts.span[0] or step.decided_on, step.decided_on)

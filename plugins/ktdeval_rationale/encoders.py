@@ -17,12 +17,7 @@ NOT_INSTALLED = "a sentence-embedding model needs the package model2vec, which i
 class StaticEncoder:
     """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
 
-    Args:
-        folder: the model as `StaticModel.save_pretrained` writes it.
-
-    Raises:
-        ModuleNotFoundError: model2vec is not installed.
-        UsageError: the folder holds no such model.
+    Raises ModuleNotFoundError: model2vec is not installed; UsageError: the folder holds no such model.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,11 +42,7 @@ class StaticEncoder:
 def choose_encoder(model: Path | None) -> Encoder | str:
     """Encoder asked for, or why it can't be had.
 
-    Args:
-        model: folder of a model; None for letter groups.
-
-    Raises:
-        UsageError: the folder holds no model that can be loaded.
+    `model`: folder of a model; None for letter groups. Raises UsageError: the folder holds no model that can be loaded.
     """
     if model is None:
         return NgramEncoder()

@@ -46,11 +46,8 @@ class _Latin(NamedTuple):
 class Lexicon:
     """Terms by kind, ready to be found.
 
-    Args:
-        terms: kind -> spellings as in the lexicon file.
-
-    Raises:
-        DataError: a kind is none of `KINDS`, or a spelling is too short to be told from other text.
+    `terms`: kind -> spellings as in the lexicon file. Raises DataError: a kind is none of `KINDS`, or a spelling is too short to be
+    told from other text.
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
@@ -68,12 +65,7 @@ class Lexicon:
                 self._add(kind, spelling)
 
     def find(self, folded: str, *, is_plain: bool = False) -> Iterator[Found]:
-        """Every term in a folded text; they may overlap. Sector words come as `sector`, and only with a companion.
-
-        Args:
-            folded: folded text.
-            is_plain: look for the `plain` phrases, and nothing else.
-        """
+        """Every term in a folded text; they may overlap. Sector words come as `sector`, and only with a companion."""
         words = list(_WORD.finditer(folded))
         for place in range(len(words)):
             for term in self._latin.get(words[place][0].lower(), ()):
@@ -146,12 +138,8 @@ class Lexicon:
 def parse_lexicon(text: str, name: str = "lexicon") -> dict[str, list[str]]:
     """Kind -> spellings of a lexicon file.
 
-    Args:
-        text: lines of `kind: spelling, spelling …`; empty lines and lines that begin with # are left out.
-        name: the file, for messages.
-
-    Raises:
-        DataError: a line has no kind or no spelling.
+    `text`: lines of `kind: spelling, spelling …`; empty lines and lines that begin with # are left out. Raises DataError: a line
+    has no kind or no spelling.
     """
     terms: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -53,19 +53,12 @@ _BLANK = "\x00"
 
 
 class Mention(NamedTuple):
-    """Something that a text names.
+    """Something that a text names."""
 
-    Attributes:
-        category: one of `LEAK_CATEGORIES`.
-        span: first character, and one past the last, in the text as given.
-        text: the characters of the span.
-        where: the text that was looked at, as the caller called it.
-    """
-
-    category: Category
-    span: tuple[int, int]
-    text: str
-    where: str = ""
+    category: Category  #: one of `LEAK_CATEGORIES`
+    span: tuple[int, int]  #: first character, and one past the last, in the text as given
+    text: str  #: the characters of the span
+    where: str = ""  #: the text that was looked at, as the caller called it
 
 
 class _Hit(NamedTuple):
@@ -77,10 +70,8 @@ class _Hit(NamedTuple):
 class RationaleLinter:
     """Finds what a text names that prices can't tell.
 
-    Args:
-        snapshot: the market whose codes, names and industries are looked for; None where it is not at hand, then codes in the
-            numbering of the A-share boards and the lexicon are all there is.
-        lexicon: well-known names; the shipped ones by default.
+    `snapshot`: the market whose codes, names and industries are looked for; None where it is not at hand, then codes in the
+    numbering of the A-share boards and the lexicon are all there is; `lexicon`: well-known names; the shipped ones by default.
     """
 
     def __init__(self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None) -> None:
@@ -90,12 +81,7 @@ class RationaleLinter:
         self._lexicon = lexicon or shipped_lexicon()
 
     def find(self, text: str, where: str = "") -> list[Mention]:
-        """All mentions in a text, by place. Identities don't overlap each other; a phrase may stand beside or around one.
-
-        Args:
-            text: what a model wrote, as it was written or as it was recorded.
-            where: what to call the text on each mention.
-        """
+        """All mentions in a text, by place. Identities don't overlap each other; a phrase may stand beside or around one."""
         folded, places = normalise_with_places(text)
         plain = [(start, end) for _, start, end in self._lexicon.find(folded, is_plain=True)]
         readable = _replaced(folded, ((start, end, _BLANK) for start, end in plain))

@@ -145,11 +145,7 @@ _CLAUSE = 160  # characters; without an end to the search, a long text without a
 
 
 def find_recognition(text: str) -> Iterator[Span]:
-    """Spans of claims to recognise a stock or a time, without the identity claimed.
-
-    Args:
-        text: folded text in which each character of an identity is replaced by `NAME`, `SECTOR` or `TIME`.
-    """
+    """Spans of claims to recognise a stock or a time, without the identity claimed."""
     yield from (_trimmed(text, span) for span in _claims(text, _RECOGNITION))
 
 

@@ -33,17 +33,11 @@ Row = dict[str, JsonValue]
 
 
 class Difference(NamedTuple):
-    """A difference of two shares.
+    """A difference of two shares."""
 
-    Attributes:
-        value: the first less the second.
-        interval: of the value.
-        pairs: windows that both have; 0 where steps were taken as independent.
-    """
-
-    value: float
+    value: float  #: the first less the second
     interval: Interval
-    pairs: int
+    pairs: int  #: windows that both have; 0 where steps were taken as independent
 
 
 def mask_rates(counts: Sequence[EpisodeCounts]) -> Row:
@@ -146,15 +140,7 @@ def difference(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], 
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
-    """Interval of a difference of two independent shares that squares and adds their Wilson intervals.
-
-    Args:
-        first: successes and trials.
-        second: those of the other.
-        level: nominal coverage.
-
-    Source: Newcombe 1998, method 10.
-    """
+    """Interval of a difference of two independent shares that squares and adds their Wilson intervals."""
     (x1, n1), (x2, n2) = first, second
     one, other = wilson(x1, n1, level), wilson(x2, n2, level)
     if one.low is None or one.high is None or other.low is None or other.high is None:

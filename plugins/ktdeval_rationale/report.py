@@ -22,50 +22,30 @@ from ktdeval_rationale.texts import StepTexts, read_steps
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the report.
+    """Options of the report."""
 
-    Attributes:
-        examples: how many mentions of each category to show for each mask.
-        data: the market, where it has moved since the run.
-        redact: takes secrets out of a text.
-        similarity: second stage, or why there is none; None where it was not asked for.
-    """
-
-    examples: int = 0
-    data: str | None = None
-    redact: Callable[[str], str] = str
-    similarity: SimilarityLinter | str | None = None
+    examples: int = 0  #: how many mentions of each category to show for each mask
+    data: str | None = None  #: the market, where it has moved since the run
+    redact: Callable[[str], str] = str  #: takes secrets out of a text
+    similarity: SimilarityLinter | str | None = None  #: second stage, or why there is none; None where it was not asked for
 
 
 @dataclass
 class Reading:
-    """Contents of all runs.
+    """Contents of all runs."""
 
-    Attributes:
-        counts: of each episode.
-        resembling: episode id -> [steps with a sentence that resembles a leak, those where the first stage found nothing].
-        resemblances: examples of the second stage, by mask.
-        notes: what a reader must know of the records.
-    """
-
-    counts: list[EpisodeCounts] = field(default_factory=list)
+    counts: list[EpisodeCounts] = field(default_factory=list)  #: of each episode
+    #: episode id -> [steps with a sentence that resembles a leak, those where the first stage found nothing]
     resembling: dict[str, list[int]] = field(default_factory=dict)
-    resemblances: dict[str, list[Row]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    resemblances: dict[str, list[Row]] = field(default_factory=dict)  #: examples of the second stage, by mask
+    notes: list[str] = field(default_factory=list)  #: what a reader must know of the records
 
 
 def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Row:
     """Whole report as a JSON object.
 
-    Args:
-        runs: run folders.
-        plugins: the loaded plugins, by which markets are found.
-        options: what to report.
-
-    Raises:
-        StoreError: a folder holds no run.
-        UsageError: no episode has a text, or two episodes would count in one place.
-        DataError: `options.data` is not the market of a run.
+    Raises StoreError: a folder holds no run; UsageError: no episode has a text, or two episodes would count in one place;
+    DataError: `options.data` is not the market of a run.
     """
     reading = Reading()
     seen: set[str] = set()
@@ -163,8 +143,7 @@ def _subjects(reading: Reading, options: Options) -> Iterator[Row]:
 def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]:
     """Episodes by mask, masks in the order of tables.
 
-    Raises:
-        UsageError: two of them are of one mask, window and seed, so they can't be paired.
+    Raises UsageError: two of them are of one mask, window and seed, so they can't be paired.
     """
     places: dict[tuple[str, str, int], EpisodeSpec] = {}
     for count in members:

@@ -50,9 +50,6 @@ class NgramEncoder:
     """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and knows spelling rather than meaning.
 
     Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
-
-    Args:
-        dimensions: length of the vectors.
     """
 
     name = "letter groups"
@@ -71,34 +68,21 @@ class NgramEncoder:
 
 
 class Resemblance(NamedTuple):
-    """A sentence that resembles a planted leak.
+    """A sentence that resembles a planted leak."""
 
-    Attributes:
-        category: kind of the nearest planted sentence.
-        span: first character of the sentence, and one past the last.
-        text: the sentence.
-        where: the text that was looked at, as the caller called it.
-        anchor: the nearest planted sentence.
-        similarity: cosine, -1 … 1.
-    """
-
-    category: str
-    span: tuple[int, int]
+    category: str  #: kind of the nearest planted sentence
+    span: tuple[int, int]  #: first character of the sentence, and one past the last
     text: str
-    where: str
-    anchor: str
-    similarity: float
+    where: str  #: the text that was looked at, as the caller called it
+    anchor: str  #: the nearest planted sentence
+    similarity: float  #: cosine, -1 … 1
 
 
 class SimilarityLinter:
     """Finds sentences that resemble planted leaks more than harmless sentences do.
 
-    Args:
-        encoder: embeds sentences.
-        anchors: (category or `none`, sentence) pairs; the shipped ones by default.
-
-    Raises:
-        DataError: the anchors lack leaks or harmless sentences, or the encoder gives no finite vectors.
+    `anchors`: (category or `none`, sentence) pairs; the shipped ones by default. Raises DataError: the anchors lack leaks or
+    harmless sentences, or the encoder gives no finite vectors.
     """
 
     def __init__(self, encoder: Encoder, anchors: Sequence[tuple[str, str]] | None = None) -> None:
@@ -119,12 +103,7 @@ class SimilarityLinter:
         return self._encoder.name
 
     def find(self, text: str, where: str = "") -> list[Resemblance]:
-        """Sentences of a text that resemble a leak, in order.
-
-        Args:
-            text: what a model wrote.
-            where: what to call the text on each find.
-        """
+        """Sentences of a text that resemble a leak, in order."""
         return self.find_all([(text, where)])
 
     def find_all(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
@@ -183,8 +162,7 @@ def shipped_anchors() -> tuple[tuple[str, str], ...]:
 def parse_anchors(text: str, name: str = "anchors") -> Iterator[tuple[str, str]]:
     """(category, sentence) pairs of lines of `category: sentence`.
 
-    Raises:
-        DataError: a line has no known category, or no sentence.
+    Raises DataError: a line has no known category, or no sentence.
     """
     known = (*LEAK_CATEGORIES, HARMLESS)
     for number, line in enumerate(text.splitlines(), 1):

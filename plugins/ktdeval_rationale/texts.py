@@ -29,34 +29,22 @@ WITHHELD = "[withheld]"
 
 @dataclass(frozen=True)
 class Text:
-    """One text of a model.
-
-    Attributes:
-        source: where it comes from.
-        text: as written; reasons as the ledger has them, with what it withholds put back from the submission where that is there.
-        order: number of the order, for its reason.
-    """
+    """One text of a model."""
 
     source: Source
+    #: as written; reasons as the ledger has them, with what it withholds put back from the submission where that is there
     text: str
-    order: int | None = None
+    order: int | None = None  #: number of the order, for its reason
 
 
 @dataclass(frozen=True)
 class StepTexts:
-    """Texts of one step.
-
-    Attributes:
-        step: its number.
-        decided_on: ISO day.
-        texts: those that are not empty.
-        messages: what the model was sent, without its own turns.
-    """
+    """Texts of one step."""
 
     step: int
-    decided_on: str
-    texts: Sequence[Text]
-    messages: Sequence[str]
+    decided_on: str  #: ISO day
+    texts: Sequence[Text]  #: those that are not empty
+    messages: Sequence[str]  #: what the model was sent, without its own turns
 
     @cached_property
     def sent(self) -> str:
@@ -67,13 +55,7 @@ class StepTexts:
 def read_steps(folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]) -> Iterator[StepTexts]:
     """Texts of each recorded step of an episode, also of an unfinished one.
 
-    Args:
-        folder: the run.
-        spec: the episode.
-        redact: takes secrets out of a text.
-
-    Raises:
-        StoreError: a record is not readable, or is of a task without orders.
+    Raises StoreError: a record is not readable, or is of a task without orders.
     """
     steps, talks = folder.load_recorded(spec)
     for step, talk in zip(steps, talks, strict=True):

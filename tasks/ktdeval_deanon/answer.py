@@ -84,15 +84,9 @@ def _code_in(text: str) -> str | None:
 def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
     """Trading days between the answered date and the day of a row: 0 is the day itself.
 
-    A date on which the exchange was closed counts as the trading day beside it that is nearer to the row's.
-
-    Args:
-        answer: a valid answer.
-        days: [T] the snapshot's trading days.
-        row: row of the true day.
-
-    Returns:
-        The distance; None without a date, with one that is none (a thirtieth of February), or outside the snapshot.
+    A date on which the exchange was closed counts as the trading day beside it that is nearer to the row's. `days`: [T] the
+    snapshot's trading days. Returns the distance; None without a date, with one that is none (a thirtieth of February), or outside
+    the snapshot.
     """
     try:
         day = np.datetime64(date.fromisoformat(answer["date"] or ""), "D")

@@ -54,10 +54,7 @@ def prompt_hashes() -> dict[str, str]:
 class Brief:
     """System prompt of one set of probes. It tells what is public about the whole set, and nothing about a probe.
 
-    Args:
-        market: the market.
-        period: rows [start, stop) of the days that may be asked for.
-        factors: what the shown screen is ranked by.
+    `period`: rows [start, stop) of the days that may be asked for.
     """
 
     def __init__(self, market: MarketSnapshot, period: tuple[int, int], factors: Sequence[str]) -> None:

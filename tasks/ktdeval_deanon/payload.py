@@ -22,15 +22,10 @@ TOOL_NAMES = ("get_market_context", "screen_candidates", "get_stock_snapshot")
 
 @dataclass(frozen=True)
 class View:
-    """View of a probe.
+    """View of a probe."""
 
-    Attributes:
-        lens: the probe's own mask.
-        text: JSON text of `{"market_context", "screen", "snapshot"}`, each the answer of one tool as a trading model gets it.
-    """
-
-    lens: Lens
-    text: str
+    lens: Lens  #: the probe's own mask
+    text: str  #: JSON text of `{"market_context", "screen", "snapshot"}`, each the answer of one tool as a trading model gets it
 
 
 def subject_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
@@ -53,15 +48,7 @@ def subject_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> Epi
 def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec, snapshot: MarketSnapshot, probe: Probe) -> View:
     """Call the subject's tools through its own scene, at the probe's close, as a model with an untouched account would.
 
-    Args:
-        config: what the tools are asked for.
-        target_task: the trading task and its tools.
-        spec: the subject's episode (`subject_spec`).
-        snapshot: the market.
-        probe: the stock and the day.
-
-    Raises:
-        ConfigError: a tool is missing, or refuses its arguments.
+    Raises ConfigError: a tool is missing, or refuses its arguments.
     """
     first, _ = window_rows(snapshot.days, spec.window.first, spec.window.last)
     task = target_task.task

@@ -15,39 +15,26 @@ from ktdeval.seeds import derive_seed
 
 @dataclass(frozen=True)
 class Probe:
-    """One stock at the close of one day.
+    """One stock at the close of one day."""
 
-    Attributes:
-        asset: column in the snapshot.
-        row: row of the day in the snapshot.
-        board: the stock's board, the stratum of the draw.
-    """
-
-    asset: int
-    row: int
-    board: Board
+    asset: int  #: column in the snapshot
+    row: int  #: row of the day in the snapshot
+    board: Board  #: the stock's board, the stratum of the draw
 
 
 @dataclass(frozen=True)
 class DrawLimits:
-    """How many probes a window gives.
+    """How many probes a window gives."""
 
-    Attributes:
-        count: probes of a window.
-        most_per_stock: most of these that ask about one stock.
-    """
-
-    count: int
-    most_per_stock: int
+    count: int  #: probes of a window
+    most_per_stock: int  #: most of these that ask about one stock
 
 
 def decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
     """Rows [start, stop) of the days inside a window at whose close a trading episode over this window decides.
 
-    An episode also decides at the close before the window, which is no day of it, and decides no more at its last close.
-
-    Raises:
-        DataError: the window reaches outside the data, or has fewer than two trading days.
+    An episode also decides at the close before the window, which is no day of it, and decides no more at its last close. Raises
+    DataError: the window reaches outside the data, or has fewer than two trading days.
     """
     start, stop = window_rows(snapshot.days, window.first, window.last)
     if stop - start < 2:
@@ -58,23 +45,12 @@ def decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
 def draw_probes(snapshot: MarketSnapshot, window: Window, limits: DrawLimits, seed: int) -> tuple[Probe, ...]:
     """Draw a window's probes; equal arguments give equal probes, and no pair of stock and day comes twice.
 
-    A pair can be drawn when the stock is a member of the index and trades that day. Boards take turns, in a seeded order, until
-    all probes are dealt; a board that has no more to give (too few members) is passed over, and the others get its share. Within
-    a board each stock is asked about once, on a day drawn among its own, before any is asked about twice. Draws go by code and
-    date, so that columns and rows of a snapshot don't enter.
-
-    Args:
-        snapshot: the market.
-        window: where days are drawn from.
-        limits: how many.
-        seed: of the draw.
-
-    Returns:
-        The probes in the order dealt: any first part of them is about as evenly stratified as the whole.
-
-    Raises:
-        DataError: the window reaches outside the data, or has fewer than two trading days.
-        ConfigError: the window has fewer pairs than are asked for.
+    A pair can be drawn when the stock is a member of the index and trades that day. Boards take turns, in a seeded order, until all
+    probes are dealt; a board that has no more to give (too few members) is passed over, and the others get its share. Within a
+    board each stock is asked about once, on a day drawn among its own, before any is asked about twice. Draws go by code and date,
+    so that columns and rows of a snapshot don't enter. Returns the probes in the order dealt: any first part of them is about as
+    evenly stratified as the whole. Raises DataError: the window reaches outside the data, or has fewer than two trading days;
+    ConfigError: the window has fewer pairs than are asked for.
     """
     start, stop = decision_rows(snapshot, window)
     traded = np.isfinite(snapshot.close[start:stop]) & (snapshot.volume[start:stop] > 0)

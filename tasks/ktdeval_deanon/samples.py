@@ -27,23 +27,10 @@ _NO_SECTOR = frozenset({"", "unknown"})
 class DeanonSamples:
     """Probes of one window and seed. Pure: equal arguments give equal bytes.
 
-    The same stocks and days are drawn under every mask and for every model, so that rates can be paired probe by probe.
-
-    Args:
-        config: the variant.
-        windows: the task's default windows: the period that an attacker is told, and that chance draws its day from, runs from
-            the first of their days to the last (and takes in this set's own window).
-        spec: the window and the seed.
-        snapshot: the market.
-        target_task: the trading task that is shown, with its tools.
-
-    Attributes:
-        probes: the stocks and days asked about, in order.
-        period: rows [start, stop) of the days that chance may guess.
-
-    Raises:
-        ConfigError: the window has too few stocks.
-        DataError: the window lies outside the snapshot.
+    The same stocks and days are drawn under every mask and for every model, so that rates can be paired probe by probe. `windows`:
+    the task's default windows: the period that an attacker is told, and that chance draws its day from, runs from the first of
+    their days to the last (and takes in this set's own window). Raises ConfigError: the window has too few stocks; DataError: the
+    window lies outside the snapshot.
     """
 
     def __init__(
@@ -77,13 +64,10 @@ class DeanonSamples:
     def facts(self, number: int) -> dict[str, JsonValue]:
         """Gold answer of a probe, its strata, and what the chance of guessing it is computed from.
 
-        Returns:
-            code, day, sector (null where the data have none), board, window;
-            members: index members of that day by board;
-            sector_members: members of this board whose industry has a name in common with the gold one (the stock among them);
-            largest_sector: members of this board in its most frequent industry;
-            period_days: trading days of the period;
-            near_days: margin -> days of the period that lie within so many trading days of the gold one.
+        Returns code, day, sector (null where the data have none), board, window; members: index members of that day by board;
+        sector_members: members of this board whose industry has a name in common with the gold one (the stock among them);
+        largest_sector: members of this board in its most frequent industry; period_days: trading days of the period; near_days:
+        margin -> days of the period that lie within so many trading days of the gold one.
         """
         probe, market = self.probes[number], self._snapshot
         members = np.flatnonzero(market.member[probe.row])
@@ -108,12 +92,7 @@ class DeanonSamples:
         }
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
-        """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know the stock's.
-
-        Args:
-            number: of the probe.
-            answer: a JSON object that follows the form's schema.
-        """
+        """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know the stock's."""
         probe, market = self.probes[number], self._snapshot
         tickers = tickers_of(answer)
         code, sector = market.codes[probe.asset], market.industries[probe.asset]

@@ -51,10 +51,7 @@ def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
 
     The guesser knows the index members of that day and the board, which is shown, and draws its codes among the members of this
     board; its industry is that of a member drawn likewise; its date is any trading day of the period, drawn apart from the codes.
-
-    Args:
-        name: of a score, but not `unparsable_rate`.
-        facts: of the probe's sample.
+    `name`: of a score, but not `unparsable_rate`.
     """
     return _CHANCES[name](facts)
 

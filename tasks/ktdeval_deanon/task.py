@@ -17,23 +17,11 @@ from ktdeval_deanon.scores import DEFINITIONS, summarise
 
 
 class DeanonTask:
-    """One variant: a mask, and the trading task that shows it. Implements `ktdeval.api.ScoringTask`.
+    """One variant: a mask, and the trading task that shows it. Implements `ktdeval.api.ScoringTask`."""
 
-    Attributes:
-        name: what a user types.
-        version: of the task family.
-        mask: the mask under attack.
-        mode: `deanon_probe`.
-        tools: none; a probe shows what tools would answer.
-        harness: the limits.
-        target_task: name of the trading task whose scene and tools are shown.
-        windows, default_windows: where days are drawn from.
-        scores: what `summarise` gives.
-    """
-
-    mode: str = MODE
-    tools: tuple[str, ...] = ()
-    scores: Mapping[str, ScoreDefinition] = DEFINITIONS
+    mode: str = MODE  #: `deanon_probe`
+    tools: tuple[str, ...] = ()  #: none; a probe shows what tools would answer
+    scores: Mapping[str, ScoreDefinition] = DEFINITIONS  #: what `summarise` gives
 
     def __init__(self, name: str, config: DeanonConfig) -> None:
         self.name = name
@@ -53,14 +41,8 @@ class DeanonTask:
     def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> DeanonSamples:
         """Probes of one window and seed.
 
-        Args:
-            spec: the window and the seed.
-            snapshot: the market.
-            target_task: the trading task that the config names, with its tools.
-
-        Raises:
-            ConfigError: the target task is missing or has another mask, or the window has too few stocks.
-            DataError: the window lies outside the snapshot.
+        Raises ConfigError: the target task is missing or has another mask, or the window has too few stocks; DataError: the window
+        lies outside the snapshot.
         """
         if target_task is None:
             raise ConfigError(f"task {self.name}: needs its target_task {self.target_task!r}, a trading task with research tools")

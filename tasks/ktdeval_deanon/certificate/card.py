@@ -52,10 +52,6 @@ def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue
     """Facts that a certificate must agree with: `KEYED`, its hash as `key`, and beside it the task's name and hash.
 
     Prompts, costs, windows and metrics are left out: probes show what research tools answer, on any day of the snapshot.
-
-    Args:
-        task: a trading task's description, as `ktdeval.contracts.task.describe_task` gives it and cards hold it.
-        snapshot_id: id of the market.
     """
     keyed: dict[str, JsonValue] = {
         "snapshot": snapshot_id,
@@ -72,9 +68,8 @@ def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue
 def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue]:
     """One score of an attacker: how many of `n` it recovered, as a share.
 
-    Returns:
-        successes, n, value (null with a reason when n is 0), interval (Wilson), upper (exact one-sided bound of Clopper and
-        Pearson; 1 when n is 0) and baseline, what chance gives on the same probes (null where that is not known).
+    Returns successes, n, value (null with a reason when n is 0), interval (Wilson), upper (exact one-sided bound of Clopper and
+    Pearson; 1 when n is 0) and baseline, what chance gives on the same probes (null where that is not known).
     """
     value: dict[str, JsonValue] = {"value": successes / n} if n else {"value": None, "reason": "no valid answer to any probe"}
     return {
@@ -136,12 +131,7 @@ def _is_short(part: int, whole: int) -> bool:
 
 
 def build_certificate(parts: Mapping[str, Any]) -> Certificate:
-    """Build a certificate from its parts; pure.
-
-    Args:
-        parts: JSON of all fields but `kind`, `schema_version`, `bound` and `labels`. The scores of attackers and of the ablation
-            need no more than `successes`, `n` and `baseline`.
-    """
+    """Build a certificate from its parts; pure."""
     found = parts["identifiability"]
     whole = {
         **parts,
@@ -249,14 +239,8 @@ def certificate_sha256(certificate: Certificate) -> str:
 def certificate_block(task: Mapping[str, Any], snapshot_id: str, certificate: Certificate) -> dict[str, JsonValue]:
     """`certificate` field of a trading card that a certificate was given to.
 
-    Args:
-        task: description of the card's task.
-        snapshot_id: id of the card's snapshot.
-        certificate: valid.
-
-    Returns:
-        `{"value": {…}}` with its hash, key, probes, attackers, bounds, and what the exact matcher recovered; or `{"value": null,
-        "reason"}` where it does not cover the card (with what differs), or where no model has attacked the mask.
+    Returns `{"value": {…}}` with its hash, key, probes, attackers, bounds, and what the exact matcher recovered; or `{"value":
+    null, "reason"}` where it does not cover the card (with what differs), or where no model has attacked the mask.
     """
     plain = certificate.plain
     if different := coverage_difference(covered_by(task, snapshot_id), plain["covers"]):

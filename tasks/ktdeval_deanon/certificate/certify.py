@@ -29,51 +29,30 @@ OnProbe = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class CertifyConfig:
-    """Options of `certify`.
+    """Options of `certify`."""
 
-    Attributes:
-        task: name of the trading task.
-        exam: name of the scoring task that asks about it; empty to find it.
-        data, data_args: as of a run.
-        windows: of the scoring task; its own when empty.
-        probes: how many in all, the first ones of each window; None for all.
-        seed: of the probe set.
-        runs: folders of finished runs of the scoring task, each a model that attacked.
-    """
-
-    task: str
-    exam: str = ""
-    data: str = "synthetic"
+    task: str  #: name of the trading task
+    exam: str = ""  #: name of the scoring task that asks about it; empty to find it
+    data: str = "synthetic"  #: as of a run, like `data_args`
     data_args: Mapping[str, JsonValue] = field(default_factory=dict)
-    windows: tuple[str, ...] = ()
-    probes: int | None = None
-    seed: int = 0
-    runs: tuple[Path, ...] = ()
+    windows: tuple[str, ...] = ()  #: of the scoring task; its own when empty
+    probes: int | None = None  #: how many in all, the first ones of each window; None for all
+    seed: int = 0  #: of the probe set
+    runs: tuple[Path, ...] = ()  #: folders of finished runs of the scoring task, each a model that attacked
 
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate, and the probe set that it is about.
-
-    Attributes:
-        certificate: valid.
-        files: the probe set: name -> text, what is shown apart from what is true.
-    """
+    """A certificate, and the probe set that it is about."""
 
     certificate: Certificate
-    files: Mapping[str, str]
+    files: Mapping[str, str]  #: the probe set: name -> text, what is shown apart from what is true
 
 
 def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certified:
     """Draw the probe set, attack it, and build the certificate.
 
-    Args:
-        config: what was asked for.
-        plugins: the loaded plugins.
-        on_probe: told of progress.
-
-    Raises:
-        KtdevalError: anything in the config that can't work, in one line; a run whose model was asked something else.
+    Raises KtdevalError: anything in the config that can't work, in one line; a run whose model was asked something else.
     """
     began = time.perf_counter()
     task = find_scoring_task(config.exam, config.task, plugins)
@@ -94,21 +73,9 @@ def verify_certificate(
 ) -> str | None:
     """Draw a certificate's probe set again, attack it again, and compare.
 
-    Args:
-        path: the certificate.
-        plugins: the loaded plugins.
-        changes: `data` and `data_args`, where the snapshot is now.
-        runs: of the models that attacked, in the order in which they stand; without any, their counts are taken as recorded, and
-            only what follows from these is checked.
-        on_probe: told of progress.
-
-    Returns:
-        The first line that differs; None when all is as recorded.
-
-    Raises:
-        CardError: it is not a valid certificate.
-        StoreError: another version of the tasks is installed, or a run is not one of those that attacked.
-        DataError: the snapshot is not there, or another one.
+    Returns the first line that differs; None when all is as recorded. Raises CardError: it is not a valid certificate; StoreError:
+    another version of the tasks is installed, or a run is not one of those that attacked; DataError: the snapshot is not there, or
+    another one.
     """
     recorded = cast(Certificate, load_card(path, KIND))
     exam, probes = recorded.exam, recorded.probes
@@ -136,8 +103,7 @@ def verify_certificate(
 def write_probes(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write a probe set down, what is shown apart from what is true; returns the paths.
 
-    Raises:
-        StoreError: the folder can't be made or written.
+    Raises StoreError: the folder can't be made or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -36,35 +36,19 @@ _SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
 
 
 class Clue(NamedTuple):
-    """One shown number beside the same number of every asset and day.
+    """One shown number beside the same number of every asset and day."""
 
-    Attributes:
-        values: [T, N] or [T, 1], by the day that the number is of.
-        offset: days from the payload's day to the number's, at most 0.
-        shown: the number.
-        bound: the largest difference with which a number agrees.
-        scale: the difference that is nothing unusual where it agrees.
-        minus: taken off `values`, where the number is relative to another one.
-        minus_offset: days from the payload's day to that one's.
-    """
-
-    values: SingleArray
-    offset: int
+    values: SingleArray  #: [T, N] or [T, 1], by the day that the number is of
+    offset: int  #: days from the payload's day to the number's, at most 0
     shown: float
-    bound: float
-    scale: float
-    minus: SingleArray | None = None
-    minus_offset: int = 0
+    bound: float  #: the largest difference with which a number agrees
+    scale: float  #: the difference that is nothing unusual where it agrees
+    minus: SingleArray | None = None  #: taken off `values`, where the number is relative to another one
+    minus_offset: int = 0  #: days from the payload's day to that one's
 
 
 class Clues:
-    """Evidence in a payload, as numbers to compare and as conditions to meet.
-
-    Args:
-        shown: the payload, read.
-        history: what to compare it with.
-        mask: the options of the mask.
-    """
+    """Evidence in a payload, as numbers to compare and as conditions to meet."""
 
     def __init__(self, shown: Shown, history: PublicHistory, mask: MaskConfig) -> None:
         self.shown = shown

@@ -31,15 +31,9 @@ _MEAN_DAYS = 20
 class PublicHistory:
     """Every asset and day of a snapshot, arranged for comparison with what a payload shows.
 
-    Arrays are [T, N] in single precision, NaN where there is no number.
-
-    Args:
-        market: the snapshot, as everybody could have it.
-        factors: name -> [T, N] factor values at each close, in the units that payloads show them in. Names that are not there are
-            not compared; returns, drawdowns and mean amounts are computed here.
-
-    Raises:
-        DataError: a factor has another shape than the market.
+    Arrays are [T, N] in single precision, NaN where there is no number. `factors`: name -> [T, N] factor values at each close, in
+    the units that payloads show them in. Names that are not there are not compared; returns, drawdowns and mean amounts are
+    computed here. Raises DataError: a factor has another shape than the market.
     """
 
     def __init__(self, market: MarketSnapshot, factors: Mapping[str, FloatArray] | None = None) -> None:

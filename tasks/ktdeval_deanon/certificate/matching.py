@@ -33,34 +33,22 @@ _IMPOSSIBLE = np.float32(1e6)
 
 
 class Guess(NamedTuple):
-    """An attacker's answer.
+    """An attacker's answer."""
 
-    Attributes:
-        tickers: codes, best first, at most five.
-        day: ISO date.
-        sector: industry of the first ticker.
-        board: its exchange board.
-    """
-
-    tickers: tuple[str, ...]
+    tickers: tuple[str, ...]  #: codes, best first, at most five
     day: str
-    sector: str
-    board: str
+    sector: str  #: industry of the first ticker
+    board: str  #: its exchange board
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """How well every asset and day of the history fits a payload, by field.
-
-    Attributes:
-        history: the public history.
-        misfit: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is not there.
-        agrees: field -> whether all its numbers agree to the shown precision, of the same shape.
-    """
+    """How well every asset and day of the history fits a payload, by field."""
 
     history: PublicHistory
+    #: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is not there
     misfit: Mapping[Field, SingleArray]
-    agrees: Mapping[Field, BoolArray]
+    agrees: Mapping[Field, BoolArray]  #: field -> whether all its numbers agree to the shown precision, of the same shape
 
     def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> Guess:
         """Nearest assets and day by some of the fields; what ties is drawn by `seed`."""
@@ -107,16 +95,9 @@ def weigh(
 ) -> Evidence:
     """Compare what some fields of a payload show with every asset and day; `.guess()` of it is the exact matcher's answer.
 
-    One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them.
-
-    Args:
-        payload: the parsed JSON text (see `reading`).
-        history: the whole public history.
-        fields: what is looked at.
-        mask: the options of the mask, which are no secret; the default is the plain one.
-
-    Raises:
-        DataError: the payload is not what the tools give, or a field does not exist.
+    One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them. `mask`: the options of the mask,
+    which are no secret; the default is the plain one. Raises DataError: the payload is not what the tools give, or a field does not
+    exist.
     """
     wanted = _known(fields)
     shown = read_payload(payload, history.rows)
@@ -184,10 +165,9 @@ def _squared_distance(clue: Clue, block: slice) -> npt.NDArray[np.float32]:
 class RandomAttacker:
     """Answers by chance, within what a payload says openly: the board, and whether the stock is an index member.
 
-    Args:
-        history: the public history; tickers are drawn evenly from its assets of the shown board (from those that ever were index
-            members, where the payload says that the stock is one), without repeats.
-        rows: days to draw from evenly; all of the history when None.
+    `history`: the public history; tickers are drawn evenly from its assets of the shown board (from those that ever were index
+    members, where the payload says that the stock is one), without repeats; `rows`: days to draw from evenly; all of the history
+    when None.
     """
 
     def __init__(self, history: PublicHistory, rows: range | None = None) -> None:
@@ -196,11 +176,7 @@ class RandomAttacker:
         self._ever_member = history.market.member.any(axis=0)
 
     def guess(self, payload: Mapping[str, JsonValue], seed: int) -> Guess:
-        """An answer; equal seeds give equal answers to equal payloads.
-
-        Raises:
-            DataError: the payload is not what the tools give.
-        """
+        """An answer; equal seeds give equal answers to equal payloads. Raises DataError: the payload is not what the tools give."""
         rng = np.random.default_rng(derive_seed(seed, "random attacker"))
         pool, history = self.pool(payload), self.history
         drawn = rng.choice(pool, size=min(TOP, len(pool)), replace=False).tolist()

@@ -31,27 +31,17 @@ Answer = Mapping[str, JsonValue]
 
 @dataclass(frozen=True)
 class Found:
-    """Findings of the attackers on all questions.
+    """Findings of the attackers on all questions."""
 
-    Attributes:
-        attackers: entries of a certificate's `attackers`.
-        identifiability: its `identifiability`.
-    """
-
-    attackers: list[dict[str, JsonValue]]
-    identifiability: dict[str, JsonValue]
+    attackers: list[dict[str, JsonValue]]  #: entries of a certificate's `attackers`
+    identifiability: dict[str, JsonValue]  #: its `identifiability`
 
 
 def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> Found:
     """Put every question to the exact matcher (by all fields, each alone, and all but each), the date matcher and chance.
 
-    Args:
-        questions: of a probe set.
-        on_probe: told after each how many are done.
-
-    Raises:
-        ConfigError: the questions are not of the kind that these attackers read and answer.
-        DataError: a payload is not what the research tools give.
+    Raises ConfigError: the questions are not of the kind that these attackers read and answer; DataError: a payload is not what the
+    research tools give.
     """
     market, asked = questions.snapshot, questions.all
     units = _units(market, questions)
@@ -90,9 +80,7 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> F
 def public_history(market: MarketSnapshot, units: Mapping[str, float]) -> PublicHistory:
     """Whole market as the attackers hold it.
 
-    Args:
-        market: the snapshot.
-        units: style factor -> what its raw value is multiplied by to be as payloads show it; others are not compared.
+    `units`: style factor -> what its raw value is multiplied by to be as payloads show it; others are not compared.
     """
     panel = factor_panel(market, range(len(market.days)))
     factors: dict[str, FloatArray] = {name: panel[place] * units[name] for place, name in enumerate(FACTOR_NAMES) if name in units}

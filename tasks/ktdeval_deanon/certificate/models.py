@@ -21,28 +21,17 @@ _ELSEWHERE = "ask the same questions to certify with it"
 
 @dataclass(frozen=True)
 class ModelAttack:
-    """One model's answers to a probe set.
+    """One model's answers to a probe set."""
 
-    Attributes:
-        entry: of a certificate's `attackers`.
-        artefacts: path in the run folder -> SHA-256, of answers and transcripts.
-    """
-
-    entry: dict[str, JsonValue]
-    artefacts: Mapping[str, str]
+    entry: dict[str, JsonValue]  #: of a certificate's `attackers`
+    artefacts: Mapping[str, str]  #: path in the run folder -> SHA-256, of answers and transcripts
 
 
 def read_attack(path: Path, questions: Questions) -> ModelAttack:
     """Read the answers of a run's model.
 
-    That it was asked these questions is read off the transcripts, word for word; answers are scored again.
-
-    Args:
-        path: the run folder.
-        questions: the probe set.
-
-    Raises:
-        StoreError: no such run, not finished, records that are not readable, or it asked something else, which the message names.
+    That it was asked these questions is read off the transcripts, word for word; answers are scored again. Raises StoreError: no
+    such run, not finished, records that are not readable, or it asked something else, which the message names.
     """
     folder = RunFolder.load(path)
     specs = _matched(folder, questions)
@@ -68,8 +57,7 @@ def read_attack(path: Path, questions: Questions) -> ModelAttack:
 def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[dict[str, JsonValue]], dict[str, str]]:
     """Entries of all runs, each under a name of its own, and their artefacts.
 
-    Raises:
-        StoreError: as of `read_attack`; or an episode is given twice.
+    Raises StoreError: as of `read_attack`; or an episode is given twice.
     """
     entries: list[dict[str, JsonValue]] = []
     artefacts: dict[str, str] = {}

@@ -31,21 +31,13 @@ _NOBODY = "builtin/hold"  # plans name a model, questions need none
 
 @dataclass(frozen=True)
 class Question:
-    """One question of a probe set.
+    """One question of a probe set."""
 
-    Attributes:
-        spec: the episode that it stands in.
-        number: its place there, from 0.
-        samples: all samples of that episode.
-        sample: what is asked.
-        payload: the tools' answers in it, parsed.
-    """
-
-    spec: EpisodeSpec
-    number: int
+    spec: EpisodeSpec  #: the episode that it stands in
+    number: int  #: its place there, from 0
     samples: SampleSet
     sample: Sample
-    payload: Mapping[str, JsonValue]
+    payload: Mapping[str, JsonValue]  #: the tools' answers in it, parsed
 
     @cached_property
     def key(self) -> str:
@@ -85,21 +77,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Questions:
-    """A probe set.
+    """A probe set."""
 
-    Attributes:
-        task: the scoring task that asks.
-        target_task: the trading task whose mask is under attack, with its tools.
-        snapshot: the market.
-        specs: one episode a window, in order; model and agent in them stand for nobody.
-        all: the questions in order.
-    """
-
-    task: ScoringTask
-    target_task: TargetTask
+    task: ScoringTask  #: the scoring task that asks
+    target_task: TargetTask  #: the trading task whose mask is under attack, with its tools
     snapshot: MarketSnapshot
-    specs: tuple[EpisodeSpec, ...]
-    all: tuple[Question, ...]
+    specs: tuple[EpisodeSpec, ...]  #: one episode a window, in order; model and agent in them stand for nobody
+    all: tuple[Question, ...]  #: the questions in order
 
     @cached_property
     def period(self) -> range:
@@ -114,8 +98,7 @@ class Questions:
     def recoveries(self) -> tuple[str, ...]:
         """Scores that say for each question whether something was recovered, in the task's order.
 
-        Raises:
-            ConfigError: answers to these questions have another form than `blank_answer`.
+        Raises ConfigError: answers to these questions have another form than `blank_answer`.
         """
         question = self.all[0]
         form, blank = question.sample.form, blank_answer("nothing")
@@ -166,13 +149,8 @@ def _lines(values: Sequence[JsonValue]) -> str:
 def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringTask:
     """Scoring task that asks about a trading task.
 
-    Args:
-        name: of the scoring task; empty to find it among all that are installed.
-        target_task: name of the trading task.
-        plugins: the loaded plugins.
-
-    Raises:
-        UsageError: there is none, or there are several.
+    `name`: of the scoring task; empty to find it among all that are installed. Raises UsageError: there is none, or there are
+    several.
     """
     if is_scoring(plugins.make_task(target_task)):
         raise UsageError(f"task {target_task} scores answers and has no mask of its own; name the trading task that it asks about")
@@ -193,26 +171,18 @@ def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringT
 
 @dataclass(frozen=True)
 class ProbeChoice:
-    """Which questions are asked.
+    """Which questions are asked."""
 
-    Attributes:
-        windows: names, globs or date ranges; the task's own when empty.
-        seed: of the draw.
-        per_window: how many of each window, the first ones; None for all.
-    """
-
-    windows: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()  #: names, globs or date ranges; the task's own when empty
     seed: int = 0
-    per_window: int | None = None
+    per_window: int | None = None  #: how many of each window, the first ones; None for all
 
 
 def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice) -> Questions:
     """Draw a probe set.
 
-    Raises:
-        UsageError: an unknown window, or more probes than a window has.
-        ConfigError: the task has no target_task, or its questions hold no payload.
-        DataError: a window lies outside the snapshot.
+    Raises UsageError: an unknown window, or more probes than a window has; ConfigError: the task has no target_task, or its
+    questions hold no payload; DataError: a window lies outside the snapshot.
     """
     target_task = target_task_of(task, plugins)
     if target_task is None:
@@ -235,11 +205,7 @@ def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot
 
 
 def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
-    """How many probes of each window `probes` in all are.
-
-    Raises:
-        UsageError: windows do not divide them evenly.
-    """
+    """How many probes of each window `probes` in all are. Raises UsageError: windows do not divide them evenly."""
     names = windows or task.default_windows
     globs = [name for text in names for name in (fnmatch.filter(task.windows, text) or [text])]
     count = len(dict.fromkeys(globs))

@@ -22,53 +22,32 @@ _DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
 
 @dataclass(frozen=True)
 class Bar:
-    """One shown bar.
+    """One shown bar."""
 
-    Attributes:
-        offset: trading days from the payload's day; 0 is that day, -1 the one before.
-        numbers: column -> number, such as `close_cny`.
-    """
-
-    offset: int
-    numbers: Numbers
+    offset: int  #: trading days from the payload's day; 0 is that day, -1 the one before
+    numbers: Numbers  #: column -> number, such as `close_cny`
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One payload, read.
+    """One payload, read."""
 
-    Attributes:
-        stock_id: the asset's label as shown: a code or a handle.
-        row: row of the payload's day in the public calendar, None where only a handle is shown.
-        since_start: trading days since `day_+0`; None where nothing tells.
-        board: the exchange board.
-        member: whether the payload calls the stock a member of the index.
-        figures: the snapshot's returns, turnover and factor values, by name.
-        bars: oldest first.
-        indices: the figures of each index, the benchmark first.
-        breadth: the counts and sums over all members.
-    """
-
-    stock_id: str
-    row: int | None
-    since_start: int | None
+    stock_id: str  #: the asset's label as shown: a code or a handle
+    row: int | None  #: row of the payload's day in the public calendar, None where only a handle is shown
+    since_start: int | None  #: trading days since `day_+0`; None where nothing tells
     board: str
-    member: bool
-    figures: Numbers
-    bars: tuple[Bar, ...]
-    indices: tuple[Numbers, ...]
-    breadth: Numbers
+    member: bool  #: whether the payload calls the stock a member of the index
+    figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
+    bars: tuple[Bar, ...]  #: oldest first
+    indices: tuple[Numbers, ...]  #: the figures of each index, the benchmark first
+    breadth: Numbers  #: the counts and sums over all members
 
 
 def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> Shown:
     """Read a payload.
 
-    Args:
-        payload: the parsed JSON text.
-        rows: ISO date -> row of the public calendar.
-
-    Raises:
-        DataError: a part is missing, or not what the tools give; the message names it.
+    `rows`: ISO date -> row of the public calendar. Raises DataError: a part is missing, or not what the tools give; the message
+    names it.
     """
     snapshot, context = _mapping(payload, "snapshot"), _mapping(payload, "market_context")
     day = _text(snapshot, "snapshot", "day")

@@ -70,9 +70,9 @@ def make_placebo_with_facts(params: PlaceboParams) -> tuple[MarketSnapshot, Mapp
 def ktdeval_data() -> list[Spec]:
     """Built-in providers.
 
-    `extra` says what else they can do: `generated` marks a market that depends on nothing but its parameters and `version`, so
-    that it can be cached; `make_with_files(params)` gives the snapshot with files to lay beside it; `read(params)` gives a
-    source's tables before they are judged, so that they can be checked.
+    `extra` says what else they can do: `generated` marks a market that depends on nothing but its parameters and `version`, so that
+    it can be cached; `make_with_files(params)` gives the snapshot with files to lay beside it; `read(params)` gives a source's
+    tables before they are judged, so that they can be checked.
     """
     from ktdeval_data.params import GENERATOR_VERSION, LongParams, PlaceboParams, QlibParams, SyntheticParams
 

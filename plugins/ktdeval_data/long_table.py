@@ -32,15 +32,10 @@ _OPEN_END = np.datetime64("2200-01-01")
 
 
 def read_long(params: LongParams) -> RawMarket:
-    """Read the tables that `params` names.
-
-    Returns:
-        The market, with codes normalised, prices in CNY unadjusted where there is a factor, volume in shares and amount in CNY;
-        nothing is judged or repaired.
-
-    Raises:
-        DataError: a file is missing or unreadable, lacks a column, or holds cells that are no numbers or days.
-        UsageError: the column mapping names a field that there is not.
+    """Read the tables that `params` names. Returns the market, with codes normalised, prices in CNY unadjusted where there is a
+    factor, volume in shares and amount in CNY; nothing is judged or repaired. Raises DataError: a file is missing or unreadable,
+    lacks a column, or holds cells that are no numbers or days. Raises UsageError: the column mapping names a field that there is
+    not.
     """
     mappings = _split_mapping(params.map)
     benchmark_code = index_code(params.benchmark_code)

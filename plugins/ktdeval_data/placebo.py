@@ -35,15 +35,9 @@ CLOSE, OPEN = 0, 1
 
 
 def build(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """Make a placebo market.
-
-    Returns:
-        The snapshot without an id, and `placebo.json` to lay beside it: what it is a placebo of, how it was drawn, and
-        `alpha: 0` where selection is zero by construction.
-
-    Raises:
-        DataError: the source is no stored snapshot, or too short.
-        ConfigError: a block length for a kind that has no blocks.
+    """Make a placebo market. Returns the snapshot without an id, and `placebo.json` to lay beside it: what it is a placebo of, how
+    it was drawn, and `alpha: 0` where selection is zero by construction. Raises DataError: the source is no stored snapshot, or too
+    short. Raises ConfigError: a block length for a kind that has no blocks.
     """
     recipe = _recipe(params)
     source = open_source(params.of)
@@ -61,11 +55,7 @@ def build(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
 
 
 def open_source(of: str) -> MarketSnapshot:
-    """Return the market to be like, with its id.
-
-    Raises:
-        DataError: neither the embedded market nor a stored snapshot.
-    """
+    """Return the market to be like, with its id. Raises DataError: neither the embedded market nor a stored snapshot."""
     if of == SYNTHETIC:
         return with_id(make_synthetic(SyntheticParams()))
     stored = Path(of).expanduser()
@@ -86,10 +76,8 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
     Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and index levels are the source's;
-    prices and amounts are made. Bars without a close before them (the first day, new listings) stay as they are.
-
-    Raises:
-        DataError: the market has fewer than two days.
+    prices and amounts are made. Bars without a close before them (the first day, new listings) stay as they are. Raises DataError:
+    the market has fewer than two days.
     """
     if len(source.days) < 2:
         raise DataError(f"placebo of {source.meta.name}: it has fewer than two trading days; choose a longer market")
@@ -222,22 +210,17 @@ class _Rebuilder:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """D = T - 1 days of N assets (day d is row d + 1 of the snapshot), with P = 1 + 9 explaining columns.
-
-    Attributes:
-        fit: the regressions of close-to-close returns on an intercept and nine styles.
-        coefficients: [2, D, P] common and style returns a unit of exposure, to the close and to the open.
-        residuals: [2, D, N] what these leave of each asset's two returns; 0 where it has none.
-        reach_up, reach_down: [D, N] how far high and low lie beyond open and close, as fractions of these.
-        bound: [D, N] how far from its reference any price may lie, as a fraction: the board's limit, or what the source's own bar
-            reached on a day without limit (such as a new listing's first).
+    """D = T - 1 days of N assets (day d is row d + 1 of the snapshot), with P = 1 + 9 explaining columns. `reach_up, reach_down`:
+    [D, N] how far high and low lie beyond open and close, as fractions of these.
     """
 
-    fit: Fit
-    coefficients: FloatArray
-    residuals: FloatArray
+    fit: Fit  # the regressions of close-to-close returns on an intercept and nine styles
+    coefficients: FloatArray  # [2, D, P] common and style returns a unit of exposure, to the close and to the open
+    residuals: FloatArray  # [2, D, N] what these leave of each asset's two returns; 0 where it has none
     reach_up: FloatArray
     reach_down: FloatArray
+    #: [D, N] how far from its reference any price may lie, as a fraction: the board's limit, or what the source's own bar reached
+    #: on a day without limit (such as a new listing's first)
     bound: FloatArray
 
     @property
@@ -249,10 +232,8 @@ class Parts:
 def take_apart(snapshot: MarketSnapshot) -> Parts:
     """Explain every day's returns, to the close and to the open, by the market and the nine styles.
 
-    Nothing of a later day enters: exposures are those known the day before, and each day has a regression of its own.
-
-    Args:
-        snapshot: a market of at least two days.
+    Nothing of a later day enters: exposures are those known the day before, and each day has a regression of its own. `snapshot`: a
+    market of at least two days.
     """
     fit = fit_factors(snapshot, 1, len(snapshot.days) - 1)
     before = pd.DataFrame(snapshot.adjusted_close).ffill().to_numpy()[:-1]
@@ -281,15 +262,9 @@ def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
 
 
 def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Weighted least squares of one day.
-
-    Args:
-        design: [P, N] columns, the first an intercept.
-        weights: [N] regression weights, 0 for assets that take no part.
-        values: [S, N] series to explain, each by itself.
-
-    Returns:
-        [S, P] coefficients; where the assets are no more than the columns only that of the intercept, without any asset 0.
+    """Weighted least squares of one day. `design`: [P, N] columns, the first an intercept. `weights`: [N] regression weights, 0 for
+    assets that take no part. `values`: [S, N] series to explain, each by itself. Returns [S, P] coefficients; where the assets are
+    no more than the columns only that of the intercept, without any asset 0.
     """
     used = np.flatnonzero(weights)
     found = np.zeros((len(values), len(design)))

@@ -19,30 +19,21 @@ IndexArray = npt.NDArray[np.intp]
 
 
 class Draws(NamedTuple):
-    """For each of D days and N assets, whose residual it gets.
-
-    Attributes:
-        day, asset: [D, N] where it is taken from, a bar of the same board wherever there is one.
-        sign: [D, N] +1 or -1.
+    """For each of D days and N assets, whose residual it gets. `day, asset`: [D, N] where it is taken from, a bar of the same board
+    wherever there is one.
     """
 
     day: IndexArray
     asset: IndexArray
-    sign: FloatArray
+    sign: FloatArray  # [D, N] +1 or -1
 
 
 class Recipe(NamedTuple):
-    """Recipe of the draws.
+    """Recipe of the draws."""
 
-    Attributes:
-        kind: as in `PlaceboParams`.
-        seed: of all streams.
-        block_days: as in `PlaceboParams`, filled in; 1 where the kind has no blocks.
-    """
-
-    kind: Kind
-    seed: int
-    block_days: int
+    kind: Kind  # as in `PlaceboParams`
+    seed: int  # of all streams
+    block_days: int  # as in `PlaceboParams`, filled in; 1 where the kind has no blocks
 
     def stream(self, purpose: str) -> np.random.Generator:
         """Return the random stream of one purpose."""
@@ -50,17 +41,9 @@ class Recipe(NamedTuple):
 
 
 def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int) -> Draws:
-    """Draw a placebo.
-
-    Args:
-        recipe: how.
-        has_return: [D, N] bars that have a residual.
-        boards: of the N assets.
-        styled: first day on which all styles are defined; the days before are resampled among themselves, since their residuals
-            hold what styles would explain.
-
-    Returns:
-        The draws. Those of `sign_flip` and `shuffle` for a day don't depend on how many days follow it.
+    """Draw a placebo. `has_return`: [D, N] bars that have a residual. `styled`: first day on which all styles are defined; the days
+    before are resampled among themselves, since their residuals hold what styles would explain. Returns the draws. Those of
+    `sign_flip` and `shuffle` for a day don't depend on how many days follow it.
     """
     days, assets = has_return.shape
     own_day = np.broadcast_to(np.arange(days)[:, None], has_return.shape)

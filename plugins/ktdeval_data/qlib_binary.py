@@ -20,14 +20,9 @@ _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 
 def read_qlib(params: QlibParams) -> RawMarket:
-    """Read the universe's members, their bars and the benchmark from a folder.
-
-    Returns:
-        The market, with codes normalised, prices in CNY unadjusted where there is a factor, volume in shares and amount in CNY;
-        nothing is judged or repaired. A member without a folder in `features` has no bars.
-
-    Raises:
-        DataError: a file is missing, unreadable, or reaches outside the calendar.
+    """Read the universe's members, their bars and the benchmark from a folder. Returns the market, with codes normalised, prices in
+    CNY unadjusted where there is a factor, volume in shares and amount in CNY; nothing is judged or repaired. A member without a
+    folder in `features` has no bars. Raises DataError: a file is missing, unreadable, or reaches outside the calendar.
     """
     folder = Path(params.folder)
     calendar = _read_calendar(folder / "calendars" / "day.txt")
@@ -100,17 +95,8 @@ def _clip(calendar: DayArray, params: QlibParams) -> tuple[int, int]:
 
 
 def read_bin(path: Path, n_days: int) -> FloatArray:
-    """One field of one instrument over the calendar.
-
-    Args:
-        path: a `.day.bin` file; one that is not there gives NaN throughout.
-        n_days: T, length of the calendar.
-
-    Returns:
-        [T] float64, NaN outside what the file holds.
-
-    Raises:
-        DataError: the file is no such file, or reaches past the calendar.
+    """One field of one instrument over the calendar. `path`: a `.day.bin` file; one that is not there gives NaN throughout. Returns
+    [T] float64, NaN outside what the file holds. Raises DataError: the file is no such file, or reaches past the calendar.
     """
     values = np.full(n_days, np.nan)
     if not path.exists():

@@ -30,21 +30,14 @@ LARGE_NAMES = 50
 
 @dataclass(frozen=True)
 class Truth:
-    """Planted returns, day by day; returns are fractions of the day from close to close.
+    """Planted returns, day by day; returns are fractions of the day from close to close."""
 
-    Attributes:
-        days: [T] trading days of the snapshot.
-        market: [T] return common to all assets.
-        factor_returns: factor name -> [T] return per unit of exposure standardised over the previous day's members.
-        industry_returns: industry name -> [T] return of every asset of the industry on top of the others.
-        facts: parameters, premia, regimes and control points in plain JSON values; `alpha` is 0.
-    """
-
-    days: DayArray
-    market: FloatArray
+    days: DayArray  # [T] trading days of the snapshot
+    market: FloatArray  # [T] return common to all assets
+    #: factor name -> [T] return per unit of exposure standardised over the previous day's members
     factor_returns: Mapping[str, FloatArray]
-    industry_returns: Mapping[str, FloatArray]
-    facts: Mapping[str, JsonValue]
+    industry_returns: Mapping[str, FloatArray]  # industry name -> [T] return of every asset of the industry on top of the others
+    facts: Mapping[str, JsonValue]  # parameters, premia, regimes and control points in plain JSON values; `alpha` is 0
 
     def frame(self) -> pd.DataFrame:
         """One row a day: `date`, `market`, `factor:NAME`…, `industry:NAME`…."""
@@ -66,13 +59,9 @@ def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
 
 
 def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
-    """Generate the market and what was planted in it; equal parameters give equal bytes.
-
-    Returns:
-        The snapshot without an id ([T] sessions of XSHG × 330 assets, 300 of them members on every day), and the truth.
-
-    Raises:
-        DataError: the range is empty or lies outside the exchange calendar, or a date is not an ISO date.
+    """Generate the market and what was planted in it; equal parameters give equal bytes. Returns the snapshot without an id ([T]
+    sessions of XSHG × 330 assets, 300 of them members on every day), and the truth. Raises DataError: the range is empty or lies
+    outside the exchange calendar, or a date is not an ISO date.
     """
     days = sessions(params.first, params.last)
     if len(days) < 2:

@@ -29,28 +29,17 @@ LOCK_SHARE = 0.25
 
 
 class Assets(NamedTuple):
-    """Static facts of the assets, [N] each.
-
-    Attributes:
-        boards, industry: as in `Listings`.
-        limit: daily price limit as a fraction.
-        price_fen: price before the first day, in fen.
-        lots: hundreds of shares outstanding at a factor of 1, so that lots times a price in fen is a value in CNY.
-        turnover: normal daily turnover as a share of market value.
-        overnight_share: share of a day's return that its open already shows.
-        volume_slope: how much log turnover rises with a day's signed return in standard deviations.
-        volatility: normal daily standard deviation of total returns.
-    """
+    """Static facts of the assets, [N] each. `boards, industry`: as in `Listings`."""
 
     boards: tuple[Board, ...]
     industry: np.ndarray[tuple[int], np.dtype[np.intp]]
-    limit: FloatArray
-    price_fen: FloatArray
-    lots: FloatArray
-    turnover: FloatArray
-    overnight_share: FloatArray
-    volume_slope: FloatArray
-    volatility: FloatArray
+    limit: FloatArray  # daily price limit as a fraction
+    price_fen: FloatArray  # price before the first day, in fen
+    lots: FloatArray  # hundreds of shares outstanding at a factor of 1, so that lots times a price in fen is a value in CNY
+    turnover: FloatArray  # normal daily turnover as a share of market value
+    overnight_share: FloatArray  # share of a day's return that its open already shows
+    volume_slope: FloatArray  # how much log turnover rises with a day's signed return in standard deviations
+    volatility: FloatArray  # normal daily standard deviation of total returns
 
 
 def make_assets(rng: np.random.Generator, listings: Listings, base_volatility: FloatArray) -> Assets:

@@ -37,49 +37,31 @@ TRADING_DAYS_PER_YEAR = 252
 
 @dataclass(frozen=True)
 class Shocks:
-    """Shocks that the day loop reads; rows are days, columns assets, factors or industries.
-
-    Attributes:
-        target: [T] index levels to aim at.
-        volatility: [T] multiplier of all shocks, around 1.
-        factor: [T, K] factor returns, in the order of `FACTORS`.
-        industry: [T, I] industry returns.
-        idiosyncratic: [T, N] residual returns.
-        base_volatility: [N] long-run daily standard deviation of the residual.
-        overnight: [T, N] noise of the opening price.
-        range_up, range_down: [T, N] how far high and low reach beyond open and close, as fractions.
-        activity: [T, N] log of turnover relative to an asset's normal turnover.
-        lock: [T, N] uniform draws that decide whether a day at the limit trades at one price.
+    """Shocks that the day loop reads; rows are days, columns assets, factors or industries. `range_up, range_down`: [T, N] how far
+    high and low reach beyond open and close, as fractions.
     """
 
-    target: FloatArray
-    volatility: FloatArray
-    factor: FloatArray
-    industry: FloatArray
-    idiosyncratic: FloatArray
-    base_volatility: FloatArray
-    overnight: FloatArray
+    target: FloatArray  # [T] index levels to aim at
+    volatility: FloatArray  # [T] multiplier of all shocks, around 1
+    factor: FloatArray  # [T, K] factor returns, in the order of `FACTORS`
+    industry: FloatArray  # [T, I] industry returns
+    idiosyncratic: FloatArray  # [T, N] residual returns
+    base_volatility: FloatArray  # [N] long-run daily standard deviation of the residual
+    overnight: FloatArray  # [T, N] noise of the opening price
     range_up: FloatArray
     range_down: FloatArray
-    activity: FloatArray
-    lock: FloatArray
+    activity: FloatArray  # [T, N] log of turnover relative to an asset's normal turnover
+    lock: FloatArray  # [T, N] uniform draws that decide whether a day at the limit trades at one price
 
 
 @dataclass(frozen=True)
 class Events:
-    """Events of assets by calendar.
+    """Events of assets by calendar."""
 
-    Attributes:
-        listed: [T, N] False before an asset's first day.
-        suspended: [T, N] True on days without trading.
-        dividend_yield: [T, N] cash dividend as a share of the previous close, on its ex-day.
-        bonus: [T, N] new shares per old share, on the ex-day.
-    """
-
-    listed: BoolArray
-    suspended: BoolArray
-    dividend_yield: FloatArray
-    bonus: FloatArray
+    listed: BoolArray  # [T, N] False before an asset's first day
+    suspended: BoolArray  # [T, N] True on days without trading
+    dividend_yield: FloatArray  # [T, N] cash dividend as a share of the previous close, on its ex-day
+    bonus: FloatArray  # [T, N] new shares per old share, on the ex-day
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:

@@ -22,17 +22,11 @@ _FOLDER = files("ktdeval_data")
 
 
 class ControlPoint(NamedTuple):
-    """A level that the index has at the close of the last trading day up to `day`.
+    """A level that the index has at the close of the last trading day up to `day`."""
 
-    Attributes:
-        day: ISO date.
-        level: index level.
-        noise_pct: daily standard deviation, in percent, of the index around the straight line that leads to this point.
-    """
-
-    day: str
-    level: float
-    noise_pct: float
+    day: str  # ISO date
+    level: float  # index level
+    noise_pct: float  # daily standard deviation, in percent, of the index around the straight line that leads to this point
 
 
 class Regime(NamedTuple):
@@ -57,19 +51,13 @@ ASSET_COUNT = sum(listing["count"] for listing in _NAMES["listings"])
 
 
 class Listings(NamedTuple):
-    """Assets of a synthetic market, by ascending code.
-
-    Attributes:
-        codes, names, boards: one each.
-        industry: [N] index into `industry_names`.
-        industry_names: distinct invented industries.
-    """
+    """Assets of a synthetic market, by ascending code. `codes, names, boards`: one each."""
 
     codes: tuple[str, ...]
     names: tuple[str, ...]
     boards: tuple[Board, ...]
-    industry: np.ndarray[tuple[int], np.dtype[np.intp]]
-    industry_names: tuple[str, ...]
+    industry: np.ndarray[tuple[int], np.dtype[np.intp]]  # [N] index into `industry_names`
+    industry_names: tuple[str, ...]  # distinct invented industries
 
 
 def make_listings(rng: np.random.Generator) -> Listings:
@@ -111,11 +99,8 @@ def daily_noise(days: DayArray) -> FloatArray:
 
 
 def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
-    """[T] index levels to aim at: through every control point, with a bridge of `shocks` between them.
-
-    Args:
-        days: [T] trading days.
-        shocks: [T] daily log-return noise; its sum between two control points is taken out evenly.
+    """[T] index levels to aim at: through every control point, with a bridge of `shocks` between them. `days`: [T] trading days.
+    `shocks`: [T] daily log-return noise; its sum between two control points is taken out evenly.
     """
     last = len(days) - 1
     anchors = {0: control_level(days[0]), last: control_level(days[-1])}

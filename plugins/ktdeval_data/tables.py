@@ -36,10 +36,8 @@ _ENCODINGS = ("utf-8-sig", "gb18030")
 
 
 def table_files(path: Path) -> list[Path]:
-    """Return the files of a table: the file itself, or all tables in a folder, sorted by name.
-
-    Raises:
-        DataError: nothing readable is there.
+    """Return the files of a table: the file itself, or all tables in a folder, sorted by name. Raises DataError: nothing readable
+    is there.
     """
     if path.is_dir():
         files = sorted(child for child in path.iterdir() if child.name.endswith(_SUFFIXES))
@@ -62,19 +60,10 @@ def stem(path: Path) -> str:
 
 
 def read_table(path: Path, fields: Sequence[str], optional: Sequence[str], mapping: Mapping[str, str]) -> pd.DataFrame:
-    """Read the columns of one table under the names of their fields.
-
-    Args:
-        path: a file, or a folder of files.
-        fields: fields that have to be there. A missing `code` is taken from the file names of a folder.
-        optional: fields that are read where they are there.
-        mapping: field -> column of the source, before the usual aliases.
-
-    Returns:
-        A frame whose columns are the fields found; `date`, `code` and other texts as text, numbers as float64.
-
-    Raises:
-        DataError: a file is unreadable, or a field has no column.
+    """Read the columns of one table under the names of their fields. `path`: a file, or a folder of files. `fields`: fields that
+    have to be there. A missing `code` is taken from the file names of a folder. `optional`: fields that are read where they are
+    there. `mapping`: field -> column of the source, before the usual aliases. Returns A frame whose columns are the fields found;
+    `date`, `code` and other texts as text, numbers as float64. Raises DataError: a file is unreadable, or a field has no column.
     """
     frames = []
     for file in table_files(path):
@@ -159,10 +148,8 @@ def _numbers(series: pd.Series, file: Path) -> pd.Series:
 
 
 def parse_days(series: pd.Series, where: str) -> pd.Series:
-    """Days as datetime64, from dates, `2024-01-02`, `2024/1/2` or `20240102`; empty cells become NaT.
-
-    Raises:
-        DataError: a cell is no day, or has a time of day (bars are daily).
+    """Days as datetime64, from dates, `2024-01-02`, `2024/1/2` or `20240102`; empty cells become NaT. Raises DataError: a cell is
+    no day, or has a time of day (bars are daily).
     """
     if pd.api.types.is_datetime64_any_dtype(series):
         days = series.dt.tz_localize(None) if getattr(series.dtype, "tz", None) is not None else series
@@ -197,11 +184,7 @@ def index_code(text: str) -> str:
 
 
 def parse_flags(series: pd.Series, where: str) -> pd.Series:
-    """True and False, from booleans, 0/1 or their texts.
-
-    Raises:
-        DataError: a cell is none of these.
-    """
+    """True and False, from booleans, 0/1 or their texts. Raises DataError: a cell is none of these."""
     if pd.api.types.is_bool_dtype(series):
         return series.astype(bool)
     known = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

@@ -14,8 +14,8 @@ from ktdeval_models.portfolio import Intent
 class KeylessModel:
     """A stateless function of the request, in two phases as the harness asks for them.
 
-    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of the plan, then a closing
-    remark. Submission: the plan, without the orders that the risk check found to break a rule.
+    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of the plan, then a closing remark.
+    Submission: the plan, without the orders that the risk check found to break a rule.
     """
 
     closing = "Research done."

@@ -27,15 +27,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 
 
 def make_builtin(name: str, params: Any = None) -> Model:
-    """A built-in model.
-
-    Args:
-        name: what follows `builtin/`.
-        params: its parameters; None takes the defaults.
-
-    Raises:
-        UsageError: no such model.
-    """
+    """A built-in model. `params`: its parameters; None takes the defaults. Raises UsageError: no such model."""
     if name not in _MAKERS:
         raise UsageError(f"no built-in model {name!r}{near_matches(name, _MAKERS)}")
     return _MAKERS[name](params)

@@ -18,8 +18,8 @@ SCREENS = ("MOM_12_1", "-RV_60", "ILLIQ", "REV_ON", "-MOM_ID", "SKEW", "CORR_PV"
 class RandomModel(KeylessModel):
     """Sells holdings and buys shown names at random. In memory_only the names shown are the universe, so it trades there too.
 
-    Chance comes from the seed of the request alone. It derives one stream per phase of a step from it, and since the seed
-    differs between calls, so does what it would do: only the submission counts.
+    Chance comes from the seed of the request alone. It derives one stream per phase of a step from it, and since the seed differs
+    between calls, so does what it would do: only the submission counts.
     """
 
     def __init__(self, params: RandomParams) -> None:

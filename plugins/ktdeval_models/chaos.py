@@ -73,21 +73,13 @@ class _Turn:
 
 
 class ChaosModel:
-    """Misbehaves with a given chance, in a way drawn at random; behaves otherwise, so that trades happen too.
-
-    Args:
-        params: how often.
-    """
+    """Misbehaves with a given chance, in a way drawn at random; behaves otherwise, so that trades happen too."""
 
     def __init__(self, params: ChaosParams) -> None:
         self.params = params
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request, or not.
-
-        Raises:
-            ModelError: now and then, of several kinds.
-        """
+        """Answer one request, or not. Raises ModelError: now and then, of several kinds."""
         turn = _Turn(request)
         if turn.chance.random() < self.params.model_errors:
             raise ModelError(turn.pick(ERROR_KINDS), "the built-in chaos model failed on schedule")

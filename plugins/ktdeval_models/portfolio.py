@@ -36,34 +36,21 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Ranking of the names by a model.
+    """Ranking of the names by a model."""
 
-    Attributes:
-        buyable: rows of names that can be bought, best first, with `stock_id`, `close_cny` and `board`.
-        kept: holdings that still rank high enough; None keeps every holding that is a member.
-        label: what the ranking is by, for reasons.
-    """
-
-    buyable: Sequence[Row]
-    kept: frozenset[str] | None
-    label: str
+    buyable: Sequence[Row]  # rows of names that can be bought, best first, with `stock_id`, `close_cny` and `board`
+    kept: frozenset[str] | None  # holdings that still rank high enough; None keeps every holding that is a member
+    label: str  # what the ranking is by, for reasons
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Number and weight of holdings, and when a weight is corrected.
+    """Number and weight of holdings, and when a weight is corrected."""
 
-    Attributes:
-        positions: names to hold.
-        target: weight of each.
-        trim_above: weight above which a holding is cut back to `target`.
-        add_below: weight below which a holding is raised to `target`; 0 never raises.
-    """
-
-    positions: int
-    target: float
-    trim_above: float
-    add_below: float = 0.0
+    positions: int  # names to hold
+    target: float  # weight of each
+    trim_above: float  # weight above which a holding is cut back to `target`
+    add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises
 
     @classmethod
     def equal(cls, state: Mapping[str, Any], positions: int, invested: float, band: tuple[float, float]) -> Sizing:
@@ -78,8 +65,8 @@ class Sizing:
 def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> list[Intent]:
     """Return the changes that bring the portfolio to the ranking.
 
-    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are
-    corrected; vacant places go to the best names not held. Buys share the cash there is.
+    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are corrected;
+    vacant places go to the best names not held. Buys share the cash there is.
     """
     state = conversation.state
     held = conversation.rows(state["positions"])

@@ -18,12 +18,9 @@ MOST_FACTORS = 6
 
 
 class RankModel(KeylessModel):
-    """Holds the names that rank best by one figure, in equal weights, with a buffer against needless trading.
-
-    Args:
-        figure: the figure, as the tools name it.
-        lowest_first: True when the lowest value is the best.
-        params: how many names, how long a holding is kept.
+    """Holds the names that rank best by one figure, in equal weights, with a buffer against needless trading. `figure`: the figure,
+    as the tools name it. `lowest_first`: True when the lowest value is the best. `params`: how many names, how long a holding is
+    kept.
     """
 
     def __init__(self, figure: str, lowest_first: bool, params: RankParams) -> None:
@@ -91,13 +88,9 @@ class LinearFactor(RankModel):
     """Holds the names with the highest weighted sum of style factors: a trained linear model, applied.
 
     The screen offers the names with the best mean rank over the factors, each in the direction of its coefficient; among these the
-    weighted sum decides, and it says which holdings are kept.
-
-    Args:
-        params: coefficients of the factors in their natural units, and those of the other ranking models.
-
-    Raises:
-        ConfigError: the coefficients are not of the form `NAME:NUMBER NAME:NUMBER`, or name no factor.
+    weighted sum decides, and it says which holdings are kept. `params`: coefficients of the factors in their natural units, and
+    those of the other ranking models. Raises ConfigError: the coefficients are not of the form `NAME:NUMBER NAME:NUMBER`, or name
+    no factor.
     """
 
     def __init__(self, params: LinearFactorParams) -> None:
@@ -109,10 +102,8 @@ class LinearFactor(RankModel):
 
 
 def parse_coefficients(text: str) -> Mapping[str, float]:
-    """`MOM_12_1:0.02 RV_60:-0.1` as factor -> coefficient; a coefficient of 0 leaves its factor out.
-
-    Raises:
-        ConfigError: it has another form, names no factor, or names one twice.
+    """`MOM_12_1:0.02 RV_60:-0.1` as factor -> coefficient; a coefficient of 0 leaves its factor out. Raises ConfigError: it has
+    another form, names no factor, or names one twice.
     """
     known = [factor.name for factor in FACTORS]
     weights: dict[str, float] = {}

@@ -15,11 +15,7 @@ from ktdeval.runner import RunFolder
 
 
 def make_replay(name: str, _params: None = None) -> ReplayModel:
-    """Return the model that answers as the run in folder `name` was answered.
-
-    Raises:
-        UsageError: there is no run.
-    """
+    """Return the model that answers as the run in folder `name` was answered. Raises UsageError: there is no run."""
     folder = Path(name).expanduser()
     if not (folder / "manifest.json").is_file():
         raise UsageError(f"replay/{name}: {folder} is no run folder (manifest.json is missing); name one that `ktdeval run` made")
@@ -38,11 +34,8 @@ class ReplayModel:
         self._lock = threading.Lock()
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the recorded reply.
-
-        Raises:
-            ModelError: the recorded call failed, with its kind.
-            ProviderError: nothing was recorded for this request.
+        """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind. Raises ProviderError: nothing was
+        recorded for this request.
         """
         messages = [message.to_json() for message in request.messages]
         exchange = self._index().get(

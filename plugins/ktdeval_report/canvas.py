@@ -56,25 +56,15 @@ _TITLE = 0.45
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot, drawn when it is asked for.
+    """One plot, drawn when it is asked for."""
 
-    Attributes:
-        name: of its file, without folder and ending.
-        title: what it shows.
-        text: the same for those who don't see it, with its main figures.
-        draw: puts it on a figure.
-        height: in inches.
-        note: what else a reader must know; may be empty.
-        context: whose it is, and its labels: a file that leaves its page still says that its market is synthetic.
-    """
-
-    name: str
-    title: str
-    text: str
-    draw: Callable[[FigureBase], None]
-    height: float = 3.0
-    note: str = ""
-    context: str = ""
+    name: str  # of its file, without folder and ending
+    title: str  # what it shows
+    text: str  # the same for those who don't see it, with its main figures
+    draw: Callable[[FigureBase], None]  # puts it on a figure
+    height: float = 3.0  # in inches
+    note: str = ""  # what else a reader must know; may be empty
+    context: str = ""  # whose it is, and its labels: a file that leaves its page still says that its market is synthetic
 
 
 def colour(role: str) -> str:
@@ -83,11 +73,7 @@ def colour(role: str) -> str:
 
 
 def require_matplotlib() -> None:
-    """Say how to get matplotlib where it is missing.
-
-    Raises:
-        UsageError: it is.
-    """
+    """Say how to get matplotlib where it is missing. Raises UsageError: it is."""
     try:
         import matplotlib  # noqa: F401, PLC0415 - an extra, which `--help` does not need
     except ModuleNotFoundError as error:
@@ -158,11 +144,8 @@ def _render(plot: Plot, form: str, as_text: bool) -> bytes:
 
 
 def plot_file(plot: Plot, form: str) -> bytes:
-    """Return the plot as a file of its own.
-
-    Args:
-        plot: the plot.
-        form: `png` or `svg`; the SVG holds letters as outlines, so it looks the same everywhere.
+    """Return the plot as a file of its own. `form`: `png` or `svg`; the SVG holds letters as outlines, so it looks the same
+    everywhere.
     """
     return _render(plot, form, as_text=False)
 
@@ -171,11 +154,8 @@ _HEX = {light: f"var(--{role})" for role, (light, _) in PALETTE.items()}
 
 
 def inline_svg(plot: Plot, prefix: str) -> Markup:
-    """Return the plot as an element of a page: colours as CSS variables, letters as text in the page's font.
-
-    Args:
-        plot: the plot.
-        prefix: of the ids in it, unique in the page.
+    """Return the plot as an element of a page: colours as CSS variables, letters as text in the page's font. `prefix`: of the ids
+    in it, unique in the page.
     """
     text = _render(plot, "svg", as_text=True).decode()
     head = re.search(r'viewBox="([^"]+)"', text)

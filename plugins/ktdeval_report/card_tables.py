@@ -7,26 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ktdeval.cards import MetricLine, TradingCard
-from ktdeval.stats import (
-    DIAGNOSTICS,
-    PANEL_FAMILIES,
-    Interval,
-    MetricValue,
-    mean_with_interval,
-    overlap_correlation,
-)
+from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.inputs import Evaluation, known_values
 from ktdeval_report.render import Cell, Table
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 from ktdeval_report.text import UNDEFINED, count, figure, interval_text, p_value, span, unit_name
 from ktdeval_report.variance import variance_components
 
-_PARTS = {
-    "common_return": "common",
-    "style_return": "style",
-    "selection_alpha": "selection",
-    "trading_effect": "trading",
-}
+_PARTS = {"common_return": "common", "style_return": "style", "selection_alpha": "selection", "trading_effect": "trading"}
 """Metric -> part of the attribution that it is, whose interval it has."""
 
 _LINE_NAMES = {

@@ -47,8 +47,8 @@ def report(
 ) -> None:
     """Draw runs as one self-contained HTML page.
 
-    RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives tables without daily plots.
-    The page needs no network and no script; cards and records are only read.
+    RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives tables without daily plots. The
+    page needs no network and no script; cards and records are only read.
     """
     require_matplotlib()
     wanted = _formats(formats)

@@ -40,26 +40,16 @@ EFFECT_NAMES = {
 
 @dataclass(frozen=True)
 class Effect:
-    """One effect.
+    """One effect. `low, high`: its 95 % interval; None where there is none, with `reason`."""
 
-    Attributes:
-        agent: model and agent.
-        where: the mode that masks are compared in, or the mask that modes are.
-        name: in words.
-        value: mean over windows; None with `reason`.
-        low, high: its 95 % interval; None where there is none, with `reason`.
-        n: windows.
-        reason: what is missing.
-    """
-
-    agent: str
-    where: str
-    name: str
-    value: float | None
+    agent: str  # model and agent
+    where: str  # the mode that masks are compared in, or the mask that modes are
+    name: str  # in words
+    value: float | None  # mean over windows; None with `reason`
     low: float | None
     high: float | None
-    n: int
-    reason: str = ""
+    n: int  # windows
+    reason: str = ""  # what is missing
 
 
 @dataclass(frozen=True)

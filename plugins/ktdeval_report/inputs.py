@@ -25,27 +25,16 @@ Cell = tuple[str, int]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One card with its records.
+    """One card with its records."""
 
-    Attributes:
-        path: the card's file, as given.
-        card: its content.
-        label: what the page calls it; unique.
-        anchor: the same as a name of files and of places in the page.
-        folder: the run folder around it; None where there is none, and so no ledgers.
-        market: the snapshot that the run used, where it is at hand.
-        recorded_rules: rule set that the card's file is by, which `card` is too unless another was asked for.
-        problem: what is not at hand and why, in a sentence; empty when everything is.
-    """
-
-    path: Path
-    card: TradingCard
-    label: str = ""
-    anchor: str = ""
-    folder: Path | None = None
-    market: MarketSnapshot | None = None
-    recorded_rules: str = ""
-    problem: str = ""
+    path: Path  # the card's file, as given
+    card: TradingCard  # its content
+    label: str = ""  # what the page calls it; unique
+    anchor: str = ""  # the same as a name of files and of places in the page
+    folder: Path | None = None  # the run folder around it; None where there is none, and so no ledgers
+    market: MarketSnapshot | None = None  # the snapshot that the run used, where it is at hand
+    recorded_rules: str = ""  # rule set that the card's file is by, which `card` is too unless another was asked for
+    problem: str = ""  # what is not at hand and why, in a sentence; empty when everything is
 
     @property
     def windows(self) -> list[str]:
@@ -62,11 +51,8 @@ class Evaluation:
         return [episode for episode in self.card.episodes if episode.window == window]
 
     def ledgers(self) -> dict[Cell, Ledger]:
-        """Read the ledgers; nothing keeps them, since those of many cards together can be large.
-
-        Raises:
-            CardError: one is missing, or is not the one that the card was made from.
-            StoreError: one can't be read.
+        """Read the ledgers; nothing keeps them, since those of many cards together can be large. Raises CardError: one is missing,
+        or is not the one that the card was made from. Raises StoreError: one can't be read.
         """
         if self.folder is None:
             return {}
@@ -75,27 +61,17 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where things are found besides the run folders.
+    """Where things are found besides the run folders."""
 
-    Attributes:
-        plugins: the loaded plugins, for data providers and metrics.
-        data: a snapshot folder or data provider in the place of the one that the runs recorded; None for that.
-        rules: rule set to compute metrics under; None for that of each card.
-    """
-
-    plugins: Plugins
-    data: str | None = None
-    rules: RuleSet | None = None
+    plugins: Plugins  # the loaded plugins, for data providers and metrics
+    data: str | None = None  # a snapshot folder or data provider in the place of the one that the runs recorded; None for that
+    rules: RuleSet | None = None  # rule set to compute metrics under; None for that of each card
 
 
 def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation]:
-    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order, each once.
-
-    Raises:
-        UsageError: a folder without cards.
-        CardError: a card is not valid, or not of the run around it.
-        DataError: `sources.data` is not the market of a run.
-        StoreError: a run's records are not readable.
+    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order, each once. Raises UsageError: a folder
+    without cards. Raises CardError: a card is not valid, or not of the run around it. Raises DataError: `sources.data` is not the
+    market of a run. Raises StoreError: a run's records are not readable.
     """
     markets: dict[str, MarketSnapshot | str] = {}
     found = []

@@ -36,30 +36,19 @@ _EFFECT_METRICS = ("total_return",)
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a page.
+    """Settings of a page."""
 
-    Attributes:
-        windows: windows to draw; those that the benchmark chooses when empty.
-        metrics: metrics whose mask and mode effects are shown; `total_return` when empty.
-        settings: how much chance to simulate.
-    """
-
-    windows: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    settings: Settings = field(default_factory=Settings)
+    windows: tuple[str, ...] = ()  # windows to draw; those that the benchmark chooses when empty
+    metrics: tuple[str, ...] = ()  # metrics whose mask and mode effects are shown; `total_return` when empty
+    settings: Settings = field(default_factory=Settings)  # how much chance to simulate
 
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report.
+    """A finished report."""
 
-    Attributes:
-        html: the page.
-        plots: name of a file without its ending -> plot, in the order of the page.
-    """
-
-    html: str
-    plots: Mapping[str, Plot]
+    html: str  # the page
+    plots: Mapping[str, Plot]  # name of a file without its ending -> plot, in the order of the page
 
 
 class Figure(NamedTuple):
@@ -88,10 +77,8 @@ class _Gallery:
 
 
 def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
-    """Draw cards as a page. Equal cards, records, options and library versions give equal bytes.
-
-    Raises:
-        UsageError: no card has a window or metric of that name.
+    """Draw cards as a page. Equal cards, records, options and library versions give equal bytes. Raises UsageError: no card has a
+    window or metric of that name.
     """
     _check_names(options.windows, {name for one in evaluations for name in one.windows}, "window")
     _check_names(options.metrics, {name for one in evaluations for name in one.card.metrics}, "metric")

@@ -111,14 +111,8 @@ class Point:
 
 
 def forest_plot(name: str, title: str, axis: str, points: Sequence[Point], scale: float = 100.0) -> Plot:
-    """Figures with intervals one below the other, against zero.
-
-    Args:
-        name: of the file.
-        title: of the plot.
-        axis: what the axis shows, with its unit.
-        points: from top to bottom; those without a value are left out.
-        scale: from the figures' unit to the axis's.
+    """Figures with intervals one below the other, against zero. `axis`: what the axis shows, with its unit. `points`: from top to
+    bottom; those without a value are left out. `scale`: from the figures' unit to the axis's.
     """
     known = [point for point in points if point.value is not None]
 

@@ -24,19 +24,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table to show.
+    """A table to show."""
 
-    Attributes:
-        caption: what it shows, in a sentence.
-        heads: names of the columns; empty for none.
-        rows: texts, `Cell`s, or several of these; the first of each row names it. A row of one cell is a heading of those below it.
-        words: how many columns, from the left, hold words; the others hold figures.
-    """
-
-    caption: str
-    heads: Sequence[object]
+    caption: str  # what it shows, in a sentence
+    heads: Sequence[object]  # names of the columns; empty for none
+    #: texts, `Cell`s, or several of these; the first of each row names it. A row of one cell is a heading of those below it.
     rows: Sequence[Sequence[object]]
-    words: int = 1
+    words: int = 1  # how many columns, from the left, hold words; the others hold figures
 
     @property
     def columns(self) -> int:

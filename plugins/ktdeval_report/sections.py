@@ -50,10 +50,7 @@ def _facts(evaluation: Evaluation) -> Table:
         ("seeds", ", ".join(map(str, card.seeds))),
         ("ranking", ranking(card)),
         ("limit", "none" if limit is None else f"the first {count(limit, 'step')} of every episode"),
-        (
-            "rules of metrics",
-            card.rules + (f" (for this page; the card is by {recorded} rules)" if recorded != card.rules else ""),
-        ),
+        ("rules of metrics", card.rules + (f" (for this page; the card is by {recorded} rules)" if recorded != card.rules else "")),
     ]
     return Table("What was evaluated", (), rows, words=2)
 
@@ -108,12 +105,7 @@ def _no_attribution(study: CardStudy) -> str:
 
 
 def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-    """Values of `card.html`.
-
-    Args:
-        study: the card and its figures.
-        plots: figures by where they belong: the name of a window, or `reliability`.
-    """
+    """Values of `card.html`. `plots`: figures by where they belong: the name of a window, or `reliability`."""
     one, card = study.evaluation, study.evaluation.card
     has_market = bool(study.windows) and one.market is not None
     windows = [

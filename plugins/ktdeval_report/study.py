@@ -45,68 +45,44 @@ class Settings:
 
 @dataclass(frozen=True)
 class EpisodeStudy:
-    """Episode that stands for its window: that of the lower median total return over seeds.
+    """Episode that stands for its window: that of the lower median total return over seeds."""
 
-    Attributes:
-        seed: of the episode.
-        ledger: its steps.
-        benchmark: [steps + 1] index levels; None without the market.
-        intervals: of the daily metrics, by name; empty without the market.
-        attribution: of its returns; None with `no_attribution`.
-        no_attribution: why there is none.
-        lines: line -> interval of its linked contribution; `style` and `trading` are those of their lines together.
-        selection_t: HAC t statistic of its daily selection; None where it is not defined.
-        envelope: random traders with its activity; None with `no_envelope`.
-        no_envelope: why there is none.
-    """
-
-    seed: int
-    ledger: Ledger
-    benchmark: FloatArray | None = None
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
-    attribution: Attribution | None = None
-    no_attribution: str = "the market is not at hand"
+    seed: int  # of the episode
+    ledger: Ledger  # its steps
+    benchmark: FloatArray | None = None  # [steps + 1] index levels; None without the market
+    intervals: Mapping[str, Interval] = field(default_factory=dict)  # of the daily metrics, by name; empty without the market
+    attribution: Attribution | None = None  # of its returns; None with `no_attribution`
+    no_attribution: str = "the market is not at hand"  # why there is none
+    #: line -> interval of its linked contribution; `style` and `trading` are those of their lines together
     lines: Mapping[str, Interval] = field(default_factory=dict)
-    selection_t: float | None = None
-    envelope: Envelope | None = None
-    no_envelope: str = "not drawn"
+    selection_t: float | None = None  # HAC t statistic of its daily selection; None where it is not defined
+    envelope: Envelope | None = None  # random traders with its activity; None with `no_envelope`
+    no_envelope: str = "not drawn"  # why there is none
 
 
 @dataclass(frozen=True)
 class WindowStudy:
-    """One window of a card.
+    """One window of a card."""
 
-    Attributes:
-        name: of the window.
-        others: ledgers of the other seeds, where it is drawn.
-        episode: the one that stands for all.
-        drawn: whether it gets plots.
-    """
-
-    name: str
-    others: Sequence[Ledger]
-    episode: EpisodeStudy
-    drawn: bool
+    name: str  # of the window
+    others: Sequence[Ledger]  # ledgers of the other seeds, where it is drawn
+    episode: EpisodeStudy  # the one that stands for all
+    drawn: bool  # whether it gets plots
 
 
 @dataclass(frozen=True)
 class CardStudy:
-    """One card.
+    """One card."""
 
-    Attributes:
-        evaluation: the card and its records.
-        windows: windows with ledgers, in the order of the card.
-        lines: line of the attribution -> linked contribution of each episode that has one.
-        exposures: factor -> mean exposure of the holdings of each episode that held something.
-        notes: what the attributions had to do without: (meaning, subject) -> count.
-        reliability: bins of the reliability diagram, with intervals of accuracy where ledgers and market are at hand.
-    """
-
-    evaluation: Evaluation
-    windows: Sequence[WindowStudy] = ()
+    evaluation: Evaluation  # the card and its records
+    windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
+    #: line of the attribution -> linked contribution of each episode that has one
     lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    #: factor -> mean exposure of the holdings of each episode that held something
     exposures: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    #: what the attributions had to do without: (meaning, subject) -> count
     notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: bins of the reliability diagram, with intervals of accuracy where ledgers and market are at hand
     reliability: Sequence[Mapping[str, JsonValue]] = ()
 
 
@@ -119,12 +95,7 @@ class Workbench:
         self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
 
     def study(self, evaluation: Evaluation, drawn: Sequence[str]) -> CardStudy:
-        """Compute the figures of one card.
-
-        Args:
-            evaluation: the card and its records.
-            drawn: windows that get plots, and an envelope with them.
-        """
+        """Compute the figures of one card. `drawn`: windows that get plots, and an envelope with them."""
         everything = evaluation.ledgers()
         if not everything:
             return CardStudy(evaluation, reliability=_recorded_bins(evaluation))

@@ -26,19 +26,12 @@ Figures = Mapping[tuple[str, int], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One variance, or the reason why there is none.
+    """One variance, or the reason why there is none."""
 
-    Attributes:
-        variance: in the square of the figure's unit; a negative estimate by moments is set to 0.
-        raw: the estimate by moments before that.
-        degrees: degrees of freedom of its mean square.
-        reason: why it is None.
-    """
-
-    variance: float | None
-    raw: float | None
-    degrees: int
-    reason: str | None = None
+    variance: float | None  # in the square of the figure's unit; a negative estimate by moments is set to 0
+    raw: float | None  # the estimate by moments before that
+    degrees: int  # degrees of freedom of its mean square
+    reason: str | None = None  # why it is None
 
     @property
     def deviation(self) -> float | None:
@@ -48,20 +41,12 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Window and seed variance of one figure.
+    """Window and seed variance of one figure. `windows, figures`: how many of each."""
 
-    Attributes:
-        window: between windows, free of what seeds put into it.
-        seed: between seeds of one window.
-        mean: mean of the window means; None without a figure.
-        mean_error: standard error of that mean over windows; None below two windows.
-        windows, figures: how many of each.
-    """
-
-    window: Component
-    seed: Component
-    mean: float | None
-    mean_error: float | None
+    window: Component  # between windows, free of what seeds put into it
+    seed: Component  # between seeds of one window
+    mean: float | None  # mean of the window means; None without a figure
+    mean_error: float | None  # standard error of that mean over windows; None below two windows
     windows: int
     figures: int
 

@@ -37,8 +37,8 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_opened: bool, **sources: Any) -> None:
     """Walk a run's episodes day by day, as static pages.
 
-    RUN is a run folder, which is only read; an episode that is still running is shown as far as it is. Each page is one file
-    that needs no server and asks nothing of the network. Secrets of the environment are taken out of all texts.
+    RUN is a run folder, which is only read; an episode that is still running is shown as far as it is. Each page is one file that
+    needs no server and asks nothing of the network. Secrets of the environment are taken out of all texts.
     """
     folder = RunFolder.load(run)
     chosen = choose_episodes(folder.manifest.specs, episode)

@@ -18,19 +18,12 @@ _ASSETS = files("ktdeval_view").joinpath("assets")
 
 @dataclass(frozen=True)
 class Page:
-    """Contents in which one page differs from another.
+    """Contents in which one page differs from another."""
 
-    Attributes:
-        title: of the window; plain text.
-        body: name of the asset with the elements that the script fills.
-        scripts: names of the assets that make up its script, in order.
-        data: name -> packed data, which the script unpacks.
-    """
-
-    title: str
-    body: str
-    scripts: Sequence[str]
-    data: Mapping[str, str]
+    title: str  # of the window; plain text
+    body: str  # name of the asset with the elements that the script fills
+    scripts: Sequence[str]  # names of the assets that make up its script, in order
+    data: Mapping[str, str]  # name -> packed data, which the script unpacks
 
 
 @functools.cache

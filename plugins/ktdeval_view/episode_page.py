@@ -25,18 +25,12 @@ _SCRIPTS = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Surroundings that an episode's page knows beyond its records.
+    """Surroundings that an episode's page knows beyond its records."""
 
-    Attributes:
-        market: the snapshot that ran; None with `no_market`.
-        no_market: why it is not at hand, in a sentence.
-        names: true names behind the handles.
-        neighbours: `previous` and `next` -> file name and label of the episode's neighbours that have a page.
-    """
-
-    market: MarketSnapshot | None = None
-    no_market: str = ""
-    names: Names = field(default_factory=Names)
+    market: MarketSnapshot | None = None  # the snapshot that ran; None with `no_market`
+    no_market: str = ""  # why it is not at hand, in a sentence
+    names: Names = field(default_factory=Names)  # true names behind the handles
+    #: `previous` and `next` -> file name and label of the episode's neighbours that have a page
     neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 

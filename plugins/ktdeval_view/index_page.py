@@ -20,12 +20,8 @@ _SPARK_POINTS = 60
 
 
 def make_entry(records: EpisodeRecords, market: MarketSnapshot | None, page: str | None) -> dict[str, JsonValue]:
-    """One episode's line.
-
-    Args:
-        records: the episode.
-        market: the snapshot that ran, where it is at hand.
-        page: file name of its page; None where it has none.
+    """One episode's line. `market`: the snapshot that ran, where it is at hand. `page`: file name of its page; None where it has
+    none.
     """
     spec, steps = records.spec, records.steps
     entry: dict[str, JsonValue] = {
@@ -70,13 +66,8 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
 
 
 def make_index_page(run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor) -> str:
-    """Return the page as HTML.
-
-    Args:
-        run: the run.
-        market: the snapshot that ran, where it is at hand.
-        entries: a line for each of its episodes, in its order.
-        redactor: takes secrets out.
+    """Return the page as HTML. `market`: the snapshot that ran, where it is at hand. `entries`: a line for each of its episodes, in
+    its order.
     """
     first = run.manifest.specs[0]
     head = {

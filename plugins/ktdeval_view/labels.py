@@ -35,9 +35,7 @@ def mask_note(spec: EpisodeSpec) -> str:
 
 def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[EpisodeSpec]:
     """Return the episodes that have every word of `text` in task, window, seed (`seed-1`), model or id; all where there is no text.
-
-    Raises:
-        UsageError: there is no such episode.
+    Raises UsageError: there is no such episode.
     """
     words = (text or "").lower().split()
     chosen = [spec for spec in specs if all(word in _description(spec) for word in words)]

@@ -18,10 +18,8 @@ _CLOSE_SCALE = 1000
 
 
 def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:
-    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day.
-
-    Raises:
-        DataError: a day of the records is no day of the market.
+    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day. Raises DataError: a day of the
+    records is no day of the market.
     """
     days = [steps[0].decided_on, *(step.filled_on for step in steps)]
     return [float(market.benchmark[market.day_index(day)]) for day in days]
@@ -30,10 +28,10 @@ def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
 def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
     """For each order of a step prices around it in CNY, and returns adjusted for splits and dividends as fractions.
 
-    `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open`
-    from that open to the next trading day's. `right`: whether that last return was positive for a buy, negative for a sell,
-    which is what calibration judges filled orders by (KTD-Fin Appendix G). None for an order in no asset, and in the place of
-    a figure that the market lacks.
+    `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open` from
+    that open to the next trading day's. `right`: whether that last return was positive for a buy, negative for a sell, which is
+    what calibration judges filled orders by (KTD-Fin Appendix G). None for an order in no asset, and in the place of a figure that
+    the market lacks.
     """
     row = market.day_index(step.filled_on)
     facts: list[JsonValue] = []
@@ -71,11 +69,9 @@ def _figure(value: float) -> float | None:
 
 
 def close_series(steps: Sequence[StepRecord], market: MarketSnapshot) -> dict[str, JsonValue]:
-    """Adjusted closes of every stock that was ordered or held, in terms of the last day shown.
-
-    Returns:
-        `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units a CNY. `closes`: code -> the
-        first close in these units, then the change from the last known one; None on a day without a bar.
+    """Adjusted closes of every stock that was ordered or held, in terms of the last day shown. Returns `days`: ISO days. `start`:
+    which of them is the day of the first decision. `scale`: units a CNY. `closes`: code -> the first close in these units, then the
+    change from the last known one; None on a day without a bar.
     """
     base = market.day_index(steps[0].decided_on)
     first, last = max(0, base - DAYS_BEFORE), min(len(market.days), base + len(steps) + DAYS_AFTER)
@@ -86,12 +82,7 @@ def close_series(steps: Sequence[StepRecord], market: MarketSnapshot) -> dict[st
     for code, column in columns.items():
         values = market.adjusted_close[first:last, column] / market.factor[last - 1, column]
         closes[code] = _changes(values)
-    return {
-        "days": [str(day) for day in market.days[first:last]],
-        "start": base - first,
-        "scale": _CLOSE_SCALE,
-        "closes": closes,
-    }
+    return {"days": [str(day) for day in market.days[first:last]], "start": base - first, "scale": _CLOSE_SCALE, "closes": closes}
 
 
 def _changes(values: FloatArray) -> list[int | None]:

@@ -20,23 +20,15 @@ _DAYS_BEFORE, _DAYS_AFTER = 320, 5
 
 @dataclass(frozen=True)
 class Names:
-    """Identities behind one episode's handles.
+    """Identities behind one episode's handles."""
 
-    Attributes:
-        assets: handle -> code and company, of every asset; under a mask that shows codes, code -> code and company.
-        handles: code -> handle.
-        sectors: handle -> industry; empty where industries are shown.
-        days: ISO days, the first of which is `day_<first_day>`; empty where dates are shown.
-        first_day: number of the first of `days`.
-        problem: why there are none, in a sentence; empty when there are.
-    """
-
+    #: handle -> code and company, of every asset; under a mask that shows codes, code -> code and company
     assets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    handles: Mapping[str, str] = field(default_factory=dict)
-    sectors: Mapping[str, str] = field(default_factory=dict)
-    days: Sequence[str] = ()
-    first_day: int = 0
-    problem: str = ""
+    handles: Mapping[str, str] = field(default_factory=dict)  # code -> handle
+    sectors: Mapping[str, str] = field(default_factory=dict)  # handle -> industry; empty where industries are shown
+    days: Sequence[str] = ()  # ISO days, the first of which is `day_<first_day>`; empty where dates are shown
+    first_day: int = 0  # number of the first of `days`
+    problem: str = ""  # why there are none, in a sentence; empty when there are
 
 
 def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> Names:

@@ -19,11 +19,7 @@ class Redactor:
     """Takes the values of secret-looking environment variables out of whatever goes into a page."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Find out which variables these are.
-
-        Args:
-            environment: such as `os.environ`.
-        """
+        """Find out which variables these are."""
         # Asked once, so that hundreds of thousands of texts are not each compared with the name of every variable.
         self._secrets = {name: value for name, value in environment.items() if redact_secrets(value, {name: value}) != value}
 
@@ -70,11 +66,7 @@ def pack_value(value: JsonValue) -> str:
 
 
 def pack_days(days: Iterable[JsonValue]) -> tuple[list[int], list[str]]:
-    """Days in pieces of about equal size, a line of JSON for each day.
-
-    Returns:
-        How many days each piece holds, and the pieces.
-    """
+    """Days in pieces of about equal size, a line of JSON for each day. Returns how many days each piece holds, and the pieces."""
     counts: list[int] = []
     pieces: list[str] = []
     lines: list[str] = []

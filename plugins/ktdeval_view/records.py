@@ -18,23 +18,14 @@ State = Literal["finished", "unfinished", "not begun", "unreadable"]
 
 @dataclass(frozen=True)
 class EpisodeRecords:
-    """One episode as recorded so far.
+    """One episode as recorded so far."""
 
-    Attributes:
-        spec: what it is.
-        state: how far it is; `unreadable` where nothing of it can be shown.
-        initial_cash_minor: base of its NAV; 0 where there is no step.
-        steps: step records in order.
-        talks: what was said at each of these steps.
-        problem: what a reader must know of the records, in a sentence; empty when they are whole.
-    """
-
-    spec: EpisodeSpec
-    state: State
-    initial_cash_minor: int = 0
-    steps: Sequence[StepRecord] = ()
-    talks: Sequence[TranscriptEntry] = ()
-    problem: str = ""
+    spec: EpisodeSpec  # what it is
+    state: State  # how far it is; `unreadable` where nothing of it can be shown
+    initial_cash_minor: int = 0  # base of its NAV; 0 where there is no step
+    steps: Sequence[StepRecord] = ()  # step records in order
+    talks: Sequence[TranscriptEntry] = ()  # what was said at each of these steps
+    problem: str = ""  # what a reader must know of the records, in a sentence; empty when they are whole
 
 
 def has_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:

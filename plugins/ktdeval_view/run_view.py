@@ -22,26 +22,17 @@ from ktdeval_view.records import EpisodeRecords, read_episode
 
 @dataclass(frozen=True)
 class Written:
-    """Files that were written.
+    """Files that were written."""
 
-    Attributes:
-        index: path of the index.
-        pages: paths of the episodes' pages, in the order of the run.
-        size: bytes of all of them.
-        problems: what a reader must know of the records, a sentence each.
-    """
-
-    index: Path
-    pages: Sequence[Path]
-    size: int
-    problems: Sequence[str]
+    index: Path  # path of the index
+    pages: Sequence[Path]  # paths of the episodes' pages, in the order of the run
+    size: int  # bytes of all of them
+    problems: Sequence[str]  # what a reader must know of the records, a sentence each
 
 
 def open_market(run: RunFolder, plugins: Plugins, data: str | None) -> MarketSnapshot | str:
-    """Return the market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not.
-
-    Raises:
-        DataError: `data` is not the market of the run.
+    """Return the market of a run, or why it is not at hand; to name a wrong one is an error, to have none is not. Raises DataError:
+    `data` is not the market of the run.
     """
     if data is not None:
         return open_recorded_snapshot(run, plugins, {"data": data})
@@ -52,13 +43,8 @@ def open_market(run: RunFolder, plugins: Plugins, data: str | None) -> MarketSna
 
 
 class RunView:
-    """Writes the pages of one run, of which it only reads.
-
-    Args:
-        run: the run folder.
-        plugins: the loaded plugins, for the tasks' masks.
-        market: the snapshot that the run used, or why it is not at hand.
-        redactor: takes secrets out of everything that is written.
+    """Writes the pages of one run, of which it only reads. `plugins`: the loaded plugins, for the tasks' masks. `market`: the
+    snapshot that the run used, or why it is not at hand. `redactor`: takes secrets out of everything that is written.
     """
 
     def __init__(self, run: RunFolder, plugins: Plugins, market: MarketSnapshot | str, redactor: Redactor) -> None:
@@ -70,16 +56,9 @@ class RunView:
         self._days = set() if self._market is None else {str(day) for day in self._market.days}
 
     def write(self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]) -> Written:
-        """Write the pages of the chosen episodes and the index of all.
-
-        Args:
-            out: the folder; made where there is none.
-            chosen: episodes of the run.
-            tell: told of each episode before its page is made.
-
-        Raises:
-            StoreError: the folder can't be written.
-            UsageError: none of the chosen episodes has a finished step.
+        """Write the pages of the chosen episodes and the index of all. `out`: the folder; made where there is none. `tell`: told of
+        each episode before its page is made. Raises StoreError: the folder can't be written. Raises UsageError: none of the chosen
+        episodes has a finished step.
         """
         _make_folder(out)
         pages: list[Path] = []

@@ -44,11 +44,7 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def encode(request: ModelRequest, caller: Caller, params: AnthropicParams) -> Body:
-    """Return the body of a call.
-
-    Raises:
-        ProviderError: an option of the run that this API does not know; says which.
-    """
+    """Return the body of a call. Raises ProviderError: an option of the run that this API does not know; says which."""
     thinking = _thinking(request.params, caller, params)
     turns = list(_turns(request.messages, caller.provider))
     if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
@@ -89,15 +85,8 @@ def how_forced(model: str, thinking: Mapping[str, Any] | None, params: Anthropic
 
 
 def decode(body: Mapping[str, Any], caller: Caller, *, carries: bool) -> Reply:
-    """Return the reply in a message.
-
-    Args:
-        body: what came back.
-        caller: whom errors are about.
-        carries: whether the calls are to carry the signed thoughts, for the next call of the round.
-
-    Raises:
-        ModelError: `bad_response`: it is no message, or ended for a reason that is not known.
+    """Return the reply in a message. `carries`: whether the calls are to carry the signed thoughts, for the next call of the round.
+    Raises ModelError: `bad_response`: it is no message, or ended for a reason that is not known.
     """
     reason = body.get("stop_reason")
     if not isinstance(reason, str) or reason not in _FINISH:

@@ -25,17 +25,9 @@ class RemoteAdapter:
     """A `ktdeval.api.RemoteModel` less the wire format: a subclass has `headers`, `path`, `encode`, `decode` and `settings`.
 
     The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which look at every field of the
-    whole conversation again on each call, are left out: that is half of a call's CPU time.
-
-    Args:
-        provider: the provider's name, as in `--model`.
-        name: the model's name at the provider.
-        params: of the provider; `base_url` and `api_key_env` are used here.
-        default_url: address when the user gives none.
-        variables: environment variables that may hold the key, when the user names none.
-
-    Attributes:
-        client: sends requests; None before `connect`.
+    whole conversation again on each call, are left out: that is half of a call's CPU time. `params`: of the provider; `base_url`
+    and `api_key_env` are used here. `variables`: environment variables that may hold the key, when the user names none. `client`:
+    sends requests; None before `connect`.
     """
 
     package = ""
@@ -60,10 +52,8 @@ class RemoteAdapter:
         self._connecting = threading.Lock()
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network.
-
-        Raises:
-            ProviderError: the SDK or the key is missing or unusable; names the extra to install or the variable to set.
+        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network. Raises ProviderError:
+        the SDK or the key is missing or unusable; names the extra to install or the variable to set.
         """
         if self.client is not None:
             return
@@ -80,11 +70,8 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, self.headers(sdk, key))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of a request, with nothing taken from the environment that is not this provider's.
-
-        Args:
-            sdk: the SDK's module.
-            key: the API key; None where there is none and none is needed.
+        """Return the headers of a request, with nothing taken from the environment that is not this provider's. `key`: the API key;
+        None where there is none and none is needed.
         """
         raise NotImplementedError
 
@@ -93,19 +80,11 @@ class RemoteAdapter:
         raise NotImplementedError
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call.
-
-        Raises:
-            ProviderError: an option of the run that this provider does not take; says which.
-        """
+        """Return the body of a call. Raises ProviderError: an option of the run that this provider does not take; says which."""
         raise NotImplementedError
 
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:
-        """Return the reply in an answer to `body`.
-
-        Raises:
-            ModelError: `bad_response`: the answer is not of the API's shape.
-        """
+        """Return the reply in an answer to `body`. Raises ModelError: `bad_response`: the answer is not of the API's shape."""
         raise NotImplementedError
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
@@ -117,11 +96,8 @@ class RemoteAdapter:
         return error_of(refusal, self.caller, self.sent(body))
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls.
-
-        Raises:
-            ModelError: this attempt failed.
-            ProviderError: every attempt would: key, model name, address, quota or a parameter is refused.
+        """Make one attempt. Thread-safe, without state between calls. Raises ModelError: this attempt failed. Raises ProviderError:
+        every attempt would: key, model name, address, quota or a parameter is refused.
         """
         self.connect()
         assert self.client is not None

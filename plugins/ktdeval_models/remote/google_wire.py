@@ -58,11 +58,7 @@ _ALTERNATIVES = ("anyOf", "oneOf")
 
 
 def encode(request: ModelRequest, caller: Caller, params: GoogleParams) -> Body:
-    """Return the body of a call.
-
-    Raises:
-        ProviderError: options of the run that this API does not take together; says which.
-    """
+    """Return the body of a call. Raises ProviderError: options of the run that this API does not take together; says which."""
     body: Body = {
         "contents": list(_contents(request.messages, caller.provider)),
         "generationConfig": _generation(request, caller, params),
@@ -82,16 +78,9 @@ def encode(request: ModelRequest, caller: Caller, params: GoogleParams) -> Body:
 
 
 def decode(body: Mapping[str, Any], request: ModelRequest, caller: Caller) -> Reply:
-    """Return the reply in a response.
-
-    Args:
-        body: what came back.
-        request: what was asked, for the numbers of calls that come without an id.
-        caller: whom errors are about.
-
-    Raises:
-        ModelError: `bad_response`: it holds no candidate, or one that ended for a reason that is not known.
-        ProviderError: the account is barred.
+    """Return the reply in a response. `request`: what was asked, for the numbers of calls that come without an id. Raises
+    ModelError: `bad_response`: it holds no candidate, or one that ended for a reason that is not known. Raises ProviderError: the
+    account is barred.
     """
     served_by = body.get("modelVersion")
     served_by = served_by if isinstance(served_by, str) else ""
@@ -133,11 +122,7 @@ def decode(body: Mapping[str, Any], request: ModelRequest, caller: Caller) -> Re
 
 def _generation(request: ModelRequest, caller: Caller, params: GoogleParams) -> Body:
     call = request.params
-    config: Body = {
-        "temperature": call.temperature,
-        "maxOutputTokens": call.max_output_tokens,
-        "seed": call.seed & _SEED_BITS,
-    }
+    config: Body = {"temperature": call.temperature, "maxOutputTokens": call.max_output_tokens, "seed": call.seed & _SEED_BITS}
     if thinking := _thinking(call, caller, params):
         config["thinkingConfig"] = thinking
     if request.response_schema is not None:

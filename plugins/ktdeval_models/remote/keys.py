@@ -14,14 +14,10 @@ KEYRING_SERVICE = "ktdeval"
 def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
     """Return the first key that is set: environment variables in the order given, then the keyring, when `keyring` is installed.
 
-    Space around a key (a final newline, say) is dropped; an empty variable counts as not set.
-
-    Args:
-        variables: names of environment variables, which are also the user names in the keyring.
-        service: service name in the keyring; None: only the environment is looked at.
-
-    Raises:
-        ProviderError: a key holds characters that can't be sent in a header; names the variable, never shows the value.
+    Space around a key (a final newline, say) is dropped; an empty variable counts as not set. `variables`: names of environment
+    variables, which are also the user names in the keyring. `service`: service name in the keyring; None: only the environment is
+    looked at. Raises ProviderError: a key holds characters that can't be sent in a header; names the variable, never shows the
+    value.
     """
     for variable in variables:
         if value := os.environ.get(variable, "").strip():

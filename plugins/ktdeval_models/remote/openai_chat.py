@@ -17,16 +17,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval_models.remote.base import RemoteAdapter, plain_headers
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
 from ktdeval_models.remote.presets import Preset
-from ktdeval_models.remote.wire import (
-    MOST_SEED,
-    count,
-    part,
-    sent_arguments,
-    sent_name,
-    text_of,
-    whole_usage,
-    written_arguments,
-)
+from ktdeval_models.remote.wire import MOST_SEED, count, part, sent_arguments, sent_name, text_of, whole_usage, written_arguments
 
 _FINISH: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -53,11 +44,6 @@ class ChatModel(RemoteAdapter):
 
     The reasoning of earlier turns is not sent back. Where a server refuses an earlier turn with tool calls without the field for it
     (`Preset.empty_thought`), the field is sent empty.
-
-    Args:
-        preset: what is known of the server.
-        name: the model's name there.
-        params: what the user says of it.
     """
 
     package = "openai"
@@ -241,12 +227,8 @@ class ChatModel(RemoteAdapter):
 
 
 def openai_headers(sdk: ModuleType, key: str | None, is_openai: bool) -> Mapping[str, str]:
-    """Return the headers of OpenAI's SDK.
-
-    Args:
-        sdk: the SDK's module.
-        key: the API key; None where there is none and none is needed.
-        is_openai: whether the organisation, project and headers that the environment names for OpenAI are sent.
+    """Return the headers of OpenAI's SDK. `key`: the API key; None where there is none and none is needed. `is_openai`: whether the
+    organisation, project and headers that the environment names for OpenAI are sent.
     """
     headers = {}
     if not is_openai:
@@ -262,14 +244,8 @@ def openai_headers(sdk: ModuleType, key: str | None, is_openai: bool) -> Mapping
 
 
 def check_fields(params: RemoteParams, optional: Collection[str | None]) -> None:
-    """Return when what the user adds to requests, and leaves out of them, is theirs to say.
-
-    Args:
-        params: with `omit` and `extra_body`.
-        optional: fields of a request that may be left out.
-
-    Raises:
-        ConfigError: names the field, and the option that stands for it.
+    """Return when what the user adds to requests, and leaves out of them, is theirs to say. `optional`: fields of a request that
+    may be left out. Raises ConfigError: names the field, and the option that stands for it.
     """
     own = {
         **dict.fromkeys(("model", "messages", "input", "instructions"), "it is the request itself"),

@@ -24,10 +24,6 @@ class ResponsesModel(RemoteAdapter):
     The conversation is sent whole with each request, and nothing is stored at the provider. The reasoning of earlier turns is not
     sent back: the API asks for it only where a turn is referred to by its id. There is no seed, and no limit on reasoning of its
     own.
-
-    Args:
-        name: the model's name.
-        params: what the user says of it.
     """
 
     package = "openai"
@@ -165,10 +161,4 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
 
 def _written_tool(tool: ToolSpec) -> dict[str, Any]:
     # `strict` is true unless said otherwise, which refuses schemas with optional or free-form parts.
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "strict": False,
-    }
+    return {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters, "strict": False}

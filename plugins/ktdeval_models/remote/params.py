@@ -31,10 +31,8 @@ class RemoteParams:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what must not be a parameter, because parameters are written to run folders and cards.
-
-        Raises:
-            ConfigError: a value looks like an API key, or is no name of a variable or field. The value is not shown.
+        """Refuse what must not be a parameter, because parameters are written to run folders and cards. Raises ConfigError: a value
+        looks like an API key, or is no name of a variable or field. The value is not shown.
         """
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             raise ConfigError(

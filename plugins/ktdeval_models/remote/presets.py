@@ -18,49 +18,33 @@ TokensField = Literal["max_tokens", "max_completion_tokens"]
 
 @dataclass(frozen=True)
 class Preset:
-    """A server and where it departs from the others. A parameter of `--model-args` overrides it (`CompatibleParams`).
+    """A server and where it departs from the others. A parameter of `--model-args` overrides it (`CompatibleParams`)."""
 
-    Attributes:
-        provider: the provider's name.
-        summary: for listings.
-        base_url: its address; "" when there is none by default.
-        variables: environment variables that may hold its key.
-        needs_key: whether it serves nobody without one. Such servers are paid for, so that their replies must say what they used.
-        thinks: whether its models think unless told not to.
-        forced_tool: how a tool is forced while the model does not think: by name, as the one tool on offer that is `required`, or
-            (`auto`) by the conversation alone, with no other tool on offer.
-        forced_tool_thinking: the same while it thinks.
-        max_tokens_field: the field that limits a reply, reasoning included.
-        takes_seed: whether it has a field `seed`.
-        json_mode: how a reply is held to a JSON Schema: by the schema, or as any JSON object with the schema in the prompt.
-        takes_effort: whether it has a field `reasoning_effort`.
-        budget_field: the field for the most tokens of reasoning.
-        think_on: fields that switch thinking on, sent with an effort other than none, or with a budget.
-        think_off: fields that switch it off, sent with the effort `none`.
-        empty_thought: what to send as `reasoning_content` of an earlier turn with tool calls, for servers that refuse such a turn
-            without the field while they think. The reasoning itself is not sent back.
-        extra_body: fields that every request has.
-        meanings: see `ktdeval.calls.Caller`.
-    """
-
-    provider: str
-    summary: str
-    base_url: str
-    variables: tuple[str, ...]
+    provider: str  # the provider's name
+    summary: str  # for listings
+    base_url: str  # its address; "" when there is none by default
+    variables: tuple[str, ...]  # environment variables that may hold its key
+    #: whether it serves nobody without one. Such servers are paid for, so that their replies must say what they used.
     needs_key: bool = True
-    thinks: bool = False
+    thinks: bool = False  # whether its models think unless told not to
+    #: how a tool is forced while the model does not think: by name, as the one tool on offer that is `required`, or (`auto`) by the
+    #: conversation alone, with no other tool on offer
     forced_tool: ForcedTool = "named"
-    forced_tool_thinking: ForcedTool = "named"
-    max_tokens_field: TokensField = "max_tokens"
-    takes_seed: bool = False
+    forced_tool_thinking: ForcedTool = "named"  # the same while it thinks
+    max_tokens_field: TokensField = "max_tokens"  # the field that limits a reply, reasoning included
+    takes_seed: bool = False  # whether it has a field `seed`
+    #: how a reply is held to a JSON Schema: by the schema, or as any JSON object with the schema in the prompt
     json_mode: JsonMode = "json_object"
-    takes_effort: bool = True
-    budget_field: str | None = None
+    takes_effort: bool = True  # whether it has a field `reasoning_effort`
+    budget_field: str | None = None  # the field for the most tokens of reasoning
+    #: fields that switch thinking on, sent with an effort other than none, or with a budget
     think_on: Mapping[str, Any] = field(default_factory=dict)
-    think_off: Mapping[str, Any] = field(default_factory=dict)
+    think_off: Mapping[str, Any] = field(default_factory=dict)  # fields that switch it off, sent with the effort `none`
+    #: what to send as `reasoning_content` of an earlier turn with tool calls, for servers that refuse such a turn without the field
+    #: while they think. The reasoning itself is not sent back.
     empty_thought: str | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    meanings: Mapping[str, int] = field(default_factory=dict)
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields that every request has
+    meanings: Mapping[str, int] = field(default_factory=dict)  # see `ktdeval.calls.Caller`
 
 
 @cache

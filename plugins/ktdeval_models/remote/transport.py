@@ -41,10 +41,8 @@ class Answer:
 
 
 def check_base_url(url: str) -> str:
-    """Return a base URL as it may be used, shown and recorded, without a final slash.
-
-    Raises:
-        ConfigError: it is no http or https address, or holds a user, a password, a query or a fragment. What it holds is not shown.
+    """Return a base URL as it may be used, shown and recorded, without a final slash. Raises ConfigError: it is no http or https
+    address, or holds a user, a password, a query or a fragment. What it holds is not shown.
     """
     example = "such as http://localhost:8000/v1"
     try:
@@ -67,11 +65,8 @@ class Transport:
     number of calls at once and no further. SDKs' typed methods look at every field of a conversation again on each call: from them
     come headers and libraries, and requests are sent as they are.
 
-    Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere.
-
-    Args:
-        endpoint: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
-        headers: of every request, its key among them.
+    Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere. `endpoint`: base URL, for the choice
+    of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). `headers`: of every request, its key among them.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
@@ -87,17 +82,9 @@ class Transport:
         self._failures: tuple[type[Exception], ...] = tuple(getattr(self._httpcore, name) for name in names)
 
     def post(self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller) -> Answer:
-        """Send one request and read the whole response.
-
-        Args:
-            url: of the method, below the endpoint.
-            body: the request.
-            timeout_s: longest time for all of it: connecting, TLS, sending, waiting, reading to the last byte. Only looking up the
-                host's name has the system's own limit.
-            caller: whom errors are about.
-
-        Raises:
-            ModelError: `timeout`, `connection` or `bad_response`.
+        """Send one request and read the whole response. `timeout_s`: longest time for all of it: connecting, TLS, sending, waiting,
+        reading to the last byte. Only looking up the host's name has the system's own limit. Raises ModelError: `timeout`,
+        `connection` or `bad_response`.
         """
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
         # Raised outside of the handlers, so that no traceback leads to a message that is not filtered.
@@ -142,10 +129,8 @@ class Transport:
 
 
 def _unpacked(content: bytes, encoding: str) -> bytes:
-    """A body as it was before it was compressed.
-
-    Raises:
-        BodyError: it is not compressed as its header says, or unpacks to far too much.
+    """A body as it was before it was compressed. Raises BodyError: it is not compressed as its header says, or unpacks to far too
+    much.
     """
     if encoding in ("", "identity"):
         return content
@@ -179,8 +164,8 @@ class _Clock:
 class _Stream:
     """A network stream of httpcore's whose waits end with the clock, whatever it is told.
 
-    What is written goes out when the answer is waited for, head and body of a request in one piece: half the packets, and on a
-    busy machine a good part of a call's time.
+    What is written goes out when the answer is waited for, head and body of a request in one piece: half the packets, and on a busy
+    machine a good part of a call's time.
     """
 
     def __init__(self, stream: Any, clock: _Clock, httpcore: ModuleType) -> None:

@@ -21,11 +21,7 @@ _LONGEST_NAME = 64
 
 
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
-    """A field that must be there.
-
-    Raises:
-        ModelError: `bad_response`, it is missing or of another type.
-    """
+    """A field that must be there. Raises ModelError: `bad_response`, it is missing or of another type."""
     value = mapping.get(name)
     if not isinstance(value, kind):
         raise bad_response(caller, f"the reply's {name!r} is {'missing' if value is None else f'a {type(value).__name__}'}")
@@ -56,10 +52,8 @@ def sent_arguments(text: str) -> str:
 
 
 def written_arguments(value: JsonValue, caller: Caller) -> str:
-    """Return the raw arguments of a call in a reply; some servers send them as an object instead of its text.
-
-    Raises:
-        ModelError: `bad_response`, they are neither.
+    """Return the raw arguments of a call in a reply; some servers send them as an object instead of its text. Raises ModelError:
+    `bad_response`, they are neither.
     """
     if isinstance(value, str):
         return value
@@ -77,11 +71,8 @@ def count(usage: Mapping[str, Any], *path: str) -> int:
 
 
 def whole_usage(total: int, found: Usage) -> Usage:
-    """Counts made consistent: a part is never more than its whole, and the output has the reasoning in it.
-
-    Args:
-        total: of input and output, as the provider says; 0 where it does not. Some leave reasoning out of the output, not of it.
-        found: as counted by the provider.
+    """Counts made consistent: a part is never more than its whole, and the output has the reasoning in it. `total`: of input and
+    output, as the provider says; 0 where it does not. Some leave reasoning out of the output, not of it.
     """
     output = max(found.output_tokens, total - found.input_tokens)
     read = min(found.cache_read_tokens, found.input_tokens)

@@ -26,50 +26,40 @@ def _lazy(module: str, name: str) -> Callable[..., Model]:
     return make
 
 
-_make_builtin = _lazy("catalogue", "make_builtin")
-
-
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Built-in models need no key, no network and no download; each provider says which extra installs its SDK."""
-    return [*_local(), *_providers()]
+    from ktdeval_models.remote.params import presets
 
+    def provider(name: str, make: Callable[..., Model], summary: str, key: str, params: type) -> Spec:
+        extra = name if name in ("anthropic", "google") else "openai"
+        return Spec(name, make, f"{summary}; needs the extra {extra} and {key}", params)
 
-def _local() -> list[Spec]:
+    builtin = _lazy("catalogue", "make_builtin")
+    openai, compatible = _lazy("remote.openai", "make_openai"), _lazy("remote.openai", "make_compatible")
+    anthropic, google = _lazy("remote.anthropic", "AnthropicModel"), _lazy("remote.google", "GoogleModel")
     return [
-        Spec("builtin/hold", _make_builtin, "Looks at the market and never trades"),
-        Spec("builtin/random", _make_builtin, "Buys and sells shown stocks at random, from the run's seed", RandomParams),
-        Spec("builtin/equal_weight", _make_builtin, "Holds the most liquid names in equal weights", EqualWeightParams),
-        Spec("builtin/momentum", _make_builtin, "Holds the highest 12-minus-1 month momentum", RankParams),
-        Spec("builtin/reversal", _make_builtin, "Holds the lowest 20-day return", RankParams),
-        Spec("builtin/low_volatility", _make_builtin, "Holds the lowest 60-day volatility", RankParams),
-        Spec("builtin/linear_factor", _make_builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
-        Spec("builtin/chaos", _make_builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
+        Spec("builtin/hold", builtin, "Looks at the market and never trades"),
+        Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", RandomParams),
+        Spec("builtin/equal_weight", builtin, "Holds the most liquid names in equal weights", EqualWeightParams),
+        Spec("builtin/momentum", builtin, "Holds the highest 12-minus-1 month momentum", RankParams),
+        Spec("builtin/reversal", builtin, "Holds the lowest 20-day return", RankParams),
+        Spec("builtin/low_volatility", builtin, "Holds the lowest 60-day volatility", RankParams),
+        Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
+        Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("replay", _lazy("replay", "make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
-    ]
-
-
-def _providers() -> list[Spec]:
-    from ktdeval_models.remote.presets import compatible_servers
-
-    def needs(extra: str, *variables: str, is_optional: bool = False) -> str:
-        key = "a key only where the server wants one" if is_optional else f"a key in {' or '.join(variables)}"
-        return f"needs the extra {extra} and {key}"
-
-    compatible = [
-        Spec(
-            preset.provider,
-            partial(_lazy("remote.openai_models", "make_compatible"), preset.provider),
-            f"{preset.summary}; {needs('openai', *preset.variables, is_optional=not preset.needs_key)}",
-            CompatibleParams,
-        )
-        for preset in compatible_servers().values()
-    ]
-    openai, anthropic = _lazy("remote.openai_models", "make_openai"), _lazy("remote.anthropic", "AnthropicModel")
-    google = _lazy("remote.google", "GoogleModel")
-    return [
-        Spec("openai", openai, f"OpenAI; {needs('openai', 'OPENAI_API_KEY')}", OpenAIParams),
-        Spec("anthropic", anthropic, f"Anthropic (Claude); {needs('anthropic', 'ANTHROPIC_API_KEY')}", AnthropicParams),
-        Spec("google", google, f"Google (Gemini); {needs('google', 'GEMINI_API_KEY', 'GOOGLE_API_KEY')}", GoogleParams),
-        *compatible,
+        provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),
+        provider("anthropic", anthropic, "Anthropic (Claude)", "a key in ANTHROPIC_API_KEY", AnthropicParams),
+        provider("google", google, "Google (Gemini)", "a key in GEMINI_API_KEY or GOOGLE_API_KEY", GoogleParams),
+        *(
+            provider(
+                name,
+                partial(compatible, name),
+                preset.summary,
+                f"a key in {' or '.join(preset.variables)}" if preset.needs_key else "a key only where the server wants one",
+                CompatibleParams,
+            )
+            for name, preset in presets().items()
+            if name != "openai"
+        ),
     ]

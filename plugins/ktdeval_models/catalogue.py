@@ -1,18 +1,255 @@
-"""Built-in models by name."""
+"""Built-in models by name: one that holds, one that tosses coins, those that hold the best of a ranking, and chaos.
+
+All but chaos behave well: they look things up, check the plan, submit. They compare figures only, so no label can change what
+they trade.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ktdeval.errors import UsageError
+import numpy as np
+
+from ktdeval.attribution import FACTORS
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.harness import Model
-from ktdeval_models.base import Hold
-from ktdeval_models.chance import RandomModel
+from ktdeval.harness import Model, ModelRequest, Reply
+from ktdeval.jsonio import JsonValue
+from ktdeval.seeds import derive_seed
 from ktdeval_models.chaos import ChaosModel
+from ktdeval_models.conversation import Call, Conversation, Row
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
-from ktdeval_models.ranking import EqualWeight, LinearFactor, RankModel
+from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance
+
+SCREENS = ("MOM_12_1", "-RV_60", "ILLIQ", "REV_ON", "-MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "-CV_VOL")
+MOST_FACTORS = 6  # that one screen takes
+
+
+class KeylessModel:
+    """A stateless function of the request, in two phases as the harness asks for them.
+
+    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of the plan, then a closing
+    remark. Submission: the plan, without the orders that the risk check found to break a rule.
+    """
+
+    closing = "Research done."
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request."""
+        conversation = Conversation(request)
+        if conversation.is_submission:
+            intents = self._checked(conversation) if conversation.is_readable else []
+            orders = [intent.order(conversation) for intent in intents]
+            return conversation.submit(orders, conversation.reason(self.summary(intents)))
+        calls = [call for call in self._next_calls(conversation) if call[0] in conversation.offered]
+        return conversation.call(calls) if calls else Reply(self.closing)
+
+    def _next_calls(self, conversation: Conversation) -> Sequence[Call]:
+        if not conversation.is_readable:
+            return ()
+        if conversation.turns == 0:
+            return self.lookups(conversation)
+        intents = self.plan(conversation) if conversation.turns == 1 else []
+        weights: dict[str, JsonValue] = {intent.stock_id: intent.target_weight for intent in intents}
+        return [("risk_check", {"target_weights": weights})] if weights else ()
+
+    def _checked(self, conversation: Conversation) -> Sequence[Intent]:
+        report = conversation.rows(conversation.result("risk_check").get("plan"))
+        forbidden = {row["stock_id"] for row in report if row["violation"] is not None}
+        return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:
+        """Return the calls of the first research turn."""
+        raise NotImplementedError
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Return the orders that follow from the conversation so far; none when it holds no data to decide on."""
+        raise NotImplementedError
+
+    def summary(self, intents: Sequence[Intent]) -> str:
+        """Return the overall reason."""
+        buys = sum(intent.side == "BUY" for intent in intents)
+        return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
+
+
+def buyable(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of names that trade and are not at their upper limit."""
+    return [row for row in rows if row["status"] in ("trading", "limit_down")]
+
+
+class Hold(KeylessModel):
+    """Looks at the market and at the account, and never trades."""
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - a fixed look around
+        """Market and the portfolio."""
+        return [("get_market_context", {}), ("portfolio_state", {})]
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:  # noqa: ARG002 - whatever is shown
+        """No orders."""
+        return []
+
+
+class RandomModel(KeylessModel):
+    """Sells holdings and buys shown names by the toss of a seeded coin: the zero that a strategy has to beat at its own turnover.
+
+    In memory_only the names shown are the universe, so it trades there too. Chance comes from the seed of the request alone, one
+    stream per phase of a step; the seed differs between calls, and so does what it would do: only the submission counts.
+    """
+
+    def __init__(self, params: RandomParams) -> None:
+        self.params = params
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:
+        """Return the market, and a ranking by a factor drawn at random."""
+        factor = SCREENS[int(_chance(conversation, "screen").integers(len(SCREENS)))]
+        return [("get_market_context", {}), ("screen_candidates", {"factors": [factor], "k": 30})]
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """A few random sells and buys."""
+        if not conversation.is_submission:
+            return []
+        chance, state = _chance(conversation, "orders"), conversation.state
+        held = [row["stock_id"] for row in conversation.rows(state["positions"])]
+        sells = [stock for stock in held if chance.random() < self.params.sell_probability]
+        screened = conversation.rows(conversation.result("screen_candidates").get("candidates"))
+        rows = screened or conversation.rows(state.get("candidates"))
+        shown = [row["stock_id"] for row in buyable(rows)] if rows else state.get("universe", ())
+        names = [stock for stock in shown if stock not in set(held)]
+        limits = state["constraints"]
+        vacant = limits["max_positions"] - len(held) + len(sells)
+        count = max(0, min(int(chance.integers(self.params.max_buys + 1)), len(names), vacant))
+        picks = [names[place] for place in chance.permutation(len(names))[:count]]
+        limit = min(self.params.largest_weight, limits["max_weight"])
+        intents = [Intent(stock, "SELL", 0.0, _confidence(chance), "sold by the toss of a coin") for stock in sells]
+        for stock in picks:
+            weight = round(float(chance.uniform(limit / 4, limit)), 4)
+            intents.append(Intent(stock, "BUY", weight, _confidence(chance), "bought by the toss of a coin"))
+        return intents
+
+
+def _confidence(chance: np.random.Generator) -> float:
+    return round(float(chance.uniform(0.4, 0.6)), 3)
+
+
+def _chance(conversation: Conversation, purpose: str) -> np.random.Generator:
+    return np.random.default_rng(derive_seed(conversation.request.params.seed, "random", purpose))
+
+
+class RankModel(KeylessModel):
+    """Holds the names that rank best by one figure, in equal weights, with a buffer against needless trading."""
+
+    def __init__(self, figure: str, lowest_first: bool, params: RankParams) -> None:
+        self.label = figure
+        self.weights: Mapping[str, float] = {figure: -1.0 if lowest_first else 1.0}
+        self.params = params
+        self.band = (0.0, params.trim_above)  # multiples of the target weight beyond which a holding is corrected
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:
+        """Return the market, the ranking, and the same figures for the holdings, which the ranking may leave out at their limit."""
+        held = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])]
+        signed = [figure if weight > 0 else f"-{figure}" for figure, weight in self.weights.items()]
+        depth = max(self.params.positions, self.params.keep_rank)
+        calls: list[Call] = [("get_market_context", {}), ("screen_candidates", {"factors": signed, "k": depth})]
+        return [*calls, ("compare_candidates", {"stock_ids": held, "dims": list(self.weights)})] if held else calls
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Sell what fell out of the ranking, buy the best names not held; hold where nothing is shown to rank."""
+        ranking = self.ranking(conversation)
+        if ranking is None:
+            return []
+        sizing = Sizing.equal(conversation.state, self.params.positions, self.params.invested, self.band)
+        return rebalance(conversation, ranking, sizing)
+
+    def ranking(self, conversation: Conversation) -> Ranking | None:
+        """Ranking by what the tools say, else by the table of the prompt; None where neither shows anything."""
+        if rows := self.ordered(conversation.rows(conversation.result("screen_candidates").get("candidates"))):
+            held = conversation.rows(conversation.result("compare_candidates").get("grid"))
+            if not held:  # nothing is held, or the look-up failed: what can't be judged is kept
+                return Ranking(buyable(rows), None, self.label)
+            bar = self._score(rows[min(self.params.keep_rank, len(rows)) - 1])
+            kept = frozenset(row["stock_id"] for row in held if self._is_scored(row) and self._score(row) >= bar)
+            return Ranking(buyable(rows), kept, self.label)
+        candidates = conversation.rows(conversation.state.get("candidates"))
+        if not candidates:
+            return None
+        holdings = conversation.rows(conversation.state.get("holdings"))
+        rows = sorted((row for row in (*candidates, *holdings) if self._is_scored(row)), key=self._order)
+        kept = frozenset(row["stock_id"] for row in rows[: self.params.keep_rank])
+        offered = {row["stock_id"] for row in candidates}
+        return Ranking(buyable([row for row in rows if row["stock_id"] in offered]), kept, self.label)
+
+    def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows of the screen, best first: by one figure, that is the order in which they come."""
+        return rows
+
+    def _is_scored(self, row: Row) -> bool:
+        return all(row.get(figure) is not None for figure in self.weights)
+
+    def _score(self, row: Row) -> float:
+        return float(sum(weight * row[figure] for figure, weight in self.weights.items()))
+
+    def _order(self, row: Row) -> tuple[float, ...]:
+        """Best first; equal figures fall to the other figures of the row, never to its label or its place."""
+        others = (value for value in row.values() if isinstance(value, float | int) and not isinstance(value, bool))
+        return (-self._score(row), *others)
+
+
+class LinearFactor(RankModel):
+    """Holds the names with the highest weighted sum of style factors: a trained linear model, applied.
+
+    The screen offers the names with the best mean rank over the factors, each in the direction of its coefficient; among these the
+    weighted sum decides, and it says which holdings are kept.
+    """
+
+    def __init__(self, params: LinearFactorParams) -> None:
+        super().__init__("a weighted sum of factors", False, params)
+        self.weights = parse_coefficients(params.coefficients)
+
+    def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows by their weighted sums."""
+        return sorted(rows, key=self._order)
+
+
+def parse_coefficients(text: str) -> Mapping[str, float]:
+    """`MOM_12_1:0.02 RV_60:-0.1` as factor -> coefficient; a coefficient of 0 leaves its factor out.
+
+    Raises ConfigError: it has another form, names no factor, or names one twice.
+    """
+    known = [factor.name for factor in FACTORS]
+    weights: dict[str, float] = {}
+    for part in text.split():
+        name, _, number = part.partition(":")
+        if name not in known:
+            raise ConfigError(f"coefficients: no factor {name!r}{near_matches(name, known) or '; known are ' + ', '.join(known)}")
+        try:
+            weight = float(number)
+        except ValueError as error:
+            raise ConfigError(f"coefficients: {part!r} is not of the form NAME:NUMBER, such as MOM_12_1:0.02") from error
+        if name in weights or not math.isfinite(weight):
+            raise ConfigError(f"coefficients: {name} stands there twice, or its coefficient is not finite")
+        weights[name] = weight
+    used = {name: weight for name, weight in weights.items() if weight}
+    if not 0 < len(used) <= MOST_FACTORS:
+        raise ConfigError(
+            f"coefficients: at least one and at most {MOST_FACTORS} factors need a coefficient that is not 0, such as MOM_12_1:0.02"
+        )
+    return used
+
+
+class EqualWeight(RankModel):
+    """Holds the most liquid names in equal weights and rebalances them; a name is sold only when it has left the index."""
+
+    def __init__(self, params: EqualWeightParams) -> None:
+        super().__init__("ILLIQ", True, RankParams(positions=params.positions, invested=params.invested))
+        self.band = (1.0 - params.band, 1.0 + params.band)
+
+    def ranking(self, conversation: Conversation) -> Ranking | None:
+        """Ranking by liquidity, which keeps every holding."""
+        found = super().ranking(conversation)
+        return None if found is None else Ranking(found.buyable, None, "liquidity")
+
 
 _MAKERS: dict[str, Callable[[Any], Model]] = {
     "hold": lambda params: Hold(),  # noqa: ARG005 - it has no parameters
@@ -27,7 +264,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 
 
 def make_builtin(name: str, params: Any = None) -> Model:
-    """A built-in model. `params`: its parameters; None takes the defaults. Raises UsageError: no such model."""
+    """Return the model that follows `builtin/`, with its defaults where there are no parameters; raises UsageError for another."""
     if name not in _MAKERS:
         raise UsageError(f"no built-in model {name!r}{near_matches(name, _MAKERS)}")
     return _MAKERS[name](params)

@@ -49,9 +49,8 @@ class _Turn:
 
     def raw(self, name: str, *arguments: str) -> Reply:
         """Calls of one tool with argument texts as they stand."""
-        first = self.conversation.calls_made + 1
-        calls = tuple(ToolCall(f"call_{first + place}", name, text) for place, text in enumerate(arguments))
-        return Reply(tool_calls=calls, finish_reason="tool_calls")
+        numbered = enumerate(arguments, self.conversation.calls_made + 1)
+        return Reply(tool_calls=tuple(ToolCall(f"call_{n}", name, text) for n, text in numbered), finish_reason="tool_calls")
 
     def order(self, **changes: Any) -> dict[str, Any]:
         """A sound order with changes; a value of None drops the field."""
@@ -63,13 +62,16 @@ class _Turn:
             "confidence": round(float(self.chance.random()), 2),
             "reason": self.conversation.reason("the dice like this one"),
         }
-        order.update(changes)
-        return {key: value for key, value in order.items() if value is not None}
+        return {key: value for key, value in (order | changes).items() if value is not None}
 
     def submission(self, **changes: Any) -> dict[str, Any]:
         """A submission of one to four orders, the first of which is changed."""
         orders = [self.order(**changes), *(self.order() for _ in range(int(self.chance.integers(4))))]
         return {"orders": orders, "overall_reason": "as the dice fell"}
+
+    def text(self, **changes: Any) -> str:
+        """The same as a call's arguments."""
+        return dumps_canonical(self.submission(**changes))
 
 
 class ChaosModel:
@@ -79,7 +81,7 @@ class ChaosModel:
         self.params = params
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request, or not. Raises ModelError: now and then, of several kinds."""
+        """Answer one request, or raise a ModelError, of several kinds."""
         turn = _Turn(request)
         if turn.chance.random() < self.params.model_errors:
             raise ModelError(turn.pick(ERROR_KINDS), "the built-in chaos model failed on schedule")
@@ -101,10 +103,8 @@ def _shown_stocks(conversation: Conversation) -> list[str]:
 
 def _research_well(turn: _Turn) -> Reply:
     calls: list[tuple[str, Mapping[str, Any]]] = [
-        ("get_market_context", {}),
-        ("screen_candidates", {"factors": ["HIGH_52W", "-RV_60"], "k": 10}),
-        ("portfolio_state", {}),
-    ]
+        ("get_market_context", {}), ("screen_candidates", {"factors": ["HIGH_52W", "-RV_60"], "k": 10}), ("portfolio_state", {}),
+    ]  # fmt: skip
     if turn.shown:
         calls.append(("get_stock_snapshot", {"stock_id": turn.stock(), "lookback": 5}))
         calls.append(("compare_candidates", {"stock_ids": turn.shown[:3], "dims": ["MOM_12_1", "SKEW"]}))
@@ -119,6 +119,9 @@ def _submit_well(turn: _Turn) -> Reply:
     return turn.conversation.submit(submission["orders"], submission["overall_reason"])
 
 
+# --- misdeeds
+
+
 def _bad_json(turn: _Turn) -> Reply:
     name = SUBMIT if turn.conversation.is_submission else "screen_candidates"
     broken = ('{"orders": [', "{'orders': []}", "", "orders", '{"orders": []} {}', "[" * 3000, "[1, 2]", '"text"', "\x00", "{,}")
@@ -130,36 +133,35 @@ def _unknown_tool(turn: _Turn) -> Reply:
 
 
 def _wrong_arguments(turn: _Turn) -> Reply:
-    name, arguments = turn.pick(
-        (
-            ("screen_candidates", "{}"),
-            ("screen_candidates", '{"factors": ["ALPHA"], "k": 5}'),
-            ("screen_candidates", '{"factors": "MOM_12_1"}'),
-            ("screen_candidates", '{"factors": ["SKEW"], "k": 1e9}'),
-            ("screen_candidates", '{"factors": ["SKEW"], "k": NaN}'),
-            ("get_stock_snapshot", '{"lookback": 5}'),
-            ("get_stock_snapshot", '{"stock_id": 42}'),
-            ("get_market_context", '{"date": "2024-09-24"}'),
-            ("compare_candidates", '{"stock_ids": [], "dims": ["SKEW"]}'),
-            ("risk_check", '{"target_weights": {"asset_9999": 0.1}}'),
-            ("risk_check", '{"target_weights": [0.1]}'),
-            ("risk_check", '{"target_weights": {"x": 1e999}}'),
-        )
-    )
-    return turn.raw(name, arguments)
+    return turn.raw(*turn.pick(_WRONG_ARGUMENTS))
+
+
+_WRONG_ARGUMENTS = (
+    ("screen_candidates", "{}"),
+    ("screen_candidates", '{"factors": ["ALPHA"], "k": 5}'),
+    ("screen_candidates", '{"factors": "MOM_12_1"}'),
+    ("screen_candidates", '{"factors": ["SKEW"], "k": 1e9}'),
+    ("screen_candidates", '{"factors": ["SKEW"], "k": NaN}'),
+    ("get_stock_snapshot", '{"lookback": 5}'),
+    ("get_stock_snapshot", '{"stock_id": 42}'),
+    ("get_market_context", '{"date": "2024-09-24"}'),
+    ("compare_candidates", '{"stock_ids": [], "dims": ["SKEW"]}'),
+    ("risk_check", '{"target_weights": {"asset_9999": 0.1}}'),
+    ("risk_check", '{"target_weights": [0.1]}'),
+    ("risk_check", '{"target_weights": {"x": 1e999}}'),
+)
 
 
 def _real_identity_looked_up(turn: _Turn) -> Reply:
     name = turn.pick(REAL_IDENTITIES)
-    arguments = turn.pick(
-        (
-            ("get_stock_snapshot", {"stock_id": name}),
-            ("compare_candidates", {"stock_ids": [name, turn.stock()], "dims": ["SKEW"]}),
-            ("risk_check", {"target_weights": {name: 0.05}}),
-        )
+    lookups = (
+        ("get_stock_snapshot", {"stock_id": name}),
+        ("compare_candidates", {"stock_ids": [name, turn.stock()], "dims": ["SKEW"]}),
+        ("risk_check", {"target_weights": {name: 0.05}}),
     )
-    reply = turn.raw(arguments[0], dumps_canonical(arguments[1]))
-    return Reply(f"This looks like {name} around {turn.pick(REAL_IDENTITIES)}.", reply.tool_calls, "tool_calls")
+    tool, arguments = turn.pick(lookups)
+    calls = turn.raw(tool, dumps_canonical(arguments)).tool_calls
+    return Reply(f"This looks like {name} around {turn.pick(REAL_IDENTITIES)}.", calls, "tool_calls")
 
 
 def _flood(turn: _Turn) -> Reply:
@@ -167,7 +169,7 @@ def _flood(turn: _Turn) -> Reply:
 
 
 def _premature_submission(turn: _Turn) -> Reply:
-    return turn.raw(SUBMIT, dumps_canonical(turn.submission()))
+    return turn.raw(SUBMIT, turn.text())
 
 
 def _empty(turn: _Turn) -> Reply:
@@ -175,9 +177,7 @@ def _empty(turn: _Turn) -> Reply:
 
 
 def _prose(turn: _Turn) -> Reply:
-    return Reply(
-        f"I would buy {turn.pick(REAL_IDENTITIES)}: in {turn.pick(REAL_IDENTITIES)} it rose. " + dumps_canonical(turn.submission())
-    )
+    return Reply(f"I would buy {turn.pick(REAL_IDENTITIES)}: in {turn.pick(REAL_IDENTITIES)} it rose. {turn.text()}")
 
 
 def _refusal(_turn: _Turn) -> Reply:
@@ -189,9 +189,9 @@ def _filtered(_turn: _Turn) -> Reply:
 
 
 def _truncated(turn: _Turn) -> Reply:
-    text = dumps_canonical(turn.submission())
-    call = ToolCall(f"call_{turn.conversation.calls_made + 1}", SUBMIT, text[: int(turn.chance.integers(len(text)))])
-    return Reply("", (call,) if turn.chance.random() < 0.7 else (), "length")
+    text = turn.text()
+    calls = turn.raw(SUBMIT, text[: int(turn.chance.integers(len(text)))]).tool_calls
+    return Reply("", calls if turn.chance.random() < 0.7 else (), "length")
 
 
 def _missing_field(turn: _Turn) -> Reply:
@@ -203,47 +203,38 @@ def _missing_field(turn: _Turn) -> Reply:
     return turn.raw(SUBMIT, dumps_canonical(submission))
 
 
-def _both_sizes(turn: _Turn) -> Reply:
-    changes = turn.pick(({"target_weight": 0.05, "shares": 100}, {"target_weight": None}))
-    return turn.raw(SUBMIT, dumps_canonical(turn.submission(**changes)))
+def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
+    """Return a submission whose first order has one of these changes."""
+    return lambda turn: turn.raw(SUBMIT, turn.text(**turn.pick(changes)))
 
 
-def _wrong_values(turn: _Turn) -> Reply:
-    changes: dict[str, Any] = turn.pick(
-        (
-            {"side": "HOLD"}, {"side": "buy"}, {"confidence": 1.5}, {"confidence": "high"}, {"reason": "x"}, {"reason": 7},
-            {"target_weight": None, "shares": 0}, {"target_weight": None, "shares": -100}, {"target_weight": None, "shares": 150.5},
-            {"target_weight": 1.2}, {"target_weight": -0.1}, {"stock_id": 42}, {"stock_id": ""}, {"price": 10.0},
-        )
-    )  # fmt: skip
-    return turn.raw(SUBMIT, dumps_canonical(turn.submission(**changes)))
+_both_sizes = _submission_with({"target_weight": 0.05, "shares": 100}, {"target_weight": None})
+_wrong_values = _submission_with(
+    {"side": "HOLD"}, {"side": "buy"}, {"confidence": 1.5}, {"confidence": "high"}, {"reason": "x"}, {"reason": 7},
+    {"target_weight": None, "shares": 0}, {"target_weight": None, "shares": -100}, {"target_weight": None, "shares": 150.5},
+    {"target_weight": 1.2}, {"target_weight": -0.1}, {"stock_id": 42}, {"stock_id": ""}, {"price": 10.0},
+)  # fmt: skip
+_huge_shares = _submission_with(*({"target_weight": None, "shares": shares} for shares in (10**8, 10**30, 7, 101)))
+_unknown_stock = _submission_with(
+    *({"stock_id": name} for name in ("asset_9999", "asset_42", "ASSET_0001", "cash", "999999", "day_+3"))
+)
 
 
 def _odd_numbers(turn: _Turn) -> Reply:
-    text = dumps_canonical(turn.submission(target_weight="#", side="BUY"))
-    return turn.raw(SUBMIT, text.replace('"#"', turn.pick(_ODD_NUMBERS)))
-
-
-def _huge_shares(turn: _Turn) -> Reply:
-    shares = turn.pick((10**8, 10**30, 7, 101))
-    return turn.raw(SUBMIT, dumps_canonical(turn.submission(target_weight=None, shares=shares)))
+    return turn.raw(SUBMIT, turn.text(target_weight="#", side="BUY").replace('"#"', turn.pick(_ODD_NUMBERS)))
 
 
 def _real_identity_ordered(turn: _Turn) -> Reply:
     name = turn.pick(REAL_IDENTITIES)
-    submission = turn.submission(
-        stock_id=name, reason=turn.conversation.reason(f"{name} always rises after {turn.pick(REAL_IDENTITIES)}")
-    )
-    submission["overall_reason"] = f"I recognise {name}."
+    reason = turn.conversation.reason(f"{name} always rises after {turn.pick(REAL_IDENTITIES)}")
+    submission = turn.submission(stock_id=name, reason=reason) | {"overall_reason": f"I recognise {name}."}
     return turn.raw(SUBMIT, dumps_canonical(submission))
 
 
 def _odd_text(turn: _Turn) -> Reply:
-    reason = turn.pick(
-        ("\\ud800 lone surrogate", "\\u0000 and control \\u001b[31m", "\\u202e right to left", "🚀" * 40, "a" * 20000)
-    )
-    text = dumps_canonical(turn.submission(reason="#" * 12))
-    return turn.raw(SUBMIT, text.replace("#" * 12, reason, 1))
+    odd = ("\\ud800 lone surrogate", "\\u0000 and control \\u001b[31m", "\\u202e right to left", "🚀" * 40, "a" * 20000)
+    reason = turn.pick(odd)
+    return turn.raw(SUBMIT, turn.text(reason="#" * 12).replace("#" * 12, reason, 1))
 
 
 def _wrong_tool(turn: _Turn) -> Reply:
@@ -251,12 +242,7 @@ def _wrong_tool(turn: _Turn) -> Reply:
 
 
 def _several_submissions(turn: _Turn) -> Reply:
-    return turn.raw(SUBMIT, dumps_canonical(turn.submission()), dumps_canonical(turn.submission()))
-
-
-def _unknown_stock(turn: _Turn) -> Reply:
-    name = turn.pick(("asset_9999", "asset_42", "ASSET_0001", "cash", "999999", "day_+3"))
-    return turn.raw(SUBMIT, dumps_canonical(turn.submission(stock_id=name)))
+    return turn.raw(SUBMIT, turn.text(), turn.text())
 
 
 RESEARCH_MISDEEDS: tuple[Misdeed, ...] = (

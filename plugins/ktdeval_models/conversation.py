@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,8 @@ from ktdeval.jsonio import JsonValue, loads_strict
 SUBMIT = "submit_action"
 _JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
 
-Call = tuple[str, Mapping[str, JsonValue]]
-"""A tool's name and its arguments."""
-Row = Mapping[str, Any]
-"""One row of a table, by column name."""
+Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
+Row = Mapping[str, Any]  # one row of a table, by column name
 
 
 class Conversation:
@@ -26,21 +24,14 @@ class Conversation:
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
         self.offered = frozenset(tool.name for tool in request.tools)
-
-    @property
-    def is_submission(self) -> bool:
-        """True when a submission is asked for."""
-        return self.request.tool_choice == SUBMIT or self.offered == {SUBMIT}
+        self.is_submission = request.tool_choice == SUBMIT or self.offered == {SUBMIT}
 
     @cached_property
     def state(self) -> Mapping[str, Any]:
-        """Return the JSON block of the latest user message that holds one; empty when there is none."""
+        """JSON block of the latest user message that holds one; empty when there is none."""
         for message in reversed(self.request.messages):
-            if message.role != "user":
-                continue
-            blocks = _JSON_BLOCK.findall(message.content)
-            value = _object(blocks[-1]) if blocks else {}
-            if value:
+            blocks = _JSON_BLOCK.findall(message.content) if message.role == "user" else ()
+            if blocks and (value := _object(blocks[-1])):
                 return value
         return {}
 
@@ -69,25 +60,24 @@ class Conversation:
 
     def rows(self, source: Any) -> list[Row]:
         """Return the rows of a table as mappings; empty when `source` is no table."""
-        return list(_rows(source))
+        is_table = isinstance(source, Mapping) and "columns" in source and "rows" in source
+        return [dict(zip(source["columns"], row, strict=True)) for row in source["rows"]] if is_table else []
 
     def call(self, calls: Sequence[Call]) -> Reply:
-        """A reply that calls tools."""
-        return Reply(tool_calls=tuple(self._numbered(calls)), finish_reason="tool_calls")
+        """Return a reply that calls tools."""
+        # Keys stay in the model's order: sorted, those that are stocks would be ordered by their labels.
+        texts = [(name, json.dumps(arguments, ensure_ascii=False, allow_nan=False)) for name, arguments in calls]
+        numbered = enumerate(texts, start=self.calls_made + 1)
+        return Reply(tool_calls=tuple(ToolCall(f"call_{number}", *text) for number, text in numbered), finish_reason="tool_calls")
 
     def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
-        """A reply that submits an action."""
+        """Return a reply that submits an action."""
         return self.call([(SUBMIT, {"orders": list(orders), "overall_reason": overall_reason})])
 
     def reason(self, text: str) -> str:
         """`text`, made as long as the task's shortest reason."""
         shortest = int(self.state.get("constraints", {}).get("min_reason_chars", 0))
         return text if len(text) >= shortest else (text + " " + text * (shortest // len(text)))[: max(shortest, len(text))]
-
-    def _numbered(self, calls: Sequence[Call]) -> Iterator[ToolCall]:
-        for number, (name, arguments) in enumerate(calls, start=self.calls_made + 1):
-            # Keys stay in the model's order: sorted, those that are stocks would be ordered by their labels.
-            yield ToolCall(f"call_{number}", name, json.dumps(arguments, ensure_ascii=False, allow_nan=False))
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -96,10 +86,3 @@ def _object(text: str) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _rows(source: Any) -> Iterator[Row]:
-    if isinstance(source, Mapping) and "columns" in source and "rows" in source:
-        columns = source["columns"]
-        for row in source["rows"]:
-            yield dict(zip(columns, row, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ktdeval_models.conversation import Conversation, Row
 
@@ -13,8 +13,7 @@ SMALLEST_BUY = 0.01
 _UNSELLABLE = frozenset({"suspended", "limit_down", "not_listed"})
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """An order before it is written: a stock, a side, a target weight and why."""
 
     stock_id: str
@@ -25,17 +24,10 @@ class Intent:
 
     def order(self, conversation: Conversation) -> dict[str, Any]:
         """Return the order as submitted."""
-        return {
-            "stock_id": self.stock_id,
-            "side": self.side,
-            "target_weight": self.target_weight,
-            "confidence": self.confidence,
-            "reason": conversation.reason(self.reason),
-        }
+        return {**self._asdict(), "reason": conversation.reason(self.reason)}
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(NamedTuple):
     """Ranking of the names by a model."""
 
     buyable: Sequence[Row]  # rows of names that can be bought, best first, with `stock_id`, `close_cny` and `board`
@@ -65,19 +57,25 @@ class Sizing:
 def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> list[Intent]:
     """Return the changes that bring the portfolio to the ranking.
 
-    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are corrected;
-    vacant places go to the best names not held. Buys share the cash there is.
+    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are
+    corrected; vacant places go to the best names not held. Buys share the cash there is.
     """
-    state = conversation.state
+    state, kept = conversation.state, ranking.kept
     held = conversation.rows(state["positions"])
-    sells = [row for row in held if _is_to_sell(row, ranking)]
+    known = {row["stock_id"] for row in held}
+    sellable = [row for row in held if row["status"] not in _UNSELLABLE]
+    sells = [row for row in sellable if not row["member"] or (kept is not None and row["stock_id"] not in kept)]
     sold = {row["stock_id"] for row in sells}
     stays = [row for row in held if row["stock_id"] not in sold]
-    trims = [row for row in stays if row["weight"] > sizing.trim_above and row["status"] not in _UNSELLABLE]
+    trims = [row for row in sellable if row["stock_id"] not in sold and row["weight"] > sizing.trim_above]
     cash = state["account"]["cash_weight"] - RESERVE
     cash += sum(row["weight"] for row in sells) + sum(row["weight"] - sizing.target for row in trims)
-    raises, cash = _raises(stays, sizing, cash)
-    known = {row["stock_id"] for row in held}
+    raises = []  # holdings that fell below the band, as far as cash goes
+    for row in stays:
+        missing = sizing.target - row["weight"]
+        if row["weight"] < sizing.add_below and row["member"] and row["status"] == "trading" and missing <= cash:
+            cash -= missing
+            raises.append(Intent(row["stock_id"], "BUY", sizing.target, 0.5, "back to its equal weight after a fall"))
     fresh = [row for row in ranking.buyable if row["stock_id"] not in known and _is_affordable(row, state, sizing.target)]
     return [
         *(Intent(row["stock_id"], "SELL", 0.0, 0.55, f"no longer among the best by {ranking.label}") for row in sells),
@@ -85,23 +83,6 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
         *raises,
         *_buys(fresh[: max(0, sizing.positions - len(stays))], sizing, cash, ranking.label),
     ]
-
-
-def _is_to_sell(row: Row, ranking: Ranking) -> bool:
-    if row["status"] in _UNSELLABLE:
-        return False
-    return not row["member"] or (ranking.kept is not None and row["stock_id"] not in ranking.kept)
-
-
-def _raises(stays: Sequence[Row], sizing: Sizing, cash: float) -> tuple[list[Intent], float]:
-    """Raise holdings that fell below the band as far as cash goes; returns the cash left."""
-    intents = []
-    for row in stays:
-        missing = sizing.target - row["weight"]
-        if row["weight"] < sizing.add_below and row["member"] and row["status"] == "trading" and missing <= cash:
-            cash -= missing
-            intents.append(Intent(row["stock_id"], "BUY", sizing.target, 0.5, "back to its equal weight after a fall"))
-    return intents, cash
 
 
 def _buys(fresh: Sequence[Row], sizing: Sizing, cash: float, label: str) -> list[Intent]:
@@ -119,7 +100,6 @@ def _buys(fresh: Sequence[Row], sizing: Sizing, cash: float, label: str) -> list
 
 def _is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     """True when the smallest permitted buy is not more than the target weight."""
-    limits = state["constraints"]
+    limits, price = state["constraints"], row["close_cny"]
     shares = limits["star_min_shares"] if row["board"] == "star" else limits["lot_shares"]
-    price = row["close_cny"]
     return price is not None and bool(price * shares <= weight * state["account"]["nav_cny"])

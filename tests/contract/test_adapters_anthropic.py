@@ -12,8 +12,7 @@ from ktdeval.calls.http_errors import Caller
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import dumps_canonical
-from ktdeval_models.remote.anthropic import AnthropicModel
-from ktdeval_models.remote.anthropic_wire import closed_schema, decode, encode
+from ktdeval_models.remote.anthropic import AnthropicModel, closed_schema
 from ktdeval_models.remote.params import AnthropicParams
 from stub_provider import KEY, Stub, running_stub
 
@@ -58,7 +57,11 @@ def ask(
 
 
 def body_of(request: ModelRequest, model: str = MODEL, **params: Any) -> dict[str, Any]:
-    return encode(request, Caller("anthropic", model, "http://127.0.0.1", ("ANTHROPIC_API_KEY",)), AnthropicParams(**params))
+    return AnthropicModel(model, AnthropicParams(**params)).encode(request)
+
+
+def decoded(body, carries=False):
+    return AnthropicModel(MODEL).decode(body, None, {"thinking": {"type": "enabled"}} if carries else {})
 
 
 def message(*content: dict[str, Any], stop_reason: Any = "end_turn", **fields: Any) -> dict[str, Any]:
@@ -322,7 +325,7 @@ def test_the_thoughts_of_another_provider_are_never_sent() -> None:
     ],
 )
 def test_every_way_to_stop_has_its_name(stop_reason: str, finish: str) -> None:
-    assert decode(message({"type": "text", "text": "x"}, stop_reason=stop_reason), CALLER, carries=False).finish_reason == finish
+    assert decoded(message({"type": "text", "text": "x"}, stop_reason=stop_reason)).finish_reason == finish
 
 
 def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> None:
@@ -333,7 +336,7 @@ def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> Non
         {"type": "thinking", "thinking": "Then.", "signature": "y"},
         {"type": "tool_use", "id": "toolu_2", "name": "get_snapshot", "input": {"id": "茅台"}},
     ]
-    assert decode(message(*blocks, stop_reason="tool_use"), CALLER, carries=True) == Reply(
+    assert decoded(message(*blocks, stop_reason="tool_use"), carries=True) == Reply(
         content="I look at two.",
         tool_calls=(
             ToolCall("toolu_1", "get_snapshot", '{"id": "S1", "lookback": 20}'),
@@ -354,8 +357,8 @@ def test_usage_counts_the_whole_prompt_and_names_its_cached_parts() -> None:
         "output_tokens": 50,
         "output_tokens_details": {"thinking_tokens": 20},
     }
-    assert decode(message(usage=usage), CALLER, carries=False).usage == Usage(4310, 50, 20, 4000, 300)
-    assert decode(message(usage=None), CALLER, carries=False).usage == Usage()  # the reply was paid for; it is not thrown away
+    assert decoded(message(usage=usage)).usage == Usage(4310, 50, 20, 4000, 300)
+    assert decoded(message(usage=None)).usage == Usage()  # the reply was paid for; it is not thrown away
 
 
 @pytest.mark.parametrize(
@@ -375,7 +378,7 @@ def test_usage_counts_the_whole_prompt_and_names_its_cached_parts() -> None:
 )
 def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(body: Any) -> None:
     with pytest.raises(ModelError) as caught:
-        decode(body, CALLER, carries=False)
+        decoded(body)
     assert caught.value.kind == "bad_response"
 
 

@@ -29,8 +29,8 @@ from ktdeval.harness.messages import CallParams, Message, ModelRequest
 from ktdeval.harness.provider import RemoteModel
 from ktdeval.params import build_params, parse_assignments
 from ktdeval.registry import load_plugins
-from ktdeval_models.remote.keys import find_key, missing_key
-from ktdeval_models.remote.openai_models import make_openai
+from ktdeval_models.remote.base import find_key, missing_key
+from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
 from ktdeval_models.remote.transport import check_base_url
 from stub_faults import BROKEN, REFUSALS
@@ -86,7 +86,7 @@ import os, keyring
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 from ktdeval.errors import ProviderError
-from ktdeval_models.remote.keys import find_key
+from ktdeval_models.remote.base import find_key
 
 class Held(KeyringBackend):
     priority = 1

@@ -13,8 +13,7 @@ from ktdeval.calls.http_errors import Caller
 from ktdeval.errors import KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import dumps_canonical
-from ktdeval_models.remote.google import GoogleModel
-from ktdeval_models.remote.google_wire import decode, encode, readable_schema
+from ktdeval_models.remote.google import GoogleModel, readable_schema
 from ktdeval_models.remote.params import GoogleParams
 from stub_provider import KEY, Stub, running_stub
 
@@ -64,7 +63,7 @@ def ask(
 
 
 def body_of(request: ModelRequest, **params: Any) -> dict[str, Any]:
-    return encode(request, CALLER, GoogleParams(**params))
+    return GoogleModel(MODEL, GoogleParams(**params)).encode(request)
 
 
 def response(*parts: dict[str, Any], reason: Any = "STOP", **fields: Any) -> dict[str, Any]:
@@ -275,7 +274,7 @@ def test_the_environment_of_other_services_changes_nothing(
     ],
 )
 def test_every_way_to_stop_has_its_name(reason: str, finish: str) -> None:
-    assert decode(response({"text": "x"}, reason=reason), ask(), CALLER).finish_reason == finish
+    assert GoogleModel(MODEL).decode(response({"text": "x"}, reason=reason), ask(), {}).finish_reason == finish
 
 
 def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> None:
@@ -286,7 +285,7 @@ def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> Non
         {"functionCall": {"name": "get_snapshot"}},
         {"text": "", "thoughtSignature": "c2ln"},
     ]
-    reply = decode(response(*parts), ask(ROUND), CALLER)
+    reply = GoogleModel(MODEL).decode(response(*parts), ask(ROUND), {})
     assert reply.content == "I look at two."
     assert reply.reasoning == "First."
     assert reply.finish_reason == "tool_calls"
@@ -298,21 +297,23 @@ def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> Non
 
 def test_usage_counts_thoughts_as_output_and_names_the_cached_part() -> None:
     usage = {"promptTokenCount": 4000, "cachedContentTokenCount": 3000, "candidatesTokenCount": 50, "thoughtsTokenCount": 20}
-    assert decode(response(usageMetadata=usage), ask(), CALLER).usage == Usage(4000, 70, 20, 3000, 0)
-    assert decode(response(usageMetadata=None), ask(), CALLER).usage == Usage()  # the reply was paid for; it is not thrown away
+    assert GoogleModel(MODEL).decode(response(usageMetadata=usage), ask(), {}).usage == Usage(4000, 70, 20, 3000, 0)
+    assert (
+        GoogleModel(MODEL).decode(response(usageMetadata=None), ask(), {}).usage == Usage()
+    )  # the reply was paid for; it is not thrown away
 
 
 def test_a_blocked_prompt_is_an_outcome() -> None:
     blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 9}}
-    assert decode(blocked, ask(), CALLER) == Reply(finish_reason="content_filter", usage=Usage(9))
+    assert GoogleModel(MODEL).decode(blocked, ask(), {}) == Reply(finish_reason="content_filter", usage=Usage(9))
 
 
 def test_a_candidate_without_content_is_an_empty_reply() -> None:
     body = response(reason="MAX_TOKENS")
     body["candidates"][0]["content"] = {"role": "model"}
-    assert decode(body, ask(), CALLER).finish_reason == "length"
+    assert GoogleModel(MODEL).decode(body, ask(), {}).finish_reason == "length"
     del body["candidates"][0]["content"]
-    assert decode(body, ask(), CALLER).content == ""
+    assert GoogleModel(MODEL).decode(body, ask(), {}).content == ""
 
 
 @pytest.mark.parametrize(
@@ -335,13 +336,13 @@ def test_a_candidate_without_content_is_an_empty_reply() -> None:
 )
 def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(body: Any) -> None:
     with pytest.raises(ModelError) as caught:
-        decode(body, ask(), CALLER)
+        GoogleModel(MODEL).decode(body, ask(), {})
     assert caught.value.kind == "bad_response"
 
 
 def test_a_barred_account_stops_the_run() -> None:
     with pytest.raises(ProviderError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
-        decode(response(reason="PUP_LIMITED_DISABLED"), ask(), CALLER)
+        GoogleModel(MODEL).decode(response(reason="PUP_LIMITED_DISABLED"), ask(), {})
 
 
 def test_a_reply_that_would_go_on_is_not_paid_for_twice() -> None:

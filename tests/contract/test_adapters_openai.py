@@ -12,9 +12,8 @@ import pytest
 from adapter_server import Prepared, PreparedServer, prepared
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
-from ktdeval_models.remote.openai_models import make_compatible, make_openai
-from ktdeval_models.remote.params import CompatibleParams, OpenAIParams
-from ktdeval_models.remote.presets import compatible_servers
+from ktdeval_models.remote.openai import make_compatible, make_openai
+from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
 from stub_provider import KEY, running_stub
 
 APIS = ("responses", "chat")
@@ -35,9 +34,9 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for preset in compatible_servers().values():
+    for preset in presets().values():
         monkeypatch.setenv(preset.variables[0], f"key-of-{preset.provider}-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 def openai_at(base_url: str, api: str = "responses", **params: Any) -> Any:
@@ -567,7 +566,7 @@ def test_a_content_filter_is_an_outcome_at_each_server(provider: str, answer: Pr
 
 def test_servers_without_keys_need_none(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
     for provider in ("openai_compatible", "vllm", "ollama"):
-        monkeypatch.delenv(compatible_servers()[provider].variables[0])
+        monkeypatch.delenv(presets()[provider].variables[0])
         model = server_at(chat_server.address, provider)
         assert model.reply(ask()).content == "hi"
         assert model.secrets() == ()

@@ -15,11 +15,10 @@ import numpy as np
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.seeds import derive_seed
-from ktdeval_models.base import KeylessModel, buyable
+from ktdeval_models.catalogue import KeylessModel, RankModel, buyable
 from ktdeval_models.conversation import Call, Conversation
 from ktdeval_models.params import RankParams
 from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance
-from ktdeval_models.ranking import RankModel
 
 MOOD = "LABEL_PLUGIN_MOOD"  # what a model's own chance depends on: another in each run, as a provider's is
 MEMORY = "LABEL_PLUGIN_MEMORY"  # file: {ISO day: codes that rise from then on}

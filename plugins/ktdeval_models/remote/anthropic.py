@@ -1,33 +1,63 @@
-"""`anthropic/NAME`: Claude over the native Messages API, through the official SDK."""
+"""`anthropic/NAME`: Claude over the native Messages API, with the headers of the official SDK.
+
+Sources: the API's reference (https://platform.claude.com/docs/en/api/messages), its pages on thinking and tool use, and the types
+of the `anthropic` package.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Mapping
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Refusal, one_line
+from ktdeval.calls import Refusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import ModelRequest, Reply
-from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_models.remote.anthropic_wire import decode, encode, has_sampling, how_forced
-from ktdeval_models.remote.base import RemoteAdapter, plain_headers
+from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval_models.remote.base import RemoteAdapter, count, finish_of, plain_headers, sent_arguments, whole_usage
 from ktdeval_models.remote.params import AnthropicParams
+
+Body = dict[str, Any]
+
+_FINISH: Mapping[Any, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+"""`pause_turn` is missing: it belongs to tools that run at the provider, which are never offered."""
+
+_NO_SAMPLING = "2026-10-21"
+"""From this version of the API on, temperature, top_p and top_k are refused whatever their value (notes of that version)."""
+
+# "What's new in Claude …", pages of the models named: a forced tool_choice returns an error.
+_UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
 
 # `error.details.error_code` of errors that come as 429 or 400 and pass neither by waiting nor by asking for something else
 # (types of the `anthropic` package, `_error_classes.py`).
-_NO_MONEY_CODES = frozenset(
-    (
-        "contract_spend_limit_reached",
-        "enforced_spend_limit_reached",
-        "linked_organization_billing_unavailable",
-        "linked_organization_spend_limit_reached",
-        "organization_on_hold",
-    )
+_NO_MONEY_CODES = (
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+    "linked_organization_billing_unavailable",
+    "linked_organization_spend_limit_reached",
+    "organization_on_hold",
 )
 _FILTERED = "blocked by content filtering policy"
 """In the message of the 400 that stands instead of a reply that the provider's filter took back."""
+
+_MIN_BUDGET = 1024
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_BOUNDS = frozenset(
+    ("$schema", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems")
+)
+_THOUGHTS = ("thinking", "redacted_thinking")
+_THINKS = ("enabled", "adaptive")
 
 
 class AnthropicModel(RemoteAdapter):
@@ -39,14 +69,14 @@ class AnthropicModel(RemoteAdapter):
     where the tools on offer have changed since, as they do between research and submission.
     """
 
-    package = "anthropic"
-    extra = "anthropic"
+    package = extra = "anthropic"
+    version = r"/v1\Z"
+    path = "/v1/messages"
     params: AnthropicParams
 
     def __init__(self, name: str, params: AnthropicParams | None = None) -> None:
         super().__init__("anthropic", name, params or AnthropicParams(), "https://api.anthropic.com", ("ANTHROPIC_API_KEY",))
-        self.endpoint = self.endpoint.removesuffix("/v1")  # the SDK's paths begin with it
-        self.caller = dataclasses.replace(self.caller, endpoint=self.endpoint)
+        self._has_sampling = self.params.api_version < _NO_SAMPLING
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """As the SDK has them; what it would take from the environment is given."""
@@ -55,33 +85,163 @@ class AnthropicModel(RemoteAdapter):
         with sdk.Anthropic(api_key=key, base_url=self.endpoint, http_client=transport, default_headers=version) as client:
             return plain_headers(client)
 
-    def path(self) -> str:
-        """Return the path of Messages."""
-        return "/v1/messages"
-
     def settings(self) -> JsonValue:
         """Parameters that can change a reply, how tools are forced, and which options of the run the API does not have."""
-        kept = ("api_version", "thinking", "thinking_display", "omit", "extra_body")
         return {
-            **{name: _plain(getattr(self.params, name)) for name in kept},
-            "forced_tool": how_forced(self.name, None, self.params),
-            "forced_tool_while_thinking": how_forced(self.name, {"type": "enabled"}, self.params),
-            "not_sent": ["seed"] if has_sampling(self.params) else ["seed", "temperature"],
+            **{name: getattr(self.params, name) for name in ("api_version", "thinking", "thinking_display")},
+            "omit": list(self.params.omit),
+            "extra_body": dict(self.params.extra_body),
+            "forced_tool": self._how_forced(None),
+            "forced_tool_while_thinking": self._how_forced("enabled"),
+            "not_sent": ["seed"] if self._has_sampling else ["seed", "temperature"],
         }
 
-    def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call."""
-        body = {name: value for name, value in encode(request, self.caller, self.params).items() if name not in self.params.omit}
-        output = {name: value for name, value in body.get("output_config", {}).items() if name not in self.params.omit}
-        if "output_config" in body and not output:
-            del body["output_config"]
-        elif output:
+    # --- a request
+
+    def encode(self, request: ModelRequest) -> Body:
+        """Return the body of a call; raises ProviderError for an option of the run that this API does not know; says which."""
+        thinking = self._thinking(request.params)
+        turns = list(_turns(request.messages, with_thoughts=True))
+        if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
+            # The thoughts before the last calls were not kept (they came as text, or the agent wrote the calls). With them missing
+            # the API refuses a budget inside a round of tool use, so this one call goes without.
+            thinking = {"type": "disabled"}
+            turns = list(_turns(request.messages, with_thoughts=False))
+        body: Body = {"model": self.name, "max_tokens": request.params.max_output_tokens, "messages": turns}
+        if system := [text for message in request.messages if message.role == "system" and (text := _said(message))]:
+            body["system"] = "\n\n".join(system)
+        if thinking is not None:
+            body["thinking"] = thinking
+        mode = None if thinking is None else thinking["type"]
+        if self._has_sampling and mode not in _THINKS:  # with thinking, only the API's own temperature of 1 is taken
+            if request.params.temperature > 1:
+                raise self._refused(f"temperatures go from 0 to 1, was {request.params.temperature:g}; set --temperature")
+            body["temperature"] = request.params.temperature
+        body |= self._tools(request, self._how_forced(mode))
+        if output := self._output(request):
             body["output_config"] = output
+        if self.params.prompt_cache is not None:
+            body["cache_control"] = {"type": "ephemeral", "ttl": self.params.prompt_cache}
+        body = {name: value for name, value in body.items() if name not in self.params.omit}
         return {**body, **self.params.extra_body}
 
+    def _refused(self, why: str) -> ProviderError:
+        return ProviderError(f"anthropic/{self.name}: {why}")
+
+    def _how_forced(self, mode: str | None) -> str:
+        """Return how a tool is forced: `named`, `any` or `auto`.
+
+        With thinking switched on it is `auto`: with a budget the API refuses anything else, and in the adaptive mode a forced call
+        comes without the thoughts that were asked for. The agent's own words then are what makes the model call the tool.
+        """
+        if self.params.forced_tool is not None:
+            return self.params.forced_tool
+        return "auto" if mode in _THINKS or _UNFORCED.fullmatch(self.name) else "named"
+
+    def _thinking(self, call: CallParams) -> Body | None:
+        mode: str = self.params.thinking
+        if mode == "auto":
+            if call.reasoning_tokens == 0 or call.reasoning_effort == "none":
+                mode = "disabled"
+            elif call.reasoning_tokens is not None:
+                mode = "budget"
+            else:
+                mode = "adaptive" if call.reasoning_effort is not None else "unset"
+        if mode in ("unset", "disabled", "between_tools"):
+            return None if mode == "unset" else {"type": mode}
+        display = self.params.thinking_display or ("omitted" if mode == "budget" else "summarized")
+        shown = {} if display == "default" else {"display": display}
+        if mode == "adaptive":
+            return {"type": "adaptive", **shown}
+        budget = call.reasoning_tokens or 0
+        if not _MIN_BUDGET <= budget < call.max_output_tokens:
+            raise self._refused(
+                f"a thinking budget has to be at least {_MIN_BUDGET} tokens and below "
+                f"--max-output-tokens {call.max_output_tokens}, was {budget}; set --reasoning-tokens"
+            )
+        return {"type": "enabled", "budget_tokens": budget, **shown}
+
+    def _tools(self, request: ModelRequest, forced: str) -> Body:
+        if not request.tools:
+            # A conversation that holds calls needs tools; those that it names are listed and may not be called.
+            names = dict.fromkeys(_fit(call.name) for message in request.messages for call in message.tool_calls)
+            listed = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+            return {"tools": listed, "tool_choice": {"type": "none"}} if listed else {}
+        offered = [
+            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)} for tool in request.tools
+        ]
+        choice: Body = {"type": "any"} if forced == "any" else {"type": "tool", "name": request.tool_choice}
+        if request.tool_choice is None or forced == "auto":
+            choice = {"type": "auto"}
+        return {"tools": offered, "tool_choice": choice}
+
+    def _output(self, request: ModelRequest) -> Body:
+        output: Body = {}
+        effort = request.params.reasoning_effort
+        if effort == "minimal":
+            raise ProviderError("anthropic knows no --reasoning-effort minimal; choose low, medium, high, xhigh or none")
+        if effort not in (None, "none"):
+            output["effort"] = effort
+        if request.response_schema is not None:
+            output["format"] = {"type": "json_schema", "schema": closed_schema(request.response_schema)}
+        return {name: value for name, value in output.items() if name not in self.params.omit}
+
+    # --- a reply
+
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
-        """Return the reply in an answer; with a thinking budget its calls carry the thoughts."""
-        return decode(answer, self.caller, carries=body.get("thinking", {}).get("type") == "enabled")
+        """Return the reply in a message; with a thinking budget its calls carry the signed thoughts, for the next one of the round.
+
+        Raises ModelError `bad_response`: it is no message, or ended for a reason that is not known.
+        """
+        reason, served_by = answer.get("stop_reason"), answer.get("model")
+        if not isinstance(reason, str) or reason not in _FINISH:
+            raise bad_response(self.caller, "the reply has no stop_reason that is known")
+        texts: list[str] = []
+        thoughts: list[Body] = []
+        calls: list[ToolCall] = []
+        for block in self._blocks(answer):
+            if block["type"] == "text":
+                texts.append(self._text(block, "text"))
+            elif block["type"] in _THOUGHTS:
+                thoughts.append(dict(block))
+            elif block["type"] == "tool_use":
+                calls.append(self._call(block))
+            else:
+                raise bad_response(self.caller, "the reply holds a block that was not asked for")
+        carries = body.get("thinking", {}).get("type") == "enabled"
+        if calls and carries and thoughts and not any(block.get("thinking") for block in thoughts):
+            # Only where none of the thoughts came as text may they be carried.
+            calls[0] = replace(calls[0], opaque=Opaque("anthropic", dumps_canonical(thoughts)))
+        return Reply(
+            content="".join(texts),
+            tool_calls=tuple(calls),
+            finish_reason=finish_of(_FINISH[reason], calls),
+            usage=_usage(answer.get("usage")),
+            reasoning="\n\n".join(text for block in thoughts if (text := self._text(block, "thinking"))),
+            served_by=served_by if isinstance(served_by, str) else "",
+        )
+
+    def _blocks(self, answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        blocks = answer.get("content")
+        if not isinstance(blocks, list) or not all(
+            isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks
+        ):
+            raise bad_response(self.caller, "the reply has no content of blocks")
+        return blocks
+
+    def _text(self, block: Mapping[str, Any], name: str) -> str:
+        text = block.get(name, "" if block["type"] == "redacted_thinking" else None)
+        if not isinstance(text, str):
+            raise bad_response(self.caller, "a block of the reply holds no text where it should")
+        return text
+
+    def _call(self, block: Mapping[str, Any]) -> ToolCall:
+        call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
+        if not (isinstance(call_id, str) and call_id and isinstance(name, str) and isinstance(arguments, dict)):
+            raise bad_response(self.caller, "a tool call of the reply lacks its id, name or arguments")
+        return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False))
+
+    # --- a refusal
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
         """Return the request fields that a refusal may blame and `omit` may name; the API insists on `max_tokens`."""
@@ -90,35 +250,106 @@ class AnthropicModel(RemoteAdapter):
     def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:
         """Return the error for a refusal; some of this API's look like others and are not."""
         if _FILTERED in refusal.message:
-            refusal = dataclasses.replace(refusal, codes=("content_filter",))
+            refusal = replace(refusal, codes=("content_filter",))
         elif _detail_code(content) in _NO_MONEY_CODES:
-            refusal = dataclasses.replace(refusal, codes=("billing_error",))
-        if (
-            refusal.status == 400
-            and "tool_choice" in refusal.message
-            and body.get("tool_choice", {}).get("type") in ("any", "tool")
-        ):
-            return self._unforced(refusal)
+            refusal = replace(refusal, codes=("billing_error",))
+        was_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
+        if refusal.status == 400 and "tool_choice" in refusal.message and was_forced:
+            said = one_line(refusal.message, self.caller.secrets)
+            return ProviderError(
+                f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {said}); "
+                "have it asked for the tool instead with --model-args forced_tool=auto"
+            )
         return super().refusal_error(refusal, content, body)
 
-    def _unforced(self, refusal: Refusal) -> ProviderError:
-        said = one_line(refusal.message, self.caller.secrets)
-        return ProviderError(
-            f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {said}); "
-            "have it asked for the tool instead with --model-args forced_tool=auto"
-        )
+
+def _turns(messages: Sequence[Message], with_thoughts: bool) -> Iterator[Body]:
+    """Turns of alternating roles: results of calls come first in the user turn that follows the calls."""
+    role, blocks = "", list[Body]()
+    for message in messages:
+        more = _blocks_of(message, with_thoughts)
+        if not more:
+            continue
+        next_role = "assistant" if message.role == "assistant" else "user"
+        if next_role != role and blocks:
+            yield {"role": role, "content": blocks}
+            blocks = []
+        role = next_role
+        blocks.extend(more)
+    if blocks:
+        yield {"role": role, "content": blocks}
 
 
-def _plain(value: Any) -> JsonValue:
-    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+def _blocks_of(message: Message, with_thoughts: bool) -> list[Body]:
+    if message.role == "system":
+        return []
+    text = [{"type": "text", "text": message.content}] if _said(message) else []
+    if message.role == "assistant":
+        carried = [call.opaque_of("anthropic") for call in message.tool_calls] if with_thoughts else []
+        thoughts = [block for opaque in carried if opaque is not None for block in loads_strict(opaque)]
+        return [*thoughts, *text, *map(_written_call, message.tool_calls)]
+    if message.tool_call_id is not None:
+        return [{"type": "tool_result", "tool_use_id": _fit(message.tool_call_id), "content": message.content}]
+    return text
+
+
+def _written_call(call: ToolCall) -> Body:
+    arguments = loads_strict(sent_arguments(call.arguments))  # the API wants an object, whatever the model wrote
+    return {"type": "tool_use", "id": _fit(call.id), "name": _fit(call.name), "input": arguments}
+
+
+def _said(message: Message) -> str:
+    """A message's text; the API refuses one of nothing but space."""
+    return message.content if message.content.strip() else ""
+
+
+def _lacks_thought(turns: Sequence[Body]) -> bool:
+    """Whether the turns end inside a round of tool use whose calls come without the thoughts before them."""
+    if len(turns) < 2 or not any(block["type"] == "tool_result" for block in turns[-1]["content"]):
+        return False
+    return turns[-2]["content"][0]["type"] not in _THOUGHTS
+
+
+def _fit(name: str) -> str:
+    """An id or name in the characters that the API takes; those that it gave out itself stay as they are."""
+    return name if _ID.fullmatch(name) else _NOT_IN_ID.sub("_", name)[:128] or "_"
+
+
+def closed_schema(schema: Any) -> Any:
+    """A JSON Schema as structured outputs take it: every object closed, no bounds of numbers, lengths and counts.
+
+    Source: the page on structured outputs, "JSON Schema limitations". Whoever reads the reply checks it against the whole schema.
+    """
+    if isinstance(schema, list):
+        return [closed_schema(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {name: closed_schema(value) for name, value in schema.items() if name not in _BOUNDS or isinstance(value, Mapping)}
+    if kept.get("type") == "object":
+        kept["additionalProperties"] = False
+    if isinstance(kept.get("minItems"), int) and kept["minItems"] > 1:
+        del kept["minItems"]
+    return kept
+
+
+def _usage(usage: Any) -> Usage:
+    read, written = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    found = Usage(
+        input_tokens=count(usage, "input_tokens") + read + written,  # the API counts the three apart
+        output_tokens=count(usage, "output_tokens"),
+        reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return whole_usage(0, found)
 
 
 def _detail_code(content: bytes) -> str | None:
     """`error.details.error_code` of an error's body; None where there is none."""
     try:
-        value: Any = loads_strict(content)
+        match loads_strict(content):
+            case {"error": {"details": {"error_code": str(code)}}}:
+                return code
     except ValueError:
-        return None
-    for name in ("error", "details", "error_code"):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, str) else None
+        pass
+    return None

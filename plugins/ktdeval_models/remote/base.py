@@ -1,42 +1,49 @@
-"""Base of all adapters: names, key, client, and the course of one attempt."""
+"""Base of all adapters: keys, client, the course of one attempt, and the parts of JSON that all wire formats read and write."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, error_of, json_reply, refusal_of
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import ModelRequest, Reply, ToolProtocol
-from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
+from ktdeval.harness import FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
+from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.transport import Transport, check_base_url
 
-PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
-"""Dated price table of these models."""
+T = TypeVar("T")
+
+PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"  # dated price table of these models
+KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyring; the user name is the variable's name
+_NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class RemoteAdapter:
-    """A `ktdeval.api.RemoteModel` less the wire format: a subclass has `headers`, `path`, `encode`, `decode` and `settings`.
+    """A `ktdeval.api.RemoteModel` less the wire format: a subclass has `path`, `headers`, `encode`, `decode` and `settings`.
 
     The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which look at every field of the
-    whole conversation again on each call, are left out: that is half of a call's CPU time. `params`: of the provider; `base_url`
-    and `api_key_env` are used here. `variables`: environment variables that may hold the key, when the user names none. `client`:
-    sends requests; None before `connect`.
+    whole conversation again on each call, are left out: that is half of a call's CPU time.
+
+    `default_url` is the address when the user gives none, `variables` are environment variables that may hold the key when the
+    user names none.
     """
 
-    package = ""
-    """Module of the SDK."""
-    extra = ""
-    """Extra of ktdeval that installs it."""
+    package = ""  # module of the SDK
+    extra = ""  # extra of ktdeval that installs it
+    version = ""  # regular expression: what an address may end in, and the method's path begins with
+    path = ""  # of the method below the endpoint, such as `/chat/completions`
     needs_key: bool = True
-    meanings: Mapping[str, int] = {}
-    """Error codes of this server: see `ktdeval.calls.Caller`."""
+    meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
 
@@ -44,23 +51,30 @@ class RemoteAdapter:
         self.provider = provider
         self.name = name
         self.params = params
-        self.endpoint = check_base_url(params.base_url or default_url)
+        self.endpoint = re.sub(self.version, "", check_base_url(params.base_url or default_url))
         self.variables = (params.api_key_env,) if params.api_key_env else variables
         self.caller = Caller(provider, name, self.endpoint, self.variables)
-        self.client: Transport | None = None
+        self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._connecting = threading.Lock()
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network. Raises ProviderError:
-        the SDK or the key is missing or unusable; names the extra to install or the variable to set.
+        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network.
+
+        Raises ProviderError: the SDK or the key is missing or unusable; names the extra to install or the variable to set.
         """
         if self.client is not None:
             return
         with self._connecting:
             if self.client is not None:  # made by another thread meanwhile
                 return
-            sdk = self._import_sdk()
+            try:
+                sdk = import_module(self.package)
+            except ImportError:
+                install = f"pip install 'ktdeval[{self.extra}]'"
+                raise ProviderError(
+                    f"{self.provider}: the package {self.package!r} is not installed; get it with `{install}`"
+                ) from None
             # A server that needs no key rarely has one, and asking a keyring may mean a question to the user.
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
             if key is None and self.needs_key:
@@ -70,21 +84,18 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, self.headers(sdk, key))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of a request, with nothing taken from the environment that is not this provider's. `key`: the API key;
-        None where there is none and none is needed.
+        """Return the headers of a request, with nothing taken from the environment that is not this provider's.
+
+        `key` is None where there is none and none is needed.
         """
         raise NotImplementedError
 
-    def path(self) -> str:
-        """Return the method's path below the endpoint, such as `/chat/completions`."""
-        raise NotImplementedError
-
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError: an option of the run that this provider does not take; says which."""
+        """Return the body of a call; raises ProviderError for an option of the run that this provider does not take."""
         raise NotImplementedError
 
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:
-        """Return the reply in an answer to `body`. Raises ModelError: `bad_response`: the answer is not of the API's shape."""
+        """Return the reply in an answer to `body`; raises ModelError `bad_response`: it is not of the API's shape."""
         raise NotImplementedError
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
@@ -96,13 +107,15 @@ class RemoteAdapter:
         return error_of(refusal, self.caller, self.sent(body))
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls. Raises ModelError: this attempt failed. Raises ProviderError:
-        every attempt would: key, model name, address, quota or a parameter is refused.
+        """Make one attempt. Thread-safe, without state between calls.
+
+        Raises ModelError: this attempt failed. ProviderError: every attempt would: key, model name, address, quota or a parameter
+        is refused.
         """
         self.connect()
         assert self.client is not None
         body = self.encode(request)
-        answer = self.client.post(f"{self.endpoint}{self.path()}", body, request.params.timeout_s, self.caller)
+        answer = self.client.post(f"{self.endpoint}{self.path}", body, request.params.timeout_s, self.caller)
         try:
             if not 200 <= answer.status < 300:
                 refusal = refusal_of(answer.status, answer.content, answer.headers)
@@ -117,16 +130,111 @@ class RemoteAdapter:
         """Texts that no message may show: the key; empty before `connect`."""
         return self._secrets
 
-    def _import_sdk(self) -> ModuleType:
-        try:
-            return import_module(self.package)
-        except ImportError:
-            install = f"pip install 'ktdeval[{self.extra}]'"
-            raise ProviderError(
-                f"{self.provider}: the package {self.package!r} is not installed; get it with `{install}`"
-            ) from None
-
 
 def plain_headers(client: Any) -> dict[str, str]:
     """Return the headers that an SDK's client sends with each request, its key among them."""
     return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}  # others are left out
+
+
+# --- API keys, from the environment or the system's keyring; never from options, files or model parameters
+
+
+def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
+    """Return the first key that is set: environment variables in the order given, then the keyring, when `keyring` is installed.
+
+    Space around a key (a final newline, say) is dropped; an empty variable counts as not set. `service` None: only the environment
+    is looked at. Raises ProviderError: a key holds characters that can't be sent in a header; never shows it.
+    """
+    known = [(f"the environment variable {variable}", os.environ.get(variable, "")) for variable in variables]
+    stored = ((f"the keyring's entry {service} {name}", _from_keyring(service, name) or "") for name in variables if service)
+    for where, text in chain(known, stored):
+        if key := text.strip():
+            if not key.isascii() or not key.isprintable() or " " in key:
+                raise ProviderError(
+                    f"{where} holds a space, a control character or a letter outside ASCII, which no API key has; "
+                    "copy the key again"
+                )
+            return key
+    return None
+
+
+def missing_key(provider: str, variables: Sequence[str]) -> ProviderError:
+    """Return the error to raise when a provider's key is not set."""
+    names, store = " or ".join(variables), f"keyring set {KEYRING_SERVICE} {variables[0]}"
+    return ProviderError(f"{provider}: no API key; set the environment variable {names}, or store it with `{store}`")
+
+
+def _from_keyring(service: str, variable: str) -> str | None:
+    try:
+        import keyring  # noqa: PLC0415 - optional, and slow to start: only asked when the environment has no key
+        from keyring.errors import KeyringError  # noqa: PLC0415 - as above
+    except ImportError:
+        return None
+    try:
+        return keyring.get_password(service, variable)
+    except KeyringError:  # no backend on this machine, or it stays locked: the same as no key
+        return None
+
+
+# --- JSON of a given shape
+
+
+def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
+    """Return a field that must be there; raises ModelError `bad_response`: it is missing or of another type."""
+    value = mapping.get(name)
+    if not isinstance(value, kind):
+        raise bad_response(caller, f"the reply's {name!r} is {'missing' if value is None else f'a {type(value).__name__}'}")
+    return value
+
+
+def text_of(value: JsonValue) -> str:
+    """Return the text of a field that may be missing, text, or a list of parts with text."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    return "".join(item["text"] for item in value if isinstance(item, dict) and isinstance(item.get("text"), str))
+
+
+def sent_name(name: str) -> str:
+    """Return a tool's name as every server takes it in an earlier turn: a model may have called what has no such name."""
+    return _NO_NAME_SIGN.sub("_", name)[:64] or "_"
+
+
+def sent_arguments(text: str) -> str:
+    """Return a call's arguments as every server takes them in an earlier turn: some fail on what is no JSON object."""
+    try:
+        is_object = isinstance(loads_strict(text), dict)
+    except ValueError:
+        is_object = False
+    return text if is_object else json.dumps({"malformed_arguments": text}, ensure_ascii=False)
+
+
+def earlier_calls(request: ModelRequest) -> int:
+    """Count the calls of a conversation, for the numbers of new ones that come without an id."""
+    return sum(len(message.tool_calls) for message in request.messages)
+
+
+def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
+    """Return how a reply ended: what counts is whether it has calls, whatever the provider says."""
+    return "tool_calls" if calls and finish == "stop" else finish
+
+
+def count(usage: Any, *path: str) -> int:
+    """Return a count of tokens, 0 where there is none, or none that makes sense."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, Mapping) else None
+    return usage if isinstance(usage, int) and not isinstance(usage, bool) and usage > 0 else 0
+
+
+def whole_usage(total: int, found: Usage) -> Usage:
+    """Make counts consistent: a part is never more than its whole, and the output has the reasoning in it.
+
+    `total`: of input and output, as the provider says; 0 where it does not. Some leave reasoning out of the output, not of it.
+    """
+    output = max(found.output_tokens, total - found.input_tokens)
+    read = min(found.cache_read_tokens, found.input_tokens)
+    return replace(
+        found, output_tokens=output, reasoning_tokens=min(found.reasoning_tokens, output), cache_read_tokens=read,
+        cache_write_tokens=min(found.cache_write_tokens, found.input_tokens - read),
+    )  # fmt: skip

@@ -1,28 +1,59 @@
-"""`google/NAME`: Gemini over the `generateContent` method of the Gemini API, through the official SDK."""
+"""`google/NAME`: Gemini over the `generateContent` method of the Gemini API, with the headers of the official SDK.
+
+Sources: the API's reference (https://ai.google.dev/api/generate-content), its pages on function calling, thinking and thought
+signatures, and the types of the `google-genai` package.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Refusal, one_line
+from ktdeval.calls import Refusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_models.remote.base import RemoteAdapter
-from ktdeval_models.remote.google_wire import decode, encode
+from ktdeval_models.remote.base import RemoteAdapter, count, earlier_calls, finish_of, sent_arguments, whole_usage
 from ktdeval_models.remote.params import GoogleParams
 
+Body = dict[str, Any]
+
+_FINISH: Mapping[Any, FinishReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # the provider's own limit for one request; going on would be a second, paid one
+    # The model's own mistake: its call can't be read, or is of a tool that is not there, and the provider withholds it. What is
+    # left, mostly nothing, is its reply; other models' unreadable calls are counted and answered too, not asked for again.
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"), "stop"),
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"),
+        "content_filter",
+    ),
+}
+"""`OTHER`, whatever it stands for, is among those that are not known."""
+
+_SEED_BITS = 0x7FFFFFFF  # the API's seed is a signed integer of 32 bits
+_TOOL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+_NOT_IN_TOOL = re.compile(r"[^a-zA-Z0-9_.:-]")
 _MODEL = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._:@-]*(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")  # it becomes part of an address
-_VERSION = re.compile(r"/v1(alpha|beta)?\Z")
 _THINKING = re.compile(r"thinking|include_?thoughts", re.IGNORECASE)
 _EMPTY = re.compile(r"credits? (is|are|has been|have been) (depleted|exhausted)|enable billing", re.IGNORECASE)
 _PLAN = re.compile(r"check your plan and billing", re.IGNORECASE)
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+# Of JSON Schema, what the API's fields `parametersJsonSchema` and `responseJsonSchema` are documented to read.
+_SCHEMA_WORDS = frozenset(
+    (
+        "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems",
+        "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required", "propertyOrdering",
+    )
+)  # fmt: skip
+_ALTERNATIVES = ("anyOf", "oneOf")
 
 
 class GoogleModel(RemoteAdapter):
@@ -33,6 +64,7 @@ class GoogleModel(RemoteAdapter):
 
     package = "google.genai"
     extra = "google"
+    version = r"/v1(alpha|beta)?\Z"
     params: GoogleParams
 
     def __init__(self, name: str, params: GoogleParams | None = None) -> None:
@@ -40,47 +72,134 @@ class GoogleModel(RemoteAdapter):
             raise UsageError(f"google: {one_line(name)!r} is no name of a model; give one such as google/gemini-3-pro")
         url = "https://generativelanguage.googleapis.com"
         super().__init__("google", name, params or GoogleParams(), url, ("GEMINI_API_KEY", "GOOGLE_API_KEY"))
-        self.endpoint = _VERSION.sub("", self.endpoint)  # the SDK's paths begin with one
-        self.caller = dataclasses.replace(self.caller, endpoint=self.endpoint)
+        full = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
+        self.path = f"/{self.params.api_version}/{full}:generateContent"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """As the SDK has them."""
         agent = f"google-genai-sdk/{sdk.__version__}"
-        return {
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-            "User-Agent": agent,
-            "x-goog-api-client": agent,
-            "x-goog-api-key": key or "",
-        }
-
-    def path(self) -> str:
-        """Return the path of `generateContent`."""
-        name = self.name if self.name.startswith(("models/", "tunedModels/")) else f"models/{self.name}"
-        return f"/{self.params.api_version}/{name}:generateContent"
+        both = dict.fromkeys(("Accept", "Content-Type"), "application/json")
+        return {**both, "User-Agent": agent, "x-goog-api-client": agent, "x-goog-api-key": key or ""}
 
     def settings(self) -> JsonValue:
         """Parameters that can change a reply."""
-        return {
-            "api_version": self.params.api_version,
-            "thoughts": self.params.thoughts,
-            "forced_tool": self.params.forced_tool,
-            "omit": list(self.params.omit),
-            "extra_body": dict(self.params.extra_body),
-        }
+        own: dict[str, JsonValue] = {name: getattr(self.params, name) for name in ("api_version", "thoughts", "forced_tool")}
+        return {**own, "omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
 
-    def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call."""
-        body = _without(encode(request, self.caller, self.params), self.params.omit)
-        body["generationConfig"] = _without(body.get("generationConfig", {}), self.params.omit)
+    # --- a request
+
+    def encode(self, request: ModelRequest) -> Body:
+        """Return the body of a call; raises ProviderError for options of the run that this API does not take together."""
+        body: Body = {"contents": list(_contents(request.messages)), "generationConfig": self._generation(request)}
+        if system := [{"text": message.content} for message in request.messages if message.role == "system" and message.content]:
+            body["systemInstruction"] = {"parts": system}
+        if request.tools:
+            declared = [
+                {"name": tool.name, "description": tool.description, "parametersJsonSchema": readable_schema(tool.parameters)}
+                for tool in request.tools
+            ]
+            body["tools"] = [{"functionDeclarations": declared}]
+            if request.tool_choice is not None and self.params.forced_tool == "named":
+                calling = {"mode": "ANY", "allowedFunctionNames": [request.tool_choice]}
+                body["toolConfig"] = {"functionCallingConfig": calling}
+        body = self._without_omitted(body)
+        body["generationConfig"] = self._without_omitted(body.get("generationConfig", {}))
         for name, value in self.params.extra_body.items():
             merges = isinstance(value, Mapping) and isinstance(body.get(name), dict)
             body[name] = {**body[name], **value} if merges else value
         return body
 
+    def _generation(self, request: ModelRequest) -> Body:
+        call = request.params
+        seed = call.seed & _SEED_BITS
+        config: Body = {"temperature": call.temperature, "maxOutputTokens": call.max_output_tokens, "seed": seed}
+        if thinking := self._thinking(call):
+            config["thinkingConfig"] = thinking
+        if request.response_schema is not None:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = readable_schema(request.response_schema)
+        return config
+
+    def _thinking(self, call: CallParams) -> Body:
+        budget = 0 if call.reasoning_effort == "none" else call.reasoning_tokens
+        if budget == 0:
+            return {"thinkingBudget": 0}
+        config: Body = {"includeThoughts": True} if self.params.thoughts else {}
+        if budget is not None and call.reasoning_effort is not None:
+            raise ProviderError("google takes --reasoning-effort or --reasoning-tokens, not both; leave one of them out")
+        if budget is not None:
+            config["thinkingBudget"] = budget
+        if call.reasoning_effort is not None:
+            config["thinkingLevel"] = call.reasoning_effort.upper()
+        return config
+
+    def _without_omitted(self, fields: Mapping[str, Any]) -> Body:
+        """Fields less those to leave out; `max_output_tokens` means `maxOutputTokens`, as in the API's own messages."""
+        return {name: value for name, value in fields.items() if not {name, _snake(name)} & set(self.params.omit)}
+
+    # --- a reply
+
     def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
-        """Return the reply in an answer."""
-        return decode(answer, request, self.caller)
+        """Return the reply in an answer.
+
+        Raises ModelError `bad_response`: it holds no candidate, or one that ended for a reason that is not known. ProviderError:
+        the account is barred.
+        """
+        served_by = answer.get("modelVersion")
+        blank = Reply(usage=_usage(answer.get("usageMetadata")), served_by=served_by if isinstance(served_by, str) else "")
+        candidate = self._candidate(answer)
+        if candidate is None:
+            return dataclasses.replace(blank, finish_reason="content_filter")
+        reason = candidate.get("finishReason")
+        if reason == "PUP_LIMITED_DISABLED":
+            raise ProviderError(
+                f"google/{self.name}: Google has limited or disabled the account for its use policy; set {self.caller.key} to "
+                "the key of another"
+            )
+        if not isinstance(reason, str) or reason not in _FINISH:
+            raise bad_response(self.caller, "the reply has no finishReason that is known")
+        texts: list[str] = []
+        thoughts: list[str] = []
+        calls: list[ToolCall] = []
+        for part in self._parts(candidate):
+            if "functionCall" in part:
+                calls.append(self._call(part, earlier_calls(request) + len(calls) + 1))
+            elif isinstance(part.get("text"), str):
+                (thoughts if part.get("thought") else texts).append(part["text"])
+            elif part.keys() - {"thoughtSignature", "thought"}:
+                raise bad_response(self.caller, "the reply holds a part that was not asked for")
+        said, finish = ("".join(texts), "".join(thoughts)), finish_of(_FINISH[reason], calls)
+        return dataclasses.replace(blank, content=said[0], reasoning=said[1], tool_calls=tuple(calls), finish_reason=finish)
+
+    def _candidate(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the one candidate; None where the prompt was blocked."""
+        match answer:
+            case {"candidates": [dict(candidate)]}:
+                return candidate
+            case {"promptFeedback": {"blockReason": str()}} if not answer.get("candidates"):
+                return None
+        raise bad_response(self.caller, "the reply does not hold one candidate")
+
+    def _parts(self, candidate: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        content = candidate.get("content") or {}  # a candidate that was filtered, or used its tokens for thoughts, has none
+        parts = content.get("parts", []) if isinstance(content, dict) else None
+        if not isinstance(parts, list):
+            raise bad_response(self.caller, "the reply has no parts")
+        if not all(isinstance(part, dict) for part in parts):
+            raise bad_response(self.caller, "the reply's content is not made of parts")
+        return parts
+
+    def _call(self, part: Mapping[str, Any], number: int) -> ToolCall:
+        call, signature = part["functionCall"], part.get("thoughtSignature")
+        if not isinstance(call, dict):
+            raise bad_response(self.caller, "a function call of the reply is no object")
+        name, arguments, call_id = call.get("name"), call.get("args", {}), call.get("id") or f"call_{number}"
+        if not (isinstance(name, str) and isinstance(arguments, dict) and isinstance(call_id, str)):
+            raise bad_response(self.caller, "a function call of the reply lacks its name or arguments")
+        opaque = Opaque("google", signature) if isinstance(signature, str) else None
+        return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False), opaque)
+
+    # --- a refusal
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
         """Return the request fields that a refusal may blame, in both spellings."""
@@ -99,9 +218,82 @@ class GoogleModel(RemoteAdapter):
         return super().refusal_error(refusal, content, body)
 
 
-def _without(fields: Mapping[str, Any], omitted: tuple[str, ...]) -> dict[str, Any]:
-    """Fields less those to leave out; `max_output_tokens` means `maxOutputTokens`, as in the API's own messages."""
-    return {name: value for name, value in fields.items() if name not in omitted and _snake(name) not in omitted}
+def _contents(messages: Sequence[Message]) -> Iterator[Body]:
+    """Return the turns: the results of one turn's calls come together, in one turn of their own."""
+    names: dict[str, str] = {}
+    results: list[Body] = []
+    for message in messages:
+        if message.tool_call_id is not None:
+            # The API wants an object; under `output` a tool's text reaches the model as it is.
+            told = {"id": message.tool_call_id, "name": _fit(names.get(message.tool_call_id, "unknown"))}
+            results.append({"functionResponse": {**told, "response": {"output": message.content}}})
+            continue
+        if results:
+            yield {"role": "user", "parts": results}
+            results = []
+        if message.role == "user" and message.content:
+            yield {"role": "user", "parts": [{"text": message.content}]}
+        elif message.role == "assistant" and (parts := list(_model_parts(message))):
+            names |= {call.id: call.name for call in message.tool_calls}
+            yield {"role": "model", "parts": parts}
+    if results:
+        yield {"role": "user", "parts": results}
+
+
+def _model_parts(message: Message) -> Iterator[Body]:
+    if message.content:
+        yield {"text": message.content}
+    for call in message.tool_calls:
+        arguments = loads_strict(sent_arguments(call.arguments))  # the API wants an object, whatever the model wrote
+        part: Body = {"functionCall": {"id": call.id, "name": _fit(call.name), "args": arguments}}
+        signature = call.opaque_of("google")
+        yield part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def _fit(name: str) -> str:
+    """A tool's name in the form that the API takes."""
+    return name if _TOOL.fullmatch(name) else f"_{_NOT_IN_TOOL.sub('_', name)}"[:128]
+
+
+def readable_schema(schema: Mapping[str, JsonValue]) -> Body:
+    """A JSON Schema less the words that the API does not know, which it refuses or stumbles over.
+
+    Alternatives that only say which fields are required go too: they are conditions, and the API takes an alternative for a whole
+    type. An enumeration gets its type. Whoever reads the reply checks it against the whole schema.
+    """
+    kept: Body = {}
+    for word, value in schema.items():
+        if word in ("properties", "$defs"):
+            kept[word] = {name: readable_schema(part) for name, part in value.items()}
+        elif word in _ALTERNATIVES:
+            if all(part.keys() & {"type", "enum", "const", "$ref", "properties", *_ALTERNATIVES} for part in value):
+                kept[word] = [readable_schema(part) for part in value]
+        elif word == "const":
+            kept["enum"] = [value]
+        elif word in _SCHEMA_WORDS:
+            kept[word] = _readable(value)
+    if "type" not in kept and kept.get("enum") and all(isinstance(value, str) for value in kept["enum"]):
+        kept["type"] = "string"
+    return kept
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, Mapping):  # items, additionalProperties
+        return readable_schema(value)
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):  # prefixItems
+        return [readable_schema(item) for item in value]
+    return value
+
+
+def _usage(usage: Any) -> Usage:
+    thought = count(usage, "thoughtsTokenCount")
+    found = Usage(
+        input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
+        output_tokens=count(usage, "candidatesTokenCount") + thought,  # the API counts the two apart
+        reasoning_tokens=thought,
+        cache_read_tokens=count(usage, "cachedContentTokenCount"),
+    )
+    return whole_usage(0, found)
 
 
 def _snake(name: str) -> str:
@@ -132,14 +324,15 @@ def _detailed(refusal: Refusal, content: bytes) -> Refusal:
     return dataclasses.replace(refusal, codes=tuple(codes), retry_after_s=wait_s, parameter=blamed)
 
 
-def _details(content: bytes) -> Iterator[Mapping[str, Any]]:
+def _details(content: bytes) -> list[Mapping[str, Any]]:
     try:
-        body = loads_strict(content)
+        match loads_strict(content):
+            case {"error": {"details": details}}:
+                return _objects(details)
     except ValueError:
-        return
-    error = body.get("error") if isinstance(body, dict) else None
-    yield from _objects(error.get("details") if isinstance(error, dict) else None)
+        pass
+    return []
 
 
-def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    yield from (item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

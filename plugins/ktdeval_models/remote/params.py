@@ -1,15 +1,18 @@
-"""Parameters of the remote models, apart so that listing them imports no SDK."""
+"""Parameters of the remote models, and the servers that speak OpenAI's Chat Completions; listing them imports no SDK."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import option
+from ktdeval.fields import build, option
+from ktdeval.yamlio import load_yaml
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
@@ -17,6 +20,10 @@ _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 _KEY_LIKE = re.compile(
     r"(sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
 )
+
+ForcedTool = Literal["named", "required", "auto"]
+JsonMode = Literal["json_schema", "json_object"]
+TokensField = Literal["max_tokens", "max_completion_tokens"]
 
 
 @dataclass(frozen=True)
@@ -31,23 +38,33 @@ class RemoteParams:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what must not be a parameter, because parameters are written to run folders and cards. Raises ConfigError: a value
-        looks like an API key, or is no name of a variable or field. The value is not shown.
+        """Refuse what must not be a parameter, because parameters are written to run folders and cards.
+
+        Raises ConfigError: a value looks like an API key, or is no name of a variable or field. The value is not shown.
         """
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             raise ConfigError(
                 "api_key_env takes the NAME of an environment variable, such as OPENAI_API_KEY, not the key itself; "
                 "keys are read from the environment or the keyring only"
             )
-        for name in self.omit:
-            if not _REQUEST_FIELD.fullmatch(name):
-                raise ConfigError("omit takes names of request fields separated by commas, such as omit=temperature,seed")
-        for field in dataclasses.fields(self):
-            for text in _texts(getattr(self, field.name)):
-                if _KEY_LIKE.fullmatch(text):
-                    raise ConfigError(
-                        f"{field.name} looks like an API key; set the key in the environment or the keyring, never as a parameter"
-                    )
+        if not all(map(_REQUEST_FIELD.fullmatch, self.omit)):
+            raise ConfigError("omit takes names of request fields separated by commas, such as omit=temperature,seed")
+        for own in dataclasses.fields(self):
+            if any(map(_KEY_LIKE.fullmatch, _texts(getattr(self, own.name)))):
+                raise ConfigError(
+                    f"{own.name} looks like an API key; set the key in the environment or the keyring, never as a parameter"
+                )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text inside a parameter's value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts([*value.keys(), *value.values()])
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
 
 
 @dataclass(frozen=True)
@@ -67,15 +84,13 @@ class OpenAIParams(RemoteParams):
 class CompatibleParams(RemoteParams):
     """Parameters of `openai_compatible` and of the named servers that speak OpenAI's Chat Completions."""
 
-    forced_tool: Literal["named", "required", "auto"] | None = option(
+    forced_tool: ForcedTool | None = option(
         None, help="how a tool is forced: by name, as the one tool 'required', or by asking (auto); default: what the server takes"
     )
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = option(
+    max_tokens_field: TokensField | None = option(
         None, help="the field that limits a reply's length; default: what the server takes"
     )
-    json_mode: Literal["json_schema", "json_object"] | None = option(
-        None, help="how a reply is held to a JSON Schema; default: what the server takes"
-    )
+    json_mode: JsonMode | None = option(None, help="how a reply is held to a JSON Schema; default: what the server takes")
 
 
 @dataclass(frozen=True)
@@ -110,14 +125,41 @@ class GoogleParams(RemoteParams):
     forced_tool: Literal["named", "auto"] = option("named", help="how a tool is forced: by its name, or by asking only (auto)")
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Every text inside a parameter's value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _texts(key)
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
+@dataclass(frozen=True)
+class Preset:
+    """A server and where it departs from the others. A parameter of `--model-args` overrides it (`CompatibleParams`).
+
+    A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the conversation alone, with no other tool
+    on offer. The reasoning of earlier turns is not sent back; servers that refuse an earlier turn with tool calls without the field
+    for it, while they think, get `empty_thought` in `reasoning_content`.
+    """
+
+    provider: str
+    summary: str
+    base_url: str  # "" when there is none by default
+    variables: tuple[str, ...]  # environment variables that may hold its key
+    needs_key: bool = True  # such servers are paid for, so that their replies must say what they used
+    thinks: bool = False  # whether its models think unless told not to
+    forced_tool: ForcedTool = "named"  # while the model does not think
+    forced_tool_thinking: ForcedTool = "named"
+    max_tokens_field: TokensField = "max_tokens"  # limits a reply, reasoning included
+    takes_seed: bool = False
+    json_mode: JsonMode = "json_object"  # a reply is held to the schema, or is any JSON object with the schema in the prompt
+    takes_effort: bool = True  # whether it has a field `reasoning_effort`
+    budget_field: str | None = None  # for the most tokens of reasoning
+    think_on: Mapping[str, Any] = field(default_factory=dict)  # fields sent with an effort other than none, or with a budget
+    think_off: Mapping[str, Any] = field(default_factory=dict)  # fields sent with the effort `none`
+    empty_thought: str | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields that every request has
+    meanings: Mapping[str, int] = field(default_factory=dict)  # see `ktdeval.calls.Caller`
+
+
+@cache
+def presets() -> Mapping[str, Preset]:
+    """Return all servers of `presets.yaml` by provider, OpenAI first."""
+    path = Path(__file__).with_name("presets.yaml")
+    found = {}
+    for provider, given in load_yaml(path).items():
+        codes = {code: int(status) for status, codes in given.pop("meanings", {}).items() for code in codes}
+        found[provider] = build(Preset, {"provider": provider, **given, "meanings": codes}, f"{path}: {provider}")
+    return found

@@ -11,8 +11,7 @@ from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval.testing.conformance import check_model, check_plugin
-from ktdeval_models.base import buyable
-from ktdeval_models.catalogue import make_builtin
+from ktdeval_models.catalogue import buyable, make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.conversation import Conversation
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams

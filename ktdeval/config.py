@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from ktdeval.errors import UsageError
-from ktdeval.fields import build, option
-from ktdeval.params import split_list
+from ktdeval.fields import build, option, split_list
 from ktdeval.yamlio import load_yaml
 
 if TYPE_CHECKING:

@@ -1,20 +1,26 @@
 """Config as dataclasses: one place where a field's type, default, help and validation live.
 
-`build` turns an untrusted mapping (YAML, JSON, `key=value` arguments) into a frozen dataclass or says which field is wrong.
+`build` turns an untrusted mapping (YAML, JSON) into a frozen dataclass or says which field is wrong; `build_params` does so with
+parameters as a user types them, `key=value` text that is brought to the types of the fields.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, UsageError
 
 T = TypeVar("T")
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 def option(
@@ -39,15 +45,9 @@ def near_matches(name: str, known: Iterable[str]) -> str:
 
 
 def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
-    """Build dataclass `cls` from `mapping`; nested dataclasses take nested mappings.
+    """Build dataclass `cls` (of scalars, Literals, Optionals, tuples, dicts, dataclasses) from a mapping of field name to value.
 
-    Args:
-        cls: a dataclass whose annotations are scalars, Literals, Optionals, tuples, dicts or dataclasses.
-        mapping: field name -> value.
-        where: prefix of error messages, such as `tasks.yaml: blinded_open_research`.
-
-    Raises:
-        ConfigError: an unknown, missing, ill-typed or out-of-range field, named with what was expected.
+    Raises ConfigError, which `where` starts: an unknown, missing, ill-typed or out-of-range field, with what was expected.
     """
     if not isinstance(mapping, Mapping):
         raise ConfigError(f"{where}: expected a mapping of fields, was {_kind(mapping)}")
@@ -59,20 +59,15 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name in mapping:
-            value = convert(hints[name], mapping[name], f"{where}: {name}")
-            _check_bounds(value, field.metadata, f"{where}: {name}")
-            values[name] = value
+            values[name] = convert(hints[name], mapping[name], f"{where}: {name}")
+            _check_bounds(values[name], field.metadata, f"{where}: {name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{where}: field {name!r} is missing")
     return cls(**values)
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """Check `value` against a type hint and bring it to that type (int to float, list to tuple, mapping to dataclass).
-
-    Raises:
-        ConfigError: it does not fit; the message says what was expected.
-    """
+    """Bring `value` to the type of a hint (int to float, list to tuple, mapping to dataclass); ConfigError if it does not fit."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
@@ -99,11 +94,11 @@ def convert(hint: Any, value: Any, where: str) -> Any:
 def _convert_union(args: tuple[Any, ...], value: Any, where: str) -> Any:
     if value is None and type(None) in args:
         return None
-    members = [arg for arg in args if arg is not type(None)]
     problems = []
-    for member in members:
+    for member in args:
         try:
-            return convert(member, value, where)
+            if member is not type(None):
+                return convert(member, value, where)
         except ConfigError as error:
             problems.append(error)
     raise problems[0]
@@ -114,9 +109,13 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     if hint is float and isinstance(value, float) and value - value != 0:
         raise ConfigError(f"{where}: expected a finite number, was {value!r}")
-    if isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
+    if _is_of(hint, value):
         return value
     raise ConfigError(f"{where}: expected {hint.__name__}, was {_kind(value)} {value!r}")
+
+
+def _is_of(hint: Any, value: Any) -> bool:
+    return isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool)
 
 
 def _check_bounds(value: Any, metadata: Mapping[str, Any], where: str) -> None:
@@ -140,9 +139,98 @@ def to_mapping(config: Any) -> dict[str, Any]:
             return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         if isinstance(value, Mapping):
             return {key: plain(item) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return [plain(item) for item in value]
-        return value
+        return [plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
     result: dict[str, Any] = plain(config)
     return result
+
+
+# ---- as a user types them
+
+
+def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
+    """Build a params dataclass from user input: as `build`, with text brought to the field's type where it plainly is one."""
+    hints = typing.get_type_hints(cls)
+    known = {field.name for field in dataclasses.fields(cls)}
+    return build(cls, {key: _fit(hints[key], value) if key in known else value for key, value in args.items()}, where)
+
+
+def _fit(hint: Any, value: Any) -> Any:
+    """Bring a scalar to the type of its field; what does not plainly fit stays as it is, for `build` to refuse by name."""
+    is_union = get_origin(hint) in (Union, types.UnionType)
+    members = tuple(arg for arg in get_args(hint) if arg is not type(None)) if is_union else (hint,)
+    if value is None or any(_accepts(member, value) for member in members):
+        return value
+    for member in members:
+        if member is str and isinstance(value, (bool, int, float)):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        if get_origin(member) in (tuple, list, Sequence) and not isinstance(value, (list, tuple)):
+            item = get_args(member)[0]
+            pieces = value.split(",") if isinstance(value, str) else [value]
+            return [_fit(item, parse_scalar(piece.strip()) if isinstance(piece, str) else piece) for piece in pieces]
+        if member in (int, float, bool) and isinstance(value, str):
+            return parse_scalar(value)
+    return value
+
+
+def _accepts(hint: Any, value: Any) -> bool:
+    return value in get_args(hint) if get_origin(hint) is Literal else isinstance(hint, type) and _is_of(hint, value)
+
+
+def parse_scalar(text: str) -> Any:
+    """Return a number, `true`, `false` or `null` where the text is exactly that (`007` stays text), else the text."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """`"a, b"` to `("a", "b")`; empty pieces vanish."""
+    return tuple(piece.strip() for piece in text.split(",") if piece.strip())
+
+
+def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
+    """`("a=1,b=x", "c=true")` to `{"a": 1, "b": "x", "c": True}`; a text that starts with `{` is read as a JSON object.
+
+    A piece without `=` continues the value before it, so that `dims=a,b` keeps its comma. Raises UsageError for a piece that is no
+    assignment, or a key given twice.
+    """
+    result: dict[str, Any] = {}
+    for text in texts:
+        pairs = _json_object(text, where) if text.lstrip().startswith("{") else _pairs(text, where)
+        for key, value in pairs.items():
+            if key in result:
+                raise UsageError(f"{where}: {key!r} is given twice")
+            result[key] = value
+    return result
+
+
+def _json_object(text: str, where: str) -> dict[str, Any]:
+    import json  # noqa: PLC0415 - rarely needed, and this module is on the way of every command
+
+    def refuse(token: str) -> None:
+        raise ValueError(f"{token} is not JSON")
+
+    try:
+        return dict(json.loads(text, parse_constant=refuse))
+    except ValueError as error:
+        raise UsageError(f"{where}: not a JSON object: {error}") from error
+
+
+def _pairs(text: str, where: str) -> dict[str, Any]:
+    raw: dict[str, str] = {}
+    last = None
+    for piece in text.split(","):
+        key, equals, value = piece.partition("=")
+        if equals:
+            last = key.strip()
+            if not last or last in raw:
+                raise UsageError(f"{where}: {'a name is missing before' if not last else 'given twice:'} {piece!r}")
+            raw[last] = value
+        elif last is None:
+            raise UsageError(f"{where}: expected key=value,key=value, was {text!r}")
+        else:
+            raw[last] += f",{piece}"
+    return {key: parse_scalar(value.strip()) for key, value in raw.items()}

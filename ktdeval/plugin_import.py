@@ -1,4 +1,4 @@
-"""Boundary to foreign code: whatever it raises becomes one `PluginError` that names the plugin, and what it makes is checked."""
+"""Boundary to foreign code: all that it raises becomes a `PluginError` that names it; its hooks and what it makes are checked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import SOURCE_SUFFIXES
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ktdeval.errors import KtdevalError, PluginError
+from ktdeval.fields import near_matches
+from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
 
 
 def one_line(error: BaseException) -> str:
@@ -19,11 +21,7 @@ def one_line(error: BaseException) -> str:
 
 
 def import_reference(module: str, attribute: str = "") -> Any:
-    """Import `module`, or what `attribute` (dotted) of it names.
-
-    Raises:
-        PluginError: it can't be imported, for whatever reason.
-    """
+    """Import `module`, or what `attribute` (dotted) of it names; PluginError if it can't be imported, for whatever reason."""
     plugin: Any = call_foreign(importlib.import_module, "can't be imported", module)
     for name in attribute.split(".") if attribute else ():
         if not hasattr(plugin, name):
@@ -35,33 +33,26 @@ def import_reference(module: str, attribute: str = "") -> Any:
 def import_module_or_path(reference: str) -> ModuleType:
     """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module on `sys.path`.
 
-    Raises:
-        PluginError: there is no such file or module, it can't be imported, or its name belongs to another loaded module.
+    Raises PluginError: there is no such file or module, it can't be imported, or its name belongs to another loaded module.
     """
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118 - keep start-up light
-    if is_package or os.sep in reference or reference.endswith(".py"):
-        return _import_path(reference)
-    module: ModuleType = import_reference(reference)
-    return module
-
-
-def _import_path(reference: str) -> ModuleType:
+    if not (is_package or os.sep in reference or reference.endswith(".py")):
+        module: ModuleType = import_reference(reference)
+        return module
     path = os.path.realpath(os.path.expanduser(reference))  # noqa: PTH111
+    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
     if os.path.isdir(path):  # noqa: PTH112
-        path = os.path.join(path, "__init__.py")  # noqa: PTH118
-        name = os.path.basename(os.path.dirname(path))  # noqa: PTH119, PTH120
-    else:
-        name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
+        name, path = os.path.basename(path), os.path.join(path, "__init__.py")  # noqa: PTH118, PTH119
     if not path.endswith(tuple(SOURCE_SUFFIXES)) or not os.path.isfile(path):  # noqa: PTH113
         raise PluginError("no such file; give a .py file, a package folder or a module name")
     if not name.isidentifier():
         raise PluginError(f"{name!r} is no module name; use letters, digits and underscores")
     loaded = sys.modules.get(name)
-    if loaded is not None:
-        if os.path.realpath(getattr(loaded, "__file__", None) or "") == path:
-            return loaded
+    if loaded is None:
+        return _load_file(name, path)
+    if os.path.realpath(getattr(loaded, "__file__", None) or "") != path:
         raise PluginError(f"a module called {name!r} is already loaded from elsewhere; rename the file")
-    return _load_file(name, path)
+    return loaded
 
 
 def _load_file(name: str, path: str) -> ModuleType:
@@ -82,13 +73,10 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code.
+    """Call a plugin's code; PluginError says `where`, then what went wrong (errors of ktdeval's own keep their message).
 
     This and the episode boundary are the only places that catch every exception: a plugin may raise anything, and neither a listing
     nor a paid run may end because of a stranger's defect.
-
-    Raises:
-        PluginError: `where`, then what went wrong; errors of ktdeval's own keep their message.
     """
     try:
         return function(*args)
@@ -96,6 +84,64 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         raise PluginError(f"{where}: {error}") from error
     except Exception as error:
         raise PluginError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
+
+
+# ---- hooks
+
+KINDS = tuple(HOOKS)
+"""What plugins can offer; the hook of a kind is `ktdeval_<kind>`."""
+
+HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")
+
+
+def hook_namespace() -> ModuleType:
+    """Return the hooks as pluggy wants them: functions of their names and arguments."""
+    namespace = ModuleType("ktdeval_hooks")
+    namespace.ktdeval_event = hookspec(ktdeval_event)  # type: ignore[attr-defined]
+    for kind in KINDS:
+        setattr(namespace, f"ktdeval_{kind}", hookspec(lambda: None))
+    return namespace
+
+
+def hooks_of(plugin: object) -> tuple[str, ...]:
+    """Return the functions of a plugin whose names claim to be hooks, sorted."""
+    named = (name for name in dir(plugin) if name.startswith("ktdeval_"))
+    return tuple(sorted(name for name in named if isinstance(getattr(plugin, name), (FunctionType, MethodType))))
+
+
+def check_hook_names(plugin: object, name: str) -> None:
+    """Refuse, with a PluginError that names both, a plugin's function that is named like a hook and is none."""
+    for hook in hooks_of(plugin):
+        if hook not in HOOK_NAMES:
+            raise PluginError(
+                f"plugin {name}: there is no hook {hook!r}{near_matches(hook, HOOK_NAMES) or f'; hooks are {HOOK_NAMES}'}"
+            )
+        options = getattr(getattr(plugin, hook), "ktdeval_impl", None)
+        if options is None:
+            raise PluginError(f"plugin {name}: {hook} is not marked as a hook; put @hookimpl (from ktdeval.api) above it")
+        if options["wrapper"] or options["hookwrapper"]:
+            raise PluginError(f"plugin {name}: {hook} is a hook wrapper; ktdeval's hooks return lists and take no wrappers")
+
+
+def offered_specs(kind: str, offered: Any, where: str) -> list[Spec]:
+    """Return what a hook gave, a list of `Spec` (or metrics as they are) with a name each; PluginError if it is something else."""
+    if not isinstance(offered, (list, tuple)):
+        raise PluginError(f"{where} returned {type(offered).__name__}, expected a list of Spec")
+    specs = [_spec_of_metric(item) if kind == "metrics" else item for item in offered]
+    names: set[str] = set()
+    for spec in specs:
+        if not isinstance(spec, Spec):
+            raise PluginError(f"{where} returned a list with {type(spec).__name__} in it, expected Spec only")
+        if spec.name in names:
+            raise PluginError(f"{where} offers {spec.name!r} twice; rename one of them")
+        names.add(spec.name)
+    return specs
+
+
+def _spec_of_metric(offered: Any) -> Any:
+    if isinstance(offered, Spec) or not hasattr(offered, "compute") or not hasattr(offered, "name"):
+        return offered
+    return Spec(offered.name, lambda: offered, str(getattr(offered, "summary", "") or getattr(offered, "formula", "")))
 
 
 # ---- what plugins make
@@ -140,16 +186,10 @@ _PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 def check_made(kind: str, name: str, made: Any, where: str) -> None:
-    """Check an object that a plugin made when it is made, for most are used only after something was paid for.
+    """Check an object of a kind that a plugin made for a name when it is made, for most are used only after something was paid for.
 
-    Args:
-        kind: as of `ktdeval.registry.KINDS`.
-        name: the name that it was asked for by.
-        made: the object.
-        where: kind, name and plugin, for the message.
-
-    Raises:
-        PluginError: an attribute or method is missing or of another type, or a task, tool or metric has another name.
+    Raises PluginError, which `where` (kind, name and plugin) starts: an attribute or method is missing or of another type, or a
+    task, tool, metric or card kind has another name.
     """
     if kind == "tasks" and hasattr(made, "samples"):
         kind = "scoring tasks"

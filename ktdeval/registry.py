@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
+from ktdeval import plugin_import
 from ktdeval.discovery import EntryPoint, find_entry_points
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.hook_shape import KINDS as KINDS, check_hook_names, checked_specs, hook_namespace, hooks_of, spec_of_metric
+from ktdeval.fields import build_params, near_matches
 from ktdeval.hookspecs import Spec
-from ktdeval.params import build_params
-from ktdeval.plugin_import import call_foreign, check_made, import_module_or_path, import_reference, one_line
+from ktdeval.plugin_import import KINDS as KINDS, call_foreign, hooks_of, import_reference, one_line
 
 if TYPE_CHECKING:
     from ktdeval.contracts.backend import Runner
@@ -40,19 +39,12 @@ def count_of(kind: str, count: int) -> str:
 
 
 class PluginInfo(NamedTuple):
-    """A plugin that was loaded.
+    """A plugin that was loaded."""
 
-    Attributes:
-        name: its module, such as `ktdeval_models`.
-        distribution: the installed distribution that advertises it; "" when it came by `--plugin`.
-        version: that distribution's version.
-        hooks: the hooks it implements, sorted.
-    """
-
-    name: str
-    distribution: str
-    version: str
-    hooks: tuple[str, ...]
+    name: str  #: its module, such as `ktdeval_models`
+    distribution: str  #: the installed distribution that advertises it; "" when it came by `--plugin`
+    version: str  #: that distribution's version
+    hooks: tuple[str, ...]  #: the hooks it implements, sorted
 
 
 Warn = Callable[[str], None]
@@ -60,17 +52,15 @@ Warn = Callable[[str], None]
 
 
 def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
-    """Import every installed plugin's manifest and those in `extra`.
+    """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
 
     Args:
         extra: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`.
         warn: called once for each plugin that is skipped, also when that shows only later, as its hooks are called.
 
-    Returns:
-        A fresh registry; installed plugins that can't be imported are in its `broken` and otherwise left out.
-
     Raises:
-        PluginError: a plugin of `extra` can't be imported, or any plugin misspells a hook.
+        PluginError: a plugin of `extra` can't be imported, or any plugin misspells a hook. An installed plugin that can't be
+            imported is in `broken` and otherwise left out.
     """
     plugins = Plugins(warn)
     for entry in find_entry_points():
@@ -80,10 +70,10 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
             plugins.add_task_file(reference)
             continue
         try:
-            module = import_module_or_path(reference)
+            module = plugin_import.import_module_or_path(reference)
         except PluginError as error:
             raise PluginError(f"--plugin {reference}: {error}") from error
-        plugins.add(module, PluginInfo(module.__name__, "", "", hooks_of(module)))
+        plugins.add(module, module.__name__)
     plugins.check()
     return plugins
 
@@ -94,21 +84,15 @@ def is_task_file(text: str) -> bool:
 
 
 class Plugins:
-    """Loaded plugins.
-
-    Attributes:
-        broken: plugin name -> one line saying why it was skipped.
-        info: plugin name -> what is known of it, in the order loaded.
-        task_files: path -> names of its tasks, of files that belong to no package.
-    """
+    """Loaded plugins."""
 
     def __init__(self, warn: Warn | None = None) -> None:
         self._warn = warn
-        self.broken: dict[str, str] = {}
-        self.info: dict[str, PluginInfo] = {}
-        self.task_files: dict[str, tuple[str, ...]] = {}
+        self.broken: dict[str, str] = {}  #: plugin name -> one line saying why it was skipped
+        self.info: dict[str, PluginInfo] = {}  #: plugin name -> what is known of it, in the order loaded
+        self.task_files: dict[str, tuple[str, ...]] = {}  #: path -> names of its tasks, of files that belong to no package
         self._manager = pluggy.PluginManager("ktdeval")
-        self._manager.add_hookspecs(hook_namespace())
+        self._manager.add_hookspecs(plugin_import.hook_namespace())
         self._specs: dict[str, dict[str, Spec]] = {}
         self._owners: dict[tuple[str, str], str] = {}
 
@@ -123,34 +107,29 @@ class Plugins:
         except PluginError as error:
             self._skip(entry.value, error)
             return
-        self.add(plugin, PluginInfo(entry.value, entry.distribution, entry.version, hooks_of(plugin)))
+        self.add(plugin, entry.value, entry.distribution, entry.version)
 
-    def add(self, plugin: object, info: PluginInfo) -> None:
+    def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
         """Register an imported plugin.
 
-        Raises:
-            PluginError: it misspells a hook, forgets `@hookimpl`, or implements a hook with arguments that it does not have.
+        Raises PluginError: it misspells a hook, forgets `@hookimpl`, or implements a hook with arguments that it does not have.
         """
-        if info.name in self.info or self._manager.is_registered(plugin):
+        if name in self.info or self._manager.is_registered(plugin):
             return
-        check_hook_names(plugin, info.name)
+        plugin_import.check_hook_names(plugin, name)
         try:
-            self._manager.register(plugin, info.name)
+            self._manager.register(plugin, name)
         except pluggy.PluginValidationError as error:
-            raise PluginError(f"plugin {info.name}: {one_line(error)}") from error
-        self.info[info.name] = info
+            raise PluginError(f"plugin {name}: {one_line(error)}") from error
+        self.info[name] = PluginInfo(name, distribution, version, hooks_of(plugin))
 
     def add_task_file(self, path: str) -> tuple[str, ...]:
-        """Add the tasks of a YAML file that belongs to no package; return their names.
-
-        Raises:
-            ConfigError: the file is not a task file.
-        """
+        """Add the tasks of a YAML file that belongs to no package; return their names. ConfigError: it is not a task file."""
         from ktdeval.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
 
         tasks = TaskFile(path)
         self.task_files[path] = tasks.names
-        self.add(tasks, PluginInfo(path, "", "", hooks_of(tasks)))
+        self.add(tasks, path)
         self._specs.pop("tasks", None)
         return tasks.names
 
@@ -163,11 +142,7 @@ class Plugins:
             self._warn(f"plugin {plugin} is skipped: {error}")
 
     def check(self) -> None:
-        """Refuse implementations of hooks that do not exist.
-
-        Raises:
-            PluginError: names the plugin and the hook.
-        """
+        """Refuse implementations of hooks that do not exist: PluginError names the plugin and the hook."""
         try:
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
@@ -175,7 +150,7 @@ class Plugins:
 
     def register_observer(self, observer: object) -> None:
         """Let an object with a `ktdeval_event` method (marked `@hookimpl`) see the events of a run."""
-        self.add(observer, PluginInfo(f"{type(observer).__qualname__}-{id(observer):x}", "", "", hooks_of(observer)))
+        self.add(observer, f"{type(observer).__qualname__}-{id(observer):x}")
 
     def emit(self, event: Event) -> None:
         """Tell every observer. An observer that raises is dropped with a warning: watching a run must not be able to end it."""
@@ -196,8 +171,7 @@ class Plugins:
     def specs(self, kind: str) -> dict[str, Spec]:
         """Everything of one kind that plugins offer, by name, sorted.
 
-        Raises:
-            PluginError: two plugins offer one name, or a hook returned something else than Specs.
+        Raises PluginError: two plugins offer one name, or a hook returned something else than Specs.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -212,28 +186,21 @@ class Plugins:
 
     def _collect(self, kind: str) -> dict[str, Spec]:
         found: dict[str, Spec] = {}
-        hook = getattr(self._manager.hook, f"ktdeval_{kind}")
+        hook = f"ktdeval_{kind}"
         # Called one by one, not through pluggy's multicall, so that each name has an owner and one plugin's failure stays its own.
-        for implementation in hook.get_hookimpls():
+        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
             plugin = implementation.plugin_name
             try:
-                offered = call_foreign(implementation.function, f"ktdeval_{kind}")
+                offered = call_foreign(implementation.function, hook)
             except PluginError as error:
                 self._skip(plugin, error)
                 continue
-            if kind == "metrics" and isinstance(offered, (list, tuple)):
-                offered = [spec_of_metric(item) for item in offered]
-            for spec in checked_specs(offered, f"plugin {plugin}: ktdeval_{kind}"):
-                self._claim(kind, spec.name, plugin)
+            for spec in plugin_import.offered_specs(kind, offered, f"plugin {plugin}: {hook}"):
+                if (other := self._owners.setdefault((kind, spec.name), plugin)) != plugin:
+                    both = f"by plugin {other} and by plugin {plugin}"
+                    raise PluginError(f"{_ONE_OF[kind]} {spec.name!r} is offered {both}; rename it in one of them")
                 found[spec.name] = spec
         return dict(sorted(found.items()))
-
-    def _claim(self, kind: str, name: str, plugin: str) -> None:
-        other = self._owners.setdefault((kind, name), plugin)
-        if other != plugin:
-            raise PluginError(
-                f"{_ONE_OF[kind]} {name!r} is offered by plugin {other} and by plugin {plugin}; rename it in one of them"
-            )
 
     def owner(self, kind: str, name: str) -> str:
         """Name of the plugin that offers `name`."""
@@ -241,17 +208,12 @@ class Plugins:
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """One named thing.
-
-        Raises:
-            UsageError: there is none of that name; suggests near ones and names skipped plugins.
-        """
+        """One named thing; UsageError where there is none of that name suggests near ones and names skipped plugins."""
         specs = self.specs(kind)
         if name not in specs:
             listing = kind if kind in ("tasks", "models", "agents", "metrics", "data") else "plugins"
-            raise UsageError(
-                f"unknown {_ONE_OF[kind]} {name!r}{near_matches(name, specs) or f'; see `ktdeval {listing}`'}{self._skipped()}"
-            )
+            hint = near_matches(name, specs) or f"; see `ktdeval {listing}`"
+            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{hint}{self._skipped()}")
         return specs[name]
 
     def _skipped(self) -> str:
@@ -260,8 +222,7 @@ class Plugins:
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Task names that patterns stand for: a task, a group, a glob such as `blinded_*`, or a task file; in order, each once.
 
-        Raises:
-            UsageError: a pattern that matches nothing, with near names.
+        Raises UsageError: a pattern that matches nothing, with near names.
         """
         for pattern in filter(is_task_file, patterns):
             if pattern not in self.task_files:
@@ -287,35 +248,31 @@ class Plugins:
     # ---- making
 
     def make_task(self, name: str, items: str | None = None) -> Task:
-        """Make the task called `name`, with samples of another source where `items` names one.
-
-        Raises:
-            UsageError: there is no such task, or it takes no samples of others.
-        """
+        """Make the task called `name`, with samples of another source where `items` names one; UsageError if it takes none."""
         if items is None:
-            task: Task = self._make("tasks", name, (), {})
+            task: Task = self._make("tasks", name)
             return task
         from ktdeval.task_files import ITEMS_KEY  # noqa: PLC0415 - `ktdeval --help` imports no task file
 
         extra = self.spec("tasks", name).extra
+        refused = f"task {name!r} takes no --items; it brings its own samples"
         if "config" not in extra:
-            raise UsageError(f"task {name!r} takes no --items; it brings its own samples")
+            raise UsageError(refused)
         try:
-            made: Task = extra["make"](name, {**extra["config"], ITEMS_KEY: items}, extra["where"])
+            task = extra["make"](name, {**extra["config"], ITEMS_KEY: items}, extra["where"])
         except ConfigError as error:
             if ITEMS_KEY in str(error):
-                raise UsageError(f"task {name!r} takes no --items; it brings its own samples") from error
+                raise UsageError(refused) from error
             raise
-        return made
+        return task
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
         """Return the model called `full_name`: a listed name such as `builtin/hold`, or `PROVIDER/anything` of a listed provider.
 
-        Raises:
-            UsageError: unknown, with near names; or a provider without a model.
+        Raises UsageError: unknown, with near names; or a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
-        model: Model = self._make("models", spec_name, (rest,), args or {})
+        model: Model = self._make("models", spec_name, args, rest)
         return model
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
@@ -332,41 +289,41 @@ class Plugins:
 
     def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent scaffold called `name`."""
-        agent: Agent = self._make("agents", name, (), args or {})
+        agent: Agent = self._make("agents", name, args)
         return agent
 
     def make_metric(self, name: str) -> Metric:
         """Return the metric called `name`."""
-        metric: Metric = self._make("metrics", name, (), {})
+        metric: Metric = self._make("metrics", name)
         return metric
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
         """Return the tools called `names`, in that order."""
-        return tuple(self._make("tools", name, (), {}) for name in names)
+        return tuple(self._make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
         """Return a market from the data provider called `name`, without an id."""
-        snapshot: MarketSnapshot = self._make("data", name, (), args or {})
+        snapshot: MarketSnapshot = self._make("data", name, args)
         return snapshot
 
     def make_card_kind(self, name: str) -> Any:
         """The kind of cards called `name`, a `ktdeval.cards.CardKind`."""
-        return self._make("cards", name, (), {})
+        return self._make("cards", name)
 
-    def make_runner(self, name: str, args: Mapping[str, Any] | None = None) -> Runner:
+    def make_runner(self, name: str) -> Runner:
         """Return the execution backend called `name`."""
-        runner: Runner = self._make("runners", name, (), args or {})
+        runner: Runner = self._make("runners", name)
         return runner
 
     def make_command(self, name: str) -> Any:
         """Return the command called `name`, a `click.Command`."""
-        return self._make("commands", name, (), {})
+        return self._make("commands", name)
 
-    def _make(self, kind: str, name: str, given: tuple[Any, ...], args: Mapping[str, Any]) -> Any:
+    def _make(self, kind: str, name: str, args: Mapping[str, Any] | None = None, *given: Any) -> Any:
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"
         if spec.params is not None:
-            given = (*given, build_params(spec.params, args, where))
+            given = (*given, build_params(spec.params, args or {}, where))
         elif args:
             raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
         where = f"{where} of plugin {self._owners[kind, name]}"
@@ -378,5 +335,5 @@ class Plugins:
             if isinstance(error.__cause__, ImportError):
                 raise PluginError(f"{where} needs what is not installed: {one_line(error.__cause__)}") from error.__cause__
             raise
-        check_made(kind, name, made, where)
+        plugin_import.check_made(kind, name, made, where)
         return made

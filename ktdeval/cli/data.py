@@ -15,9 +15,8 @@ from ktdeval.cli.options import config_option, inherited, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.config import is_list
 from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
+from ktdeval.fields import build_params, near_matches, parse_assignments, split_list
 from ktdeval.jsonio import dumps_pretty
-from ktdeval.params import build_params, parse_assignments, split_list
 from ktdeval.registry import Plugins
 
 if TYPE_CHECKING:

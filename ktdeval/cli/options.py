@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import click
 
 from ktdeval.config import RunConfig, is_list, load_config
-from ktdeval.params import parse_assignments, split_list
+from ktdeval.fields import parse_assignments, split_list
 from ktdeval.registry import Plugins, load_plugins
 
 F = TypeVar("F", bound=Callable[..., Any])

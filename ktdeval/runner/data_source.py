@@ -12,11 +12,10 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import needs_market
 from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, StoreError
-from ktdeval.fields import near_matches
+from ktdeval.fields import build_params, near_matches
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
-from ktdeval.params import build_params
 from ktdeval.registry import Plugins
 
 

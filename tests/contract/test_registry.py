@@ -15,10 +15,9 @@ from hypothesis import given, strategies as st
 
 from ktdeval import discovery
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
-from ktdeval.fields import option
+from ktdeval.fields import build_params, option, parse_assignments, parse_scalar
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.params import build_params, parse_assignments, parse_scalar
-from ktdeval.registry import KINDS, PluginInfo, Plugins, load_plugins
+from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.task_files import merge_layers, task_specs
 from ktdeval.yamlio import parse_yaml
 
@@ -373,7 +372,7 @@ def _plugins_with(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch | N
             return task_specs(path, lambda name, config, where: (name, config, where))
 
     plugins = Plugins()
-    plugins.add(Manifest(), PluginInfo("toy", "toy-dist", "1", ("ktdeval_tasks",)))
+    plugins.add(Manifest(), "toy", "toy-dist", "1")
     return plugins
 
 
@@ -434,7 +433,7 @@ def test_a_task_not_made_from_a_file_can_not_be_extended(tmp_path: Path) -> None
         def ktdeval_tasks(self) -> list[Spec]:
             return [Spec("handmade", list, "built in code")]
 
-    plugins.add(Other(), PluginInfo("other", "other-dist", "1", ("ktdeval_tasks",)))
+    plugins.add(Other(), "other", "other-dist", "1")
     assert set(plugins.specs("tasks")) == {"toy_one", "handmade"}
     assert "task 'handmade' is not made from a task file" in plugins.broken["toy"]
 

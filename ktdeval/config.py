@@ -79,18 +79,16 @@ _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
     """Return the config of a run: a YAML file of `RunConfig` fields, with what the command line says on top.
 
-    Args:
-        path: the file, or None.
-        overrides: fields given on the command line; those that are None were not given. Mappings (`model_args`, …) are merged
-            into the file's key by key, anything else replaces.
-
-    Raises:
-        ConfigError: the file is unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near names.
-        UsageError: no model or no task is named.
+    Of `overrides`, fields that are None were not given; mappings (`model_args`, …) are merged into the file's key by key, anything
+    else replaces. Raises ConfigError (the file is unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near
+    names) or UsageError (no model or no task is named).
     """
     values: dict[str, Any] = {}
     if path is not None:
-        values = _from_file(path)
+        # As on the command line, `tasks: a,b` and `tasks: a` stand for lists.
+        lists = {name for name, hint in get_type_hints(RunConfig).items() if is_list(hint)}
+        for name, value in load_yaml(path).items():
+            values[name] = split_list(value) if name in lists and isinstance(value, str) else value
         build(RunConfig, {**_STAND_INS, **values}, str(path))  # so that a mistake in the file is reported with the file's name
     for name, value in overrides.items():
         if value is None:
@@ -102,13 +100,6 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
             shown = example if isinstance(example, str) else example[0]
             raise UsageError(f"no {name.removesuffix('s')} named; say --{name} {shown} (see `ktdeval {name.removesuffix('s')}s`)")
     return build(RunConfig, values, "options")
-
-
-def _from_file(path: Path | str) -> dict[str, Any]:
-    values = load_yaml(path)
-    # As on the command line, `tasks: a,b` and `tasks: a` stand for lists.
-    lists = {name for name, hint in get_type_hints(RunConfig).items() if is_list(hint)}
-    return {name: split_list(value) if name in lists and isinstance(value, str) else value for name, value in values.items()}
 
 
 def is_list(hint: Any) -> bool:

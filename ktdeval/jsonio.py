@@ -16,8 +16,6 @@ from ktdeval.errors import StoreError
 JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str, JsonValue]
 JsonObject = Mapping[str, JsonValue]
 
-_FILE_MODE = 0o644
-
 
 def dumps_canonical(value: JsonValue) -> str:
     """Compact JSON with sorted keys: equal values give equal text. NaN and infinity raise ValueError."""
@@ -65,9 +63,7 @@ def loads_strict(text: str | bytes) -> JsonValue:
 def loads_untrusted(text: str | bytes) -> JsonValue:
     """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers.
 
-    Raises:
-        ValueError: it is not strict JSON.
-        RecursionError: it is nested too deeply.
+    Raises ValueError where it is not strict JSON, RecursionError where it is nested too deeply.
     """
     return json.loads(
         text, object_pairs_hook=unique_fields, parse_constant=reject_constant, parse_float=_finite, parse_int=bounded_int
@@ -86,11 +82,8 @@ def content_hash(value: JsonValue) -> str:
 
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sync_folder(path: Path) -> None:
@@ -112,18 +105,13 @@ def try_lock(descriptor: int) -> bool:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write a file so that a crash leaves either the old content or the new, durably.
-
-    Raises:
-        StoreError: the disk is full, the folder is read-only or missing.
-    """
-    payload = data.encode() if isinstance(data, str) else data
+    """Write a file so that a crash leaves either the old content or the new, durably; StoreError where it can't be written."""
     temporary: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
             temporary = Path(stream.name)
-            stream.write(payload)
-            os.fchmod(stream.fileno(), _FILE_MODE)  # temporary files are private; what we write is for others to read
+            stream.write(data.encode() if isinstance(data, str) else data)
+            os.fchmod(stream.fileno(), 0o644)  # temporary files are private; what we write is for others to read
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)

@@ -18,12 +18,7 @@ from typing import Any
 
 
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a module whose stub beside it imports its public names.
-
-    Args:
-        package: `__name__` of the module.
-        file: `__file__` of the module.
-    """
+    """Return `__getattr__`, `__dir__` and `__all__` of a module (`__name__`, `__file__`) whose stub imports its public names."""
     tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     module_of = {
         alias.asname or alias.name: node.module

@@ -32,20 +32,9 @@ _SHOWN = ("question", "choices", "id")
 class QATask:
     """A scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
 
-    Args:
-        samples: the questions.
-        score: scores a submitted answer; pure.
-        name: what `--tasks` calls it.
-        version: raise it whenever a change may alter a score: it is on every card.
-        summary: its line in listings.
-        scores: names of the figures that `score` gives.
-
-    Attributes:
-        system: system prompt; a subclass may have another.
-        source: paper or other origin, for the card.
-
-    Raises:
-        ConfigError: there are no samples, or one is not a question.
+    `score` scores a submitted answer (pure); `scores` names the figures that it gives; `name` is what `--tasks` calls the task;
+    raise `version` whenever a change may alter a score: it is on every card. A subclass may have another `system` prompt, and names
+    the paper or other origin in `source`. Raises ConfigError: there are no samples, or one is not a question.
     """
 
     needs_market = False
@@ -156,20 +145,16 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
 def _mean(values: Sequence[ScoreValue]) -> Score:
     """Mean with a 95 % interval: Wilson's of truth values, Student's of numbers."""
     found = [value for value in values if value is not None]
+    n = len(found)
     if not found:
         return Score(None, 0, reason="no sample has a valid answer that can be scored")
     if all(isinstance(value, bool) for value in found):
         hits = sum(bool(value) for value in found)
-        return Score(hits / len(found), len(found), wilson(hits, len(found), LEVEL), detail={"successes": hits})
-    numbers = [float(value) for value in found]
-    return Score(fmean(numbers), len(numbers), _student(numbers))
-
-
-def _student(numbers: Sequence[float]) -> Interval:
-    n = len(numbers)
+        return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
+    mean = fmean(map(float, found))
     if n < 2:
-        return no_interval("a single sample has no spread", n)
+        return Score(mean, n, no_interval("a single sample has no spread", n))
     from scipy.special import stdtrit  # noqa: PLC0415 - only where a mean is made
 
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(numbers) / math.sqrt(n)
-    return Interval(fmean(numbers) - half, fmean(numbers) + half, LEVEL, "Student's t over samples", n)
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(map(float, found)) / math.sqrt(n)
+    return Score(mean, n, Interval(mean - half, mean + half, LEVEL, "Student's t over samples", n))

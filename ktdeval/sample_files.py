@@ -35,16 +35,10 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class SampleRows:
-    """Rows of a source.
+    """Rows of a source, in order."""
 
-    Attributes:
-        name: of the source, without its folder.
-        sha256: of the file's bytes where it has lines of JSON, else of all rows.
-        rows: in order.
-    """
-
-    name: str
-    sha256: str
+    name: str  #: of the source, without its folder
+    sha256: str  #: of the file's bytes where it has lines of JSON, else of all rows
     rows: tuple[SampleRow, ...]
 
 
@@ -54,57 +48,43 @@ def source_name(source: str) -> str:
 
 
 def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
-    """Read all rows of a source.
+    """Read all rows of a source; `json_columns` hold JSON text where it is one of `datasets`, and are parsed.
 
-    Args:
-        source: as above.
-        json_columns: columns that hold JSON text where the source is one of `datasets`; they are parsed.
-
-    Raises:
-        DataError: the source can't be read, has no rows or too many, or a row is not plain JSON; names source and row.
+    Raises DataError: it can't be read, has no rows or too many, or a row is not plain JSON; names source and row.
     """
     path = Path(source)
     if source.startswith(HUB) or path.is_dir() or path.suffix == ".parquet":
         rows = tuple(_dataset_rows(source, json_columns))
-        return _not_empty(source, SampleRows(source_name(source), content_hash([row.value for row in rows]), rows))
-    rows = tuple(_line_rows(path))
-    return _not_empty(source, SampleRows(path.name, file_sha256(path), rows))
-
-
-def _not_empty(source: str, rows: SampleRows) -> SampleRows:
-    if not rows.rows:
+        sha256 = content_hash([row.value for row in rows])
+    else:
+        rows = tuple(_line_rows(path))
+        sha256 = file_sha256(path)
+    if not rows:
         raise DataError(f"{source}: no sample in it; give a dataset with rows, or a file with one JSON object a line")
-    return rows
+    return SampleRows(source_name(source), sha256, rows)
 
 
 # ---- lines of JSON
 
 
 def _line_rows(path: Path) -> Iterator[SampleRow]:
-    count = 0
-    for number, line in enumerate(_text_of(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        count += 1
-        if count > MAX_ROWS:
-            raise DataError(f"{path}: more than {MAX_ROWS} samples; split the file")
-        where = f"{path}:{number}"
-        if len(line) > MAX_LINE_CHARS:
-            raise DataError(f"{where}: {len(line)} characters in one line, more than {MAX_LINE_CHARS}")
-        yield SampleRow(where, _parsed(line, where))
-
-
-def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise DataError(f"{path}: more than {MAX_FILE_BYTES} bytes; split the file")
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
     except OSError as error:
         raise DataError(f"{path}: can't read samples: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+    lines = ((f"{path}:{number}", line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+    for count, (where, line) in enumerate(lines, start=1):
+        if count > MAX_ROWS:
+            raise DataError(f"{path}: more than {MAX_ROWS} samples; split the file")
+        if len(line) > MAX_LINE_CHARS:
+            raise DataError(f"{where}: {len(line)} characters in one line, more than {MAX_LINE_CHARS}")
+        yield SampleRow(where, _parsed(line, where))
 
 
 def _parsed(text: str, where: str) -> JsonValue:
@@ -183,15 +163,8 @@ def _without_nulls(value: Any) -> Any:
 def write_samples(folder: Path, rows: Sequence[Mapping[str, JsonValue]], title: str, columns: Mapping[str, str]) -> None:
     """Write rows as a folder that `datasets.load_dataset`, and `read_samples`, load: one Parquet file and a dataset card.
 
-    Args:
-        folder: new, or empty.
-        rows: objects; objects and lists of objects in them are written as JSON text.
-        title: first line of the card.
-        columns: meaning of each column, for the card; the columns in order.
-
-    Raises:
-        UsageError: something is in the folder already.
-        DataError: it can't be written.
+    Objects and lists of objects in rows are written as JSON text; `columns` are in order, with the meaning of each. Raises
+    UsageError if something is in the folder already, DataError if it can't be written.
     """
     import datasets  # noqa: PLC0415 - as in `_loaded`
     import pyarrow as pa  # noqa: PLC0415 - as above

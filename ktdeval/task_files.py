@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +45,10 @@ ITEMS_KEY = "items_from"
 """Key under which a task's maker gets the source of samples that a user names with `--items` (`ktdeval.sample_files`)."""
 
 _FILE_HINTS: dict[str, Any] = {
-    "family": str,
-    "version": str,
-    "summary": str,
-    "groups": tuple[str, ...],
-    "data_card": dict[str, Any],
+    **dict.fromkeys(("family", "version", "summary"), str),
+    **dict.fromkeys(("groups", "default_windows"), tuple[str, ...]),
+    **dict.fromkeys(("data_card", "windows", "defaults", "variants"), dict[str, Any]),
     "sources": tuple[Any, ...],
-    "windows": dict[str, Any],
-    "default_windows": tuple[str, ...],
-    "defaults": dict[str, Any],
-    "variants": dict[str, Any],
 }
 _REQUIRED = ("family", "version", "variants")
 _SHARED = ("data_card", "sources", "windows", "default_windows")
@@ -65,32 +60,20 @@ _VARIANT_HINTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One variant as written, before it is resolved against what it extends.
+    """One variant as written, before it is resolved against what it extends."""
 
-    Attributes:
-        where: file and variant, for error messages.
-        layers: mappings to merge, weakest first.
-        make: the family's maker; None when only the extended task has one.
-        extends: name of the task whose config it starts from.
-        summary: its line in listings; "" takes the extended task's.
-    """
-
-    where: str
-    layers: tuple[PlainConfig, ...]
-    make: TaskMaker | None
-    extends: str | None
-    summary: str
+    where: str  #: file and variant, for error messages
+    layers: tuple[PlainConfig, ...]  #: mappings to merge, weakest first
+    make: TaskMaker | None  #: the family's maker; None when only the extended task has one
+    extends: str | None  #: name of the task whose config it starts from
+    summary: str  #: its line in listings; "" takes the extended task's
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook.
 
-    Args:
-        path: the task file.
-        make: builds a task of this family; may be left out when every variant extends another task.
-
-    Raises:
-        ConfigError: unreadable, not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the key.
+    `make` builds a task of this family; it may be left out when every variant extends another task. Raises ConfigError: unreadable,
+    not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the key.
     """
     content = load_yaml(path)
     for key in content:
@@ -119,25 +102,18 @@ def _variant_spec(path: Path | str, content: PlainConfig, name: str, overrides: 
     summary = str(overrides.get("summary", content.get("summary", "")))
     variant = Variant(where, (shared, content.get("defaults", {}), own), make, extends, summary)
     groups = dict.fromkeys((str(own.get("family", content["family"])), *content.get("groups", ()), *overrides.get("groups", ())))
-    return Spec(name, _unresolved(where), summary, groups=tuple(groups), extra={"variant": variant})
 
-
-def _unresolved(where: str) -> Callable[[], Any]:
-    def make() -> Any:
+    def unresolved() -> Any:
         raise ConfigError(f"{where}: this task is not resolved yet; get it through `load_plugins().make_task(...)`")
 
-    return make
+    return Spec(name, unresolved, summary, groups=tuple(groups), extra={"variant": variant})
 
 
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
-    """Resolve every variant against what it extends.
+    """Resolve every variant against what it extends; tasks that did not come from a task file pass through.
 
-    Args:
-        specs: all tasks of all plugins by name; those that did not come from a task file pass through.
-
-    Returns:
-        Specs whose `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends"}; and, by name, why a
-        variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
+    Returns specs whose `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends"}; and, by name,
+    why a variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}
@@ -157,38 +133,23 @@ def _resolve(name: str, specs: Mapping[str, Spec], resolved: dict[str, Spec], ch
     if not isinstance(variant, Variant):
         resolved[name] = spec
         return spec
-    layers, make, summary = variant.layers, variant.make, variant.summary
-    if variant.extends is not None:
-        base = _base_of(name, variant, specs, resolved, (*chain, name))
-        layers = (base.extra["config"], *layers)
-        make = base.extra["make"]
-        summary = summary or base.summary
-    if make is None:  # not reachable through task_specs, which asks for one of the two
-        raise ConfigError(f"{variant.where}: has neither a maker nor `extends`")
+    layers, make, where, extends = variant.layers, variant.make, variant.where, variant.extends
+    summary = variant.summary
+    if extends is not None:
+        chain = (*chain, name)
+        if extends not in specs:
+            raise ConfigError(f"{where}: extends: no task {extends!r}{near_matches(extends, set(specs) - {name})}")
+        if extends in chain:
+            raise ConfigError(f"{where}: extends: a circle, {' -> '.join((*chain, extends))}")
+        base = _resolve(extends, specs, resolved, chain)
+        if "config" not in base.extra:
+            raise ConfigError(f"{where}: extends: task {extends!r} is not made from a task file, so it can't be extended")
+        layers, make, summary = (base.extra["config"], *layers), base.extra["make"], summary or base.summary
     config = merge_layers(layers)
-    resolved[name] = replace(
-        spec,
-        make=_maker(make, name, config, variant.where),
-        summary=summary,
-        extra=MappingProxyType({"config": config, "make": make, "where": variant.where, "extends": variant.extends}),
-    )
+    extra = MappingProxyType({"config": config, "make": make, "where": where, "extends": extends})
+    assert make is not None  # task_specs asks for a maker or a task to extend
+    resolved[name] = replace(spec, make=partial(make, name, config, where), summary=summary, extra=extra)
     return resolved[name]
-
-
-def _base_of(name: str, variant: Variant, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]) -> Spec:
-    extends = str(variant.extends)
-    if extends not in specs:
-        raise ConfigError(f"{variant.where}: extends: no task {extends!r}{near_matches(extends, set(specs) - {name})}")
-    if extends in chain:
-        raise ConfigError(f"{variant.where}: extends: a circle, {' -> '.join((*chain, extends))}")
-    base = _resolve(extends, specs, resolved, chain)
-    if "config" not in base.extra:
-        raise ConfigError(f"{variant.where}: extends: task {extends!r} is not made from a task file, so it can't be extended")
-    return base
-
-
-def _maker(make: TaskMaker, name: str, config: PlainConfig, where: str) -> Callable[[], Any]:
-    return lambda: make(name, config, where)
 
 
 def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
@@ -211,11 +172,7 @@ def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> 
 
 
 class TaskFile:
-    """A plugin made of one task file that belongs to no package: each variant extends a task that is installed.
-
-    Attributes:
-        names: its tasks.
-    """
+    """A plugin made of one task file that belongs to no package: each variant extends a task that is installed."""
 
     def __init__(self, path: str) -> None:
         self._specs = task_specs(path)

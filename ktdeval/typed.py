@@ -28,17 +28,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def decode_json(data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError) -> T:
-    """Decode JSON text into a typed value.
-
-    Args:
-        data: strict JSON; NaN and infinity are malformed.
-        type_: what it should be.
-        where: file, or file and line, for the message.
-        error: class of the error raised.
-
-    Raises:
-        KtdevalError: of class `error`: `WHERE: PLACE: what was expected`, on one line.
-    """
+    """Decode strict JSON text into a typed value; raises `error` with `WHERE: PLACE: what was expected`, on one line."""
     decoder: msgspec.json.Decoder[T] = _decoder(type_)  # type: ignore[arg-type]  # classes are hashable
     try:
         return decoder.decode(data)
@@ -65,13 +55,7 @@ def encode_canonical(value: Any) -> str:
 
 
 def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
-    """Return the JSON Schema (draft 2020-12) of a typed value.
-
-    Args:
-        type_: the class.
-        identity: `$id` of the schema.
-        title: one line for readers.
-    """
+    """Return the JSON Schema (draft 2020-12) of a typed value; `identity` is its `$id`, `title` a line for readers."""
     (schema,), definitions = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
     head: Mapping[str, JsonValue] = {"$schema": _DRAFT, "$id": identity, "title": title}
     return {**head, **schema, "$defs": definitions} if definitions else {**head, **schema}

@@ -41,12 +41,10 @@ def _strict_loader() -> Any:
     for tag, pattern, first in _SCALARS:
         StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"^(?:{pattern})$"), list(first))
     StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
-    StrictLoader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: _parse_float(loader.construct_scalar(node)))
+    StrictLoader.add_constructor(
+        "tag:yaml.org,2002:float", lambda loader, node: float(re.sub(r"\.(?=[in])", "", loader.construct_scalar(node).lower()))
+    )
     return StrictLoader
-
-
-def _parse_float(text: str) -> float:
-    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
 
 
 def _check_keys(loader: Any, node: Any) -> None:
@@ -64,11 +62,7 @@ def _check_keys(loader: Any, node: Any) -> None:
 
 
 def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
-    """Parse a YAML document that is one mapping.
-
-    Raises:
-        ConfigError: not YAML, not a mapping, a duplicate key or a key that is not text; names the line.
-    """
+    """Parse a YAML document that is one mapping; ConfigError (a duplicate key, one that is not text) names the line."""
     import yaml  # noqa: PLC0415 - see _strict_loader
 
     try:
@@ -87,11 +81,7 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 
 
 def load_yaml(path: Path | str) -> dict[str, Any]:
-    """Read a YAML file that is one mapping.
-
-    Raises:
-        ConfigError: unreadable, or as `parse_yaml`.
-    """
+    """Read a YAML file that is one mapping; ConfigError where it is unreadable, or as of `parse_yaml`."""
     try:
         with open(path, "rb") as stream:
             text = stream.read()

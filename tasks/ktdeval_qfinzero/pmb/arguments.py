@@ -27,8 +27,7 @@ AccountId = Annotated[str, text("Id of the account, such as acct-000001.")]
 SessionId = Annotated[str, text("Id of the session, such as sess-000001.")]
 OrderId = Annotated[str, text("Id of the order, such as ord-000001.")]
 ClientOrderId = Annotated[
-    str,
-    text("Your own id of the order: sent again with the same content, it gives the same order.", 64, "^[A-Za-z0-9._:-]+$"),
+    str, text("Your own id of the order: sent again with the same content, it gives the same order.", 64, "^[A-Za-z0-9._:-]+$")
 ]
 Contract = Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)]
 TradeSide = Annotated[Side, said("BUY or SELL; selling more than is held goes short.")]

@@ -9,11 +9,7 @@ from ktdeval_qfinzero.pmb.actions import entitlement, marks_after_split, orders_
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import ClockMoved, OrderCancelled, OrderExpired, SessionFinished, SessionStopped
 from ktdeval_qfinzero.pmb.financing import daily_charges, settlement_day
-from ktdeval_qfinzero.pmb.holding_events import (
-    BorrowFeeCharged,
-    DayClosed,
-    InterestCharged,
-)
+from ktdeval_qfinzero.pmb.holding_events import BorrowFeeCharged, DayClosed, InterestCharged
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.option_life import Ending, delivery_event, early_assignments, expiry_event, settlement_session
 from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by

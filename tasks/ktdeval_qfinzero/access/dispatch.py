@@ -28,11 +28,8 @@ DEFECT: dict[str, JsonValue] = {
 @dataclass(frozen=True)
 class Answer:
     """Outcome of a call.
-
-    Attributes:
-        status: as of HTTP: 200, or that of the error.
-        payload: what the operation gave, or the error envelope.
-        text: the same as compact JSON.
+    `status`: as of HTTP: 200, or that of the error; `payload`: what the operation gave, or the error envelope; `text`: the same as
+    compact JSON.
     """
 
     status: int
@@ -50,11 +47,7 @@ class Answer:
 
 
 def answer_of(status: int, payload: JsonValue) -> Answer:
-    """An answer with its text.
-
-    Raises:
-        ValueError: the payload holds NaN or infinity.
-    """
+    """An answer with its text; raises ValueError if the payload holds NaN or infinity."""
     return Answer(status, payload, json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 

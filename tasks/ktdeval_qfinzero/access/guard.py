@@ -22,11 +22,9 @@ CHALLENGE: Final = 'Bearer realm="qfinzero"'
 @dataclass(frozen=True, repr=False)
 class Security:
     """Who may call.
-
-    Attributes:
-        hosts: names that a request may be sent to, which keeps a web page from reaching a server on the reader's own machine by a
-            name of its own (DNS rebinding); None: any, as where a token is asked for, which such a page does not have.
-        token: what every request must carry; None: nothing is asked for.
+    `hosts`: names that a request may be sent to, which keeps a web page from reaching a server on the reader's own machine by a
+    name of its own (DNS rebinding); None: any, as where a token is asked for, which such a page does not have; `token`: what every
+    request must carry; None: nothing is asked for.
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
@@ -35,10 +33,7 @@ class Security:
 
 class Guard:
     """Middleware that answers requests of those who may not call, and forbids browsers to guess at types of content.
-
-    Args:
-        app: the application.
-        security: who may call it.
+    `security`: who may call it.
     """
 
     def __init__(self, app: ASGIApp, security: Security) -> None:

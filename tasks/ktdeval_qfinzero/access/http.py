@@ -39,13 +39,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security) -> Starlette:
-    """Make the application.
-
-    Args:
-        catalogue: the operations.
-        workspaces: what calls act on; HTTP and MCP clients share their number.
-        security: who may call.
-    """
+    """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their number; `security`: who may call."""
     mcp = McpEndpoint(catalogue, workspaces)
     document = answer_of(HTTPStatus.OK, openapi_document(catalogue, is_guarded=security.token is not None))
 

@@ -28,9 +28,7 @@ _LONGEST_FAREWELL_S = 2
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket bound to an address; port 0 is any that is free.
-
-    Raises:
-        UsageError: the port is in use, or the host is none of this machine.
+    Raises UsageError if the port is in use, or the host is none of this machine.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -63,15 +61,8 @@ def choose_security(
     bound: socket.socket, token_variable: str | None, environment: Mapping[str, str], show_token: Callable[[str], None] | None
 ) -> Security:
     """Who may call: on loopback anybody, else who has the token.
-
-    Args:
-        bound: the socket.
-        token_variable: name of the environment variable that holds the token.
-        environment: the environment.
-        show_token: shows a new token to the one who started the server; None where nobody looks.
-
-    Raises:
-        UsageError: a token is needed and there is none, or it is none.
+    `token_variable`: name of the environment variable that holds the token; `show_token`: shows a new token to the one who started
+    the server; None where nobody looks. Raises UsageError if a token is needed and there is none, or it is none.
     """
     if token_variable is not None:
         token = environment.get(token_variable, "")
@@ -100,11 +91,7 @@ class _QuietServer(uvicorn.Server):
 
 
 def serve(app: ASGIApp, bound: socket.socket) -> None:
-    """Serve until interrupted. Requests are not logged; defects are, on stderr.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C.
-    """
+    """Serve until interrupted. Requests are not logged; defects are, on stderr; Ctrl-C raises KeyboardInterrupt."""
     config = uvicorn.Config(
         app,
         lifespan="on",

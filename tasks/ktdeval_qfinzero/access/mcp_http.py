@@ -53,11 +53,7 @@ class McpEndpoint:
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request.
-
-        Raises:
-            ServiceError: `unavailable`: there are too many workspaces to begin a session.
-        """
+        """Answer a request; raises ServiceError `unavailable`: there are too many workspaces to begin a session."""
         headers = Headers(scope=scope)
         session = headers.get(SESSION)
         if scope["method"] == "POST" and session is None and HEADER not in headers and _is_handshake(headers):

@@ -36,12 +36,8 @@ VersionsFor = Callable[[Context], Sequence[str]]
 
 def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: WorkspaceOf, versions_for: VersionsFor) -> Server:
     """A server of the catalogue's tools.
-
-    Args:
-        catalogue: the operations.
-        workspaces: what calls act on.
-        workspace_of: tells whose workspace a request acts on.
-        versions_for: what `server/discover` says.
+    `workspaces`: what calls act on; `workspace_of`: tells whose workspace a request acts on; `versions_for`: what `server/discover`
+    says.
     """
     tools = [_tool(operation) for operation in catalogue.operations]
     schemas = {tool.name: tool.input_schema for tool in tools}
@@ -80,9 +76,7 @@ def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: Works
 
 async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits) -> None:
     """Serve one client over this process's stdin and stdout, until it closes them. It has one workspace as long as it stays.
-
-    Raises:
-        ServiceError: the clock can't start there.
+    Raises ServiceError if the clock can't start there.
     """
     workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0)
     workspace_id = workspaces.open()

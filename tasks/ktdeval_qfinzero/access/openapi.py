@@ -105,12 +105,7 @@ DROPPING: Final = Operation(
 
 
 def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
-    """Make the document.
-
-    Args:
-        catalogue: the operations.
-        is_guarded: whether the server asks for a token.
-    """
+    """Make the document. `is_guarded`: whether the server asks for a token."""
     paths: JsonObject = {}
     for operation in (OPENING, DROPPING, *catalogue.operations):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, is_guarded)

@@ -25,11 +25,8 @@ _MOST_WAITING = 64
 @dataclass(frozen=True)
 class Limits:
     """Limits of a server's workspaces.
-
-    Attributes:
-        most: workspaces at a time.
-        idle_s: seconds without a call after which one is forgotten.
-        as_of_ns: where clocks start, and the latest that any may start; None: at the dataset's default, and as late as its end.
+    `most`: workspaces at a time; `idle_s`: seconds without a call after which one is forgotten; `as_of_ns`: where clocks start, and
+    the latest that any may start; None: at the dataset's default, and as late as its end.
     """
 
     most: int = 64
@@ -47,22 +44,15 @@ class Held:
         self.waiting = 0
 
     def check_room(self) -> None:
-        """Refuse to wait in a line without end.
-
-        Raises:
-            ServiceError: `unavailable`.
-        """
+        """Refuse to wait in a line without end; raises ServiceError `unavailable`."""
         if self.waiting >= _MOST_WAITING:
             raise ServiceError("unavailable", f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers")
 
 
 class Workspaces:
     """Workspaces by id. To be used from one event loop.
-
-    Args:
-        dataset: what all of them read.
-        limits: how many, how long, and how late.
-        clock_s: seconds of a clock that only goes forward.
+    `dataset`: what all of them read; `limits`: how many, how long, and how late; `clock_s`: seconds of a clock that only goes
+    forward.
     """
 
     def __init__(self, dataset: Dataset, limits: Limits, clock_s: Callable[[], float]) -> None:
@@ -79,12 +69,8 @@ class Workspaces:
 
     def open(self, as_of_ts: str | None = None) -> str:
         """A new workspace; gives its id, which only its owner knows.
-
-        Args:
-            as_of_ts: where its clock starts.
-
-        Raises:
-            ServiceError: `invalid_argument`: no such moment, or out of range; `unavailable`: there are too many workspaces.
+        `as_of_ts`: where its clock starts. Raises ServiceError `invalid_argument`: no such moment, or out of range; `unavailable`:
+        there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
         self._forget_idle()
@@ -99,11 +85,7 @@ class Workspaces:
         return name
 
     def find(self, name: str) -> Held:
-        """A workspace, which now is in use.
-
-        Raises:
-            ServiceError: `not_found`.
-        """
+        """A workspace, which now is in use; raises ServiceError `not_found`."""
         self._forget_idle()
         held = self._held.get(name)
         if held is None:
@@ -131,9 +113,7 @@ class Workspaces:
 
 def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:
     """Where a clock starts.
-
-    Raises:
-        ServiceError: `invalid_argument`: no moment, or one that the dataset or the server does not reach.
+    Raises ServiceError `invalid_argument`: no moment, or one that the dataset or the server does not reach.
     """
     info = dataset.info
     if as_of_ts is None:

@@ -23,14 +23,8 @@ _CENT_E4 = 100
 
 def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -> tuple[PositionSplit, ...]:
     """Events of a split of the account's stock and of its options on it, by instrument id.
-
-    Args:
-        account: before the open of the ex-day.
-        split: the split.
-        marks: `STOCK:X` at the ex-day's open (of the new shares; else the last close × old / new), and of options their last mark.
-
-    Raises:
-        ServiceError: `unavailable`: a price is needed for cash and is missing.
+    `account`: before the open of the ex-day; `marks`: `STOCK:X` at the ex-day's open (of the new shares; else the last close × old
+    / new), and of options their last mark. Raises ServiceError `unavailable`: a price is needed for cash and is missing.
     """
     effects = []
     for _, position in sorted(account.positions.items()):
@@ -66,13 +60,9 @@ def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContra
 
 def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
     """Last prices, those of the stock's options as a split leaves them, rounded down; at least one step.
-
-    They are those of the series that the options become. Where these can't be written, and of series that no option becomes,
-    there is none: a price from before the split is about another contract.
-
-    Args:
-        marks: instrument id -> last price; of options before the split.
-        split: the split.
+    They are those of the series that the options become. Where these can't be written, and of series that no option becomes, there
+    is none: a price from before the split is about another contract. `marks`: instrument id -> last price; of options before the
+    split.
     """
     after = {}
     for name, mark in marks.items():
@@ -92,7 +82,6 @@ def orders_cancelled_by_split(orders: Iterable[Order], split: SplitRow) -> tuple
 
 def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     """What the account earns or owes by holding the stock at the ex-day's open, before anything trades; None without a position.
-
     Shares bought on the ex-day bring nothing, those sold that day do. There are no taxes.
     """
     position = account.positions.get(f"STOCK:{dividend.symbol}")

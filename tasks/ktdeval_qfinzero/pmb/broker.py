@@ -43,12 +43,8 @@ TAKES: Mapping[str, type[Arguments]] = {name: get_type_hints(command)["given"] f
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A command that was carried out.
-
-    Attributes:
-        id: of the account, session, order or contract that it is about.
-        given: its arguments, typed.
-        before_ns: moment of the clock before it.
-        events: what it brought about.
+    `id`: of the account, session, order or contract that it is about; `given`: its arguments, typed; `before_ns`: moment of the
+    clock before it; `events`: what it brought about.
     """
 
     id: str
@@ -59,11 +55,8 @@ class Outcome:
 
 class Broker:
     """Accounts, sessions and orders of one workspace.
-
-    Args:
-        dataset: bars, corporate actions and contracts.
-        clock: advanced by the steps of a session.
-        on_tick: called after each tick of a session with the state and the marks.
+    `dataset`: bars, corporate actions and contracts; `clock`: advanced by the steps of a session; `on_tick`: called after each tick
+    of a session with the state and the marks.
     """
 
     def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
@@ -97,22 +90,12 @@ class Broker:
 
     def execute(self, command: str, given: Mapping[str, JsonValue]) -> Outcome:
         """Carry out a command whose arguments follow its operation's schema, and write it down as it was given.
-
-        Args:
-            command: one of `COMMANDS`.
-            given: arguments.
-
-        Raises:
-            ServiceError: the command is refused, which is written down too.
+        `command`: one of `COMMANDS`. Raises ServiceError if the command is refused, which is written down too.
         """
         return self._run(command, loads_strict(dumps_canonical(given)), self.engine)
 
     def step(self, session_id: str, ticks: int = 1) -> tuple[Event, ...]:
-        """Let ticks pass; gives what happened.
-
-        Raises:
-            ServiceError: the session does not run.
-        """
+        """Let ticks pass; gives what happened; raises ServiceError if the session does not run."""
         return self.execute("session.step", {"session_id": session_id, "step": ticks}).events
 
     def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> Outcome:
@@ -141,16 +124,8 @@ class Broker:
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
     """Carry out a log's commands again.
-
-    Args:
-        lines: of the log.
-        dataset: the data that it was made with.
-
-    Returns:
-        The lines of the new log: the same ones, byte for byte.
-
-    Raises:
-        DataError: the log was changed, or made with other data.
+    `lines`: of the log; `dataset`: the data that it was made with. Returns the lines of the new log: the same ones, byte for byte.
+    Raises DataError if the log was changed, or made with other data.
     """
     entries = read_lines(lines)
     header = entries[0].data
@@ -165,9 +140,7 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
 
 def verify(lines: Iterable[str], dataset: Dataset) -> None:
     """Check that a log is what its commands bring about.
-
-    Raises:
-        DataError: it is not, with the first line that differs; or as `rerun`.
+    Raises DataError if it is not, with the first line that differs; or as `rerun`.
     """
     given = tuple(lines)
     made = rerun(given, dataset)

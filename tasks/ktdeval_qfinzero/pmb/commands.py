@@ -154,9 +154,7 @@ def move_clock(engine: Engine, given: MoveClock) -> str:
 
 def _span(engine: Engine, given: CreateSession) -> tuple[int, int]:
     """(start, end) of a session.
-
-    Raises:
-        ServiceError: `conflict`: it starts before the clock; `invalid_argument`: it has no tick, or is outside of the calendar.
+    Raises ServiceError `conflict`: it starts before the clock; `invalid_argument`: it has no tick, or is outside of the calendar.
     """
     start_ns = parse_moment(given.start_ts, "start_ts")
     end_ns = parse_moment(given.end_ts, "end_ts", end_of_day=True)
@@ -177,9 +175,7 @@ def _span(engine: Engine, given: CreateSession) -> tuple[int, int]:
 
 def _universe(engine: Engine, given: Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(stocks, options), each once.
-
-    Raises:
-        ServiceError: `invalid_argument`: empty; a stock that is not listed by now; a contract that is none or has expired.
+    Raises ServiceError `invalid_argument`: empty; a stock that is not listed by now; a contract that is none or has expired.
     """
     stocks = tuple(dict.fromkeys(given.stocks or ()))
     options = tuple(dict.fromkeys(given.options or ()))
@@ -322,9 +318,7 @@ def _read_legs(given: PlaceSpread) -> list[OrderSpec]:
 
 def _modified(order: Order, updates: Updates) -> OrderSpec:
     """Spec of what is left of an order after updates; `qty` counts what is filled already.
-
-    Raises:
-        ServiceError: `invalid_argument`: nothing to update, or a price that the type does not have; `conflict`: too late for it.
+    Raises ServiceError `invalid_argument`: nothing to update, or a price that the type does not have; `conflict`: too late for it.
     """
     if updates == Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
@@ -357,11 +351,7 @@ def _working(engine: Engine, given: CancelOrder | ModifyOrder) -> Order:
 
 
 def _known(engine: Engine, session: Session, client_id: str | None, content: str) -> str | None:
-    """Id of the order that a client's id stands for already.
-
-    Raises:
-        ServiceError: `conflict`: it stands for another one.
-    """
+    """Id of the order that a client's id stands for already; raises ServiceError `conflict`: it stands for another one."""
     known = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None
     if known is not None and known.content != content:
         raise conflict("the id was used for another order; take a new one", "client_order_id")

@@ -24,18 +24,11 @@ Observer = Callable[[BrokerState, Mapping[str, int]], None]
 @dataclass(slots=True)
 class Engine:
     """State, calendar and bars that commands and ticks act on.
-
-    Attributes:
-        reference: listings, actions and last prices.
-        journal: state and log.
-        now_ns: the moment that the engine has come to.
-        day_row: trading day (row of the calendar) that runs, or comes next.
-        opened: whether that day's open is over.
-        frame: bars of the running session's present or last day; None where none is loaded.
-        done: ticks of the frame that are over.
-        feed: the running session's bars.
-        due: order or spread id -> tick of the frame at which it can next fill or expire.
-        observer: called after each tick; None for nobody.
+    `reference`: listings, actions and last prices; `journal`: state and log; `now_ns`: the moment that the engine has come to;
+    `day_row`: trading day (row of the calendar) that runs, or comes next; `opened`: whether that day's open is over; `frame`: bars
+    of the running session's present or last day; None where none is loaded; `done`: ticks of the frame that are over; `feed`: the
+    running session's bars; `due`: order or spread id -> tick of the frame at which it can next fill or expire; `observer`: called
+    after each tick; None for nobody.
     """
 
     reference: Reference
@@ -67,9 +60,7 @@ class Engine:
 
     def place_in_calendar(self, ns: int) -> None:
         """Go to a moment up to which nothing can happen.
-
-        Raises:
-            ServiceError: `invalid_argument`: the calendar does not reach far enough beyond the moment.
+        Raises ServiceError `invalid_argument`: the calendar does not reach far enough beyond the moment.
         """
         require_reach(ns, "clock")
         hours = trading_hours()
@@ -100,11 +91,7 @@ class Engine:
         return marks
 
     def load_frame(self, opened: Mapping[str, int]) -> None:
-        """Read the bars of the running session's day.
-
-        Args:
-            opened: marks at the day's open.
-        """
+        """Read the bars of the running session's day. `opened`: marks at the day's open."""
         self.due, self.done, self.frame = {}, 0, None
         if self.feed is not None and self.session is not None:
             self.frame = self.feed.frame(self.day_row, self.instruments(), opened)

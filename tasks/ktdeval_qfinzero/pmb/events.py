@@ -38,31 +38,19 @@ EventType = Literal[
 
 
 class Happening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of an event.
-
-    Attributes:
-        type: name in the log.
-    """
+    """Content of an event. `type`: name in the log."""
 
     type: ClassVar[EventType]
 
     def apply(self, state: BrokerState) -> None:
         """Change the state, which has the event's number and moment already.
-
-        Raises:
-            KeyError: it is about something that the state does not hold, which a log that was not tampered with never does.
+        Raises KeyError if it is about something that the state does not hold, which a log that was not tampered with never does.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
-
-    Attributes:
-        seq: its number in the log, which commands count in too.
-        ts_ns: when.
-        data: what.
-    """
+    """Something that happened. `seq`: its number in the log, which commands count in too; `data`: what."""
 
     seq: int
     ts_ns: int
@@ -75,11 +63,7 @@ class Event:
 
 
 def apply(state: BrokerState, event: Event) -> None:
-    """Change the state by an event; nothing else changes it.
-
-    Raises:
-        KeyError: as of `Happening.apply`.
-    """
+    """Change the state by an event; nothing else changes it."""
     state.seq, state.now_ns = event.seq, event.ts_ns
     if state.running:
         state.sessions[state.running].clock_ns = event.ts_ns

@@ -37,23 +37,15 @@ def settlement_day(trade_day: date) -> date:
 
 def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
     """Cash that is borrowed, positive; 0 without a debit.
-
     What shares sold short are worth is collateral of those who lent them, so it does not pay for purchases: the debit is that of
-    cash less the shorts' market value, marked every day.
-
-    Args:
-        account: the account.
-        marks: `STOCK:X` of short stocks.
-
-    Raises:
-        ServiceError: `unavailable`: a short stock has no mark.
+    cash less the shorts' market value, marked every day. `marks`: `STOCK:X` of short stocks. Raises ServiceError `unavailable`: a
+    short stock has no mark.
     """
     return max(0, sum(_short_values(account, marks).values()) - account.cash_e4)
 
 
 def debit_interest_e4(debit_e4: int, days: int, bps_per_year: int) -> int:
     """Interest on a debit (positive) for calendar days, actual/360, rounded up.
-
     $10,000 at 7% for the three days of a weekend: 10,000 × 0.07 × 3 / 360 = $5.8334, rounded up.
     """
     return -(-debit_e4 * bps_per_year * days // _BPS_YEAR)
@@ -66,16 +58,9 @@ def borrow_fee_e4(short_value_e4: int, days: int, bps_per_year: int) -> int:
 
 def daily_charges(account: Account, marks: Mapping[str, int], rules: Rules, borrow_bps: Mapping[str, int], days: int) -> Charges:
     """Charges at a close.
-
-    Args:
-        account: after the day's trades.
-        marks: `STOCK:X` of short stocks at this close.
-        rules: debit rate.
-        borrow_bps: ticker -> `BorrowRow.fee_bps_per_year`; a short stock that is absent has no rate and is charged none.
-        days: calendar days that are charged for: until the next trading day, over a weekend 3.
-
-    Raises:
-        ServiceError: `unavailable`: a short stock has no mark.
+    `account`: after the day's trades; `marks`: `STOCK:X` of short stocks at this close; `rules`: debit rate; `borrow_bps`: ticker
+    -> `BorrowRow.fee_bps_per_year`; a short stock that is absent has no rate and is charged none; `days`: calendar days that are
+    charged for: until the next trading day, over a weekend 3. Raises ServiceError `unavailable`: a short stock has no mark.
     """
     interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
     shorts = _short_values(account, marks)

@@ -25,14 +25,9 @@ _BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
 @dataclass(frozen=True, eq=False)
 class Frame:
     """One trading day of a session.
-
-    Attributes:
-        day: which.
-        start_ns, tick_ns: [t] starts and ends of the bars; a tick is a bar's end.
-        instruments: [n].
-        column: instrument id -> its column.
-        open_e4, high_e4, low_e4, close_e4, volume: [t, n] int64; 0 where an instrument has no bar.
-        marks: [t + 1, n] int64; row 0 at the open, row k + 1 after tick k; 0 where there has never been a price.
+    `start_ns, tick_ns`: [t] starts and ends of the bars; a tick is a bar's end; `instruments`: [n]; `column`: instrument id -> its
+    column; `open_e4, high_e4, low_e4, close_e4, volume`: [t, n] int64; 0 where an instrument has no bar; `marks`: [t + 1, n] int64;
+    row 0 at the open, row k + 1 after tick k; 0 where there has never been a price.
     """
 
     day: date
@@ -59,11 +54,7 @@ class Frame:
 @dataclass(slots=True)
 class BarFeed:
     """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick by tick, see them.
-
-    Attributes:
-        prices: the store.
-        frequency: of the session.
-        last_row: last trading day (row of the calendar) that is needed.
+    `frequency`: of the session; `last_row`: last trading day (row of the calendar) that is needed.
     """
 
     prices: PriceStore
@@ -73,11 +64,7 @@ class BarFeed:
 
     def frame(self, row: int, instruments: Sequence[Instrument], carried: Mapping[str, int]) -> Frame:
         """A day's bars of some instruments.
-
-        Args:
-            row: the day's row in the calendar.
-            instruments: columns.
-            carried: instrument id -> mark at the open.
+        `row`: the day's row in the calendar; `instruments`: columns; `carried`: instrument id -> mark at the open.
         """
         hours = trading_hours()
         start_ns, tick_ns = bar_times(hours, row, self.frequency)

@@ -25,13 +25,9 @@ LineKind = Literal["header", "command", "event"]
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of a log, without its hash.
-
-    Attributes:
-        seq: place in the log, from 0 (the header).
-        ts_ns: moment of the clock.
-        kind: header, command or event.
-        type: name of the command or event; of the header, the format.
-        data: what belongs to it; of an event its content, typed once it is made or applied.
+    `seq`: place in the log, from 0 (the header); `ts_ns`: moment of the clock; `kind`: header, command or event; `type`: name of
+    the command or event; of the header, the format; `data`: what belongs to it; of an event its content, typed once it is made or
+    applied.
     """
 
     seq: int
@@ -80,10 +76,7 @@ class EventLog:
 @dataclass(slots=True)
 class Journal:
     """A state and the log of how it came about; `emit` keeps the two together.
-
-    Attributes:
-        state: what the events made.
-        log: commands and events.
+    `state`: what the events made; `log`: commands and events.
     """
 
     state: BrokerState = field(default_factory=BrokerState)
@@ -95,11 +88,7 @@ class Journal:
 
 
 def read_lines(lines: Iterable[str]) -> list[Entry]:
-    """Entries of a log, checked line by line.
-
-    Raises:
-        DataError: a line is malformed, missing, out of order or changed.
-    """
+    """Entries of a log, checked line by line; raises DataError if a line is malformed, missing, out of order or changed."""
     entries: list[Entry] = []
     last = _START
     for number, text in enumerate(lines):
@@ -119,9 +108,7 @@ def read_lines(lines: Iterable[str]) -> list[Entry]:
 
 def state_of_log(lines: Iterable[str]) -> BrokerState:
     """State that a log's events make, without data and without commands.
-
-    Raises:
-        DataError: the log was changed, or no broker wrote it.
+    Raises DataError if the log was changed, or no broker wrote it.
     """
     state = BrokerState()
     for entry in read_lines(lines):

@@ -51,11 +51,9 @@ class Requirements:
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """Circumstances that decide on a trade.
-
-    Attributes:
-        today: the account's trading day, `trading_hours().session_day(clock)`.
-        borrowable: ticker -> shares that can be borrowed (`BorrowRow.shares`); a ticker that is absent has no locate.
-        reserved_e4: sum of `reservation_e4` over the account's OTHER working orders.
+    `today`: the account's trading day, `trading_hours().session_day(clock)`; `borrowable`: ticker -> shares that can be borrowed
+    (`BorrowRow.shares`); a ticker that is absent has no locate; `reserved_e4`: sum of `reservation_e4` over the account's OTHER
+    working orders.
     """
 
     today: date
@@ -66,11 +64,9 @@ class Circumstances:
 @dataclass(frozen=True, slots=True)
 class MarginState:
     """An account's margin at given marks.
-
-    Attributes:
-        equity_e4, initial_e4, maintenance_e4, buying_power_e4: as of `equity_e4`, `Requirements` and `margin_state`.
-        deficit_e4: by how much maintenance is missed, 0 where it is met; in a CASH account also what shares sold short are worth,
-            which such an account can't carry. There is a margin call where it is above 0.
+    The first four as of `equity_e4`, `Requirements` and `margin_state`; `deficit_e4`: by
+    how much maintenance is missed, 0 where it is met; in a CASH account also what shares sold short are worth, which such an
+    account can't carry. There is a margin call where it is above 0.
     """
 
     equity_e4: int
@@ -82,31 +78,18 @@ class MarginState:
 
 def equity_e4(account: Account, marks: Mapping[str, int]) -> int:
     """Net liquidation value: cash (proceeds of short sales among it) and the market value of all positions; shorts count negative.
-
-    Args:
-        account: the account.
-        marks: instrument id -> price of a unit; every position held must be there.
-
-    Raises:
-        ServiceError: `unavailable`: a position has no mark.
+    `marks`: instrument id -> price of a unit; every position held must be there. Raises ServiceError `unavailable`: a position has
+    no mark.
     """
     return portfolio_of(account, marks).equity_e4
 
 
 def margin_state(account: Account, marks: Mapping[str, int], rules: Rules, today: date | None = None) -> MarginState:
     """Margin of an account, for snapshots and for the test of a margin call after each tick.
-
     Buying power is what new long stock could be bought for: (equity − initial requirement) / initial rate; never negative. In a
-    CASH account: settled cash that no short put has set aside. Without `today`, no entry of `unsettled` counts as settled.
-
-    Args:
-        account: the account.
-        marks: of every position held, and `STOCK:X` of the underlying of every short option.
-        rules: the session's.
-        today: trading day.
-
-    Raises:
-        ServiceError: `unavailable`: a mark is missing.
+    CASH account: settled cash that no short put has set aside. Without `today`, no entry of `unsettled` counts as settled. `marks`:
+    of every position held, and `STOCK:X` of the underlying of every short option. Raises ServiceError `unavailable`: a mark is
+    missing.
     """
     portfolio = portfolio_of(account, marks)
     equity, required = portfolio.equity_e4, portfolio_requirements(portfolio, rules.margin)
@@ -120,7 +103,6 @@ def margin_state(account: Account, marks: Mapping[str, int], rules: Rules, today
 
 def reservation_e4(account: Account, trades: Sequence[WantedTrade], marks: Mapping[str, int], rules: Rules) -> int:
     """What a working order (one trade; the legs of a spread together) ties up: the rise of requirement less equity, never negative.
-
     In a CASH account: the cash that it would take or set aside. Each order is taken by itself, as if no other were filled.
     """
     before = portfolio_of(account, marks)
@@ -136,19 +118,13 @@ def order_problem(
     account: Account, trades: Sequence[WantedTrade], marks: Mapping[str, int], rules: Rules, circumstances: Circumstances
 ) -> Problem | None:
     """Why an order can't be placed, or a fill not be made; None where it can.
-
     Judged by the requirement AFTER the trade against the equity after it. Trades that only close positions without raising the
     requirement, and trades that lower it by more than they cost, pass always; selling what covers a short option is not among them.
     One that crosses through zero is a closing and an opening, so it must pass as the latter. Units that are opened count at their
     own price, closed ones at no better a price than their mark. For use at placement, and again at each fill with the fill's price
-    and the tick's marks.
-
-    Args:
-        account: before the trade.
-        trades: one trade; all legs of a spread together, for a spread is judged as a whole.
-        marks: as of `margin_state`, with `STOCK:X` of the underlying of a wanted option.
-        rules: the session's.
-        circumstances: day, locates and other orders.
+    and the tick's marks. `account`: before the trade; `trades`: one trade; all legs of a spread together, for a spread is judged as
+    a whole; `marks`: as of `margin_state`, with `STOCK:X` of the underlying of a wanted option; `circumstances`: day, locates and
+    other orders.
     """
     before = portfolio_of(account, marks)
     after = after_trades(before, trades)
@@ -174,7 +150,6 @@ def order_problem(
 
 def liquidation_plan(account: Account, marks: Mapping[str, int], rules: Rules) -> tuple[tuple[Instrument, Side, int], ...]:
     """Closing trades, in order, that bring equity to the maintenance requirement; empty where it is met.
-
     Where closing one position, or a part of it, is enough: the one and the quantity with the least traded value, the first by
     instrument id of equal ones. Where none is enough: the one whose closing leaves the least deficit is closed whole, and so on;
     short positions before long ones where none helps. Trades are taken to fill at the marks, with fees, slippage and half the
@@ -190,11 +165,7 @@ def liquidation_plan(account: Account, marks: Mapping[str, int], rules: Rules) -
 
 
 def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> Requirements:
-    """Initial and maintenance requirement.
-
-    Raises:
-        ServiceError: `unavailable`: an underlying of a short option has no price.
-    """
+    """Initial and maintenance requirement; raises ServiceError `unavailable`: an underlying of a short option has no price."""
     options = portfolio.of_kind("OPTION")
     for_options = required_e4(_option_groups(portfolio, rules)) + sum(option.value_e4 for option in options)
     initial = maintenance = for_options

@@ -20,7 +20,6 @@ NOTHING_LEFT = "NOTHING_LEFT: what the order was to close is gone"
 
 def next_look(account: Account, rules: Rules, frame: Frame, first: int) -> int:
     """First tick from `first` on at whose end the account may have a margin call or be rid of one; `NEVER` for none this day.
-
     An upper bound of the maintenance requirement decides, so that no call is missed; `review` then has the exact one.
     """
     held = [position for position in account.positions.values() if position.qty]

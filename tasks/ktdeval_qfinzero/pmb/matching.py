@@ -16,10 +16,7 @@ DOLLAR = 10_000
 @dataclass(frozen=True, slots=True)
 class Match:
     """Effect of a bar on an order.
-
-    Attributes:
-        triggered: whether its stop was reached on this bar, for the first time.
-        fill: what was filled; None where nothing was.
+    `triggered`: whether its stop was reached on this bar, for the first time; `fill`: what was filled; None where nothing was.
     """
 
     triggered: bool = False
@@ -47,7 +44,6 @@ def capacity(bar: Bar, rules: FillRules) -> int:
 
 def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
     """What a market order pays (receives) at a reference price: slippage and, for options, half the spread, to the next step.
-
     A sale brings at least one step, the least price that can be traded at. Without slippage and spread, the price itself.
     """
     half_bps = rules.half_bps(instrument)
@@ -64,12 +60,8 @@ def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules)
 
 def match(order: Order, bar: Bar, left: int, rules: FillRules) -> Match:
     """Match an order with a bar.
-
-    Args:
-        order: working; its bar starts at or after its acceptance.
-        bar: with a volume above 0.
-        left: units of the bar's capacity that orders before this one have left.
-        rules: slippage and spread.
+    `order`: working; its bar starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's capacity
+    that orders before this one have left.
     """
     triggered = _triggers(order, bar)
     price_e4 = _price(order, bar, triggered, rules)
@@ -79,15 +71,10 @@ def match(order: Order, bar: Bar, left: int, rules: FillRules) -> Match:
 
 def match_spread(legs: Sequence[Leg], net_limit_e4: int | None, units: int, rules: FillRules) -> tuple[Fill, ...] | None:
     """Fills of all legs of a spread on one tick, or None.
-
     Each leg fills in full at its bar's open, as a market order would: at what other moment of their bars the legs could have been
-    traded together is not known. The net price of one unit must be at or better than the limit.
-
-    Args:
-        legs: all legs, each with a bar of this tick.
-        net_limit_e4: most that a share of one unit may cost (negative: least that it must bring); None at market.
-        units: how often the combination is traded.
-        rules: slippage and spread.
+    traded together is not known. The net price of one unit must be at or better than the limit. `legs`: all legs, each with a bar
+    of this tick; `net_limit_e4`: most that a share of one unit may cost (negative: least that it must bring); None at market;
+    `units`: how often the combination is traded.
     """
     if any(leg.capacity < leg.order.open_qty for leg in legs):
         return None

@@ -26,13 +26,8 @@ THRESHOLD_E4 = 100
 @dataclass(frozen=True, slots=True)
 class Ending:
     """An option position of which contracts end.
-
-    Attributes:
-        account_id: of the holder or writer.
-        position: not flat.
-        spot_e4: price of the underlying: at expiry its official close, else its last known one; None where there never was one.
-        fees: exercise fee.
-        settles: day on which cash settles.
+    `account_id`: of the holder or writer; `position`: not flat; `spot_e4`: price of the underlying: at expiry its official close,
+    else its last known one; None where there never was one; `fees`: exercise fee; `settles`: day on which cash settles.
     """
 
     account_id: str
@@ -49,10 +44,7 @@ def settlement_session(instrument: Instrument) -> date:
 
 def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver | None:
     """What expiry makes of a whole position; None without a price: a missing one is never taken as out of the money.
-
-    Args:
-        ending: the position.
-        do_not_exercise: the holder's instruction; without effect on a short position.
+    `do_not_exercise`: the holder's instruction; without effect on a short position.
     """
     position, spot_e4 = ending.position, ending.spot_e4
     if spot_e4 is None:
@@ -100,15 +92,9 @@ def delivery_event(ending: Ending, qty: int) -> OptionOver:
 
 def exercise_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
     """Why a holder can't exercise now, in words; None where he can.
-
     A CASH account must hold the shares that a put delivers and, settled, the cash that a call costs; a MARGIN account may go short
-    or into debt by exercise, and is called for margin if it can't carry that.
-
-    Args:
-        account: the holder's.
-        instrument: an option.
-        qty: contracts.
-        today: trading day of the clock.
+    or into debt by exercise, and is called for margin if it can't carry that. `account`: the holder's; `today`: trading day of the
+    clock.
     """
     problem = _holding_problem(account, instrument, qty, today)
     if problem is None and account.type == "CASH":
@@ -131,18 +117,11 @@ def early_assignments(
     positions: Mapping[str, Position], marks: Mapping[str, int], dividends_e4: Mapping[str, int]
 ) -> tuple[Instrument, ...]:
     """Short calls that are assigned at this close, because their underlying goes ex-dividend on the next trading day.
-
     A holder gains by exercising a call in the money for the dividend when that is more than the time value he gives up, and is
     taken to do just that; so every such short call is assigned whole. Time value is what the option's mark is above its intrinsic
     value; an option without a mark is taken to have none. Puts are never assigned early, nor calls for any other reason.
-
-    Args:
-        positions: by instrument id.
-        marks: instrument id -> price at this close, of options and `STOCK:X`.
-        dividends_e4: ticker -> amount of one share's dividend whose ex-day is the NEXT trading day (known by now).
-
-    Returns:
-        In the order of instrument ids.
+    `positions`: by instrument id; `marks`: instrument id -> price at this close, of options and `STOCK:X`; `dividends_e4`: ticker
+    -> amount of one share's dividend whose ex-day is the NEXT trading day (known by now). Returns in the order of instrument ids.
     """
     assigned = []
     for name, position in sorted(positions.items()):

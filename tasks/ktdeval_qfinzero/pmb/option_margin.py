@@ -24,13 +24,7 @@ Strategy = Literal["COVERED", "SPREAD", "COMBINATION", "UNCOVERED", "CASH_SECURE
 
 @dataclass(frozen=True, slots=True)
 class OptionHolding:
-    """An option position.
-
-    Attributes:
-        contract: its terms.
-        qty: contracts, negative when short.
-        mark_e4: price for one share.
-    """
+    """An option position. `qty`: contracts, negative when short; `mark_e4`: price for one share."""
 
     contract: OptionContract
     qty: int
@@ -40,11 +34,8 @@ class OptionHolding:
 @dataclass(frozen=True, slots=True)
 class MarginGroup:
     """Short options that are margined together, with what offsets them.
-
-    Attributes:
-        strategy: COVERED by shares; SPREAD with long options; COMBINATION of a call and a put; UNCOVERED; CASH_SECURED.
-        legs: (option, contracts), negative when short.
-        required_e4: requirement, the short options' market value included.
+    `strategy`: COVERED by shares; SPREAD with long options; COMBINATION of a call and a put; UNCOVERED; CASH_SECURED; `legs`:
+    (option, contracts), negative when short; `required_e4`: requirement, the short options' market value included.
     """
 
     strategy: Strategy
@@ -79,7 +70,6 @@ class _Pair:
 
 def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: MarginRules) -> int:
     """Requirement of one contract sold short without an offset, its premium included.
-
     The underlying at $45, a call struck at 47 and worth $2.10: 2.10 + max(0.2 × 45 − 2, 0.1 × 45) = 9.10 a share, so $910.
     """
     call = contract.right == "C"
@@ -91,17 +81,12 @@ def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: Ma
 
 def margin_groups(holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules) -> tuple[MarginGroup, ...]:
     """Short options of one underlying in a MARGIN account, each in one group.
-
     Up to five ways of grouping are worked out and the one with the least requirement is taken, the first of equal ones: no offset
     but that of calls by puts; and shares first or long options first, each with only those pairs that save something or with all
     that can be made (two pairs together may lose less than each can, as in a butterfly). So they never require more than they would
-    all uncovered, as the rule has it: the lesser of the uncovered requirement and the greatest loss of the spread.
-
-    Args:
-        holdings: of one underlying; flat ones are passed over.
-        shares: of the underlying, negative when short: long ones cover calls, short ones puts.
-        spot_e4: price of the underlying.
-        rules: rates.
+    all uncovered, as the rule has it: the lesser of the uncovered requirement and the greatest loss of the spread. `holdings`: of
+    one underlying; flat ones are passed over; `shares`: of the underlying, negative when short: long ones cover calls, short ones
+    puts; `spot_e4`: price of the underlying.
     """
     positions = sorted((holding for holding in holdings if holding.qty), key=lambda holding: holding.contract)
     shorts = tuple(_lot(holding, spot_e4, rules) for holding in positions if holding.qty < 0)
@@ -125,7 +110,6 @@ def cash_account_groups(
     holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
 ) -> tuple[MarginGroup, ...]:
     """Short options of one underlying in a CASH account: calls covered by shares, puts by the whole strike in cash.
-
     A call that shares do not cover can't be opened there; one that became so has the uncovered requirement.
     """
     shorts = tuple(_lot(holding, spot_e4, rules) for holding in holdings if holding.qty < 0)
@@ -150,7 +134,6 @@ def uncovered_calls(qty_by_contract: Mapping[OptionContract, int], shares: int) 
 
 def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
     """What a set of options can owe at most when it is exercised, premiums aside; long and short of a right must balance.
-
     The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes, and flat beyond them where
     contracts balance: its least value is at a strike (Cboe Rule 12.3, SEC Release 34-67752; FINRA Regulatory Notice 12-44).
     """
@@ -171,7 +154,6 @@ def _uncovered(lot: _Lot) -> MarginGroup:
 
 def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
     """Cover calls by shares, or puts by shares sold short: those first where it saves most.
-
     What is in the money is still required, for shares count for no more than what the assignment brings.
     """
     left = abs(shares) // CONTRACT_SIZE

@@ -59,11 +59,7 @@ class Verdict:
 
 
 def read_spec(given: NewOrder) -> OrderSpec:
-    """An order from a call's arguments.
-
-    Raises:
-        ServiceError: `invalid_argument`, with the place.
-    """
+    """An order from a call's arguments; raises ServiceError `invalid_argument`, with the place."""
     instrument = read_instrument(given.instrument, "order.instrument")
     prices = []
     for name, value, has in zip(
@@ -79,11 +75,7 @@ def read_spec(given: NewOrder) -> OrderSpec:
 
 
 def read_instrument(given: NamedInstrument, field: str) -> Instrument:
-    """Instrument of a call.
-
-    Raises:
-        ServiceError: `invalid_argument`.
-    """
+    """Instrument of a call; raises ServiceError `invalid_argument`."""
     name, other = ("symbol", "contract") if given.type == "STOCK" else ("contract", "symbol")
     symbol, excluded = (given.symbol, given.contract) if given.type == "STOCK" else (given.contract, given.symbol)
     if symbol is None or excluded is not None:
@@ -96,11 +88,7 @@ def read_instrument(given: NamedInstrument, field: str) -> Instrument:
 
 
 def read_price(value: float, kind: Kind, field: str) -> int:
-    """A price in dollars as ten-thousandths.
-
-    Raises:
-        ServiceError: `invalid_argument`: not positive, or between two price steps.
-    """
+    """A price in dollars as ten-thousandths; raises ServiceError `invalid_argument`: not positive, or between two price steps."""
     price = exact_e4(value, field)
     if price <= 0:
         raise invalid(field, "prices are above 0")
@@ -110,11 +98,7 @@ def read_price(value: float, kind: Kind, field: str) -> int:
 
 
 def exact_e4(value: float, field: str) -> int:
-    """Dollars as ten-thousandths.
-
-    Raises:
-        ServiceError: `invalid_argument`: more than four decimals.
-    """
+    """Dollars as ten-thousandths; raises ServiceError `invalid_argument`: more than four decimals."""
     scaled = Decimal(str(value)) * E4
     if scaled != scaled.to_integral_value():
         raise invalid(field, "expected dollars with at most four decimals")
@@ -123,9 +107,7 @@ def exact_e4(value: float, field: str) -> int:
 
 def read_expiry(given: NewOrder | PlaceSpread, field: str) -> int | None:
     """When a GTD order expires; None of others.
-
-    Raises:
-        ServiceError: `invalid_argument`: missing, or given for another time in force.
+    Raises ServiceError `invalid_argument`: missing, or given for another time in force.
     """
     if (given.time_in_force == "GTD") == (given.expire_ts is None):
         raise invalid(field, "GTD orders need it, others don't have it")
@@ -133,30 +115,20 @@ def read_expiry(given: NewOrder | PlaceSpread, field: str) -> int | None:
 
 
 def require_later(expire_ns: int | None, now_ns: int, field: str) -> None:
-    """Refuse an order whose time is over.
-
-    Raises:
-        ServiceError: `invalid_argument`.
-    """
+    """Refuse an order whose time is over; raises ServiceError `invalid_argument`."""
     if expire_ns is not None and expire_ns <= now_ns:
         raise invalid(field, "expected a moment after the clock")
 
 
 def require_room(engine: Engine, orders: int) -> None:
-    """Refuse orders beyond those that may work at one time.
-
-    Raises:
-        ServiceError: `conflict`.
-    """
+    """Refuse orders beyond those that may work at one time; raises ServiceError `conflict`."""
     if len(engine.state.working) + orders > MOST_WORKING:
         raise conflict(f"at most {MOST_WORKING} orders can work at one time; cancel some first", "order")
 
 
 def require_tradable(engine: Engine, session: Session, instrument: Instrument, field: str) -> None:
     """Refuse what is not in the session's universe (nor held), not listed by now, or expired.
-
-    Raises:
-        ServiceError: `invalid_argument`.
+    Raises ServiceError `invalid_argument`.
     """
     account = engine.state.accounts[session.account_id]
     position = account.positions.get(instrument.id)
@@ -174,12 +146,8 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
 
 def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides: Sequence[Order] = ()) -> Verdict:
     """Whether the account can bear an order, or the legs of a spread, at present prices.
-
-    Args:
-        engine: of the broker.
-        session: whose account trades.
-        specs: one order, or all legs.
-        besides: working orders that don't count, for these take their place.
+    `session`: whose account trades; `specs`: one order, or all legs; `besides`: working orders that don't count, for these take
+    their place.
     """
     marks = engine.marks()
     wanted = []
@@ -232,11 +200,7 @@ def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | i
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:
-    """Session of a call.
-
-    Raises:
-        ServiceError: `not_found`; `conflict`: it does not run, or belongs to another account.
-    """
+    """Session of a call; raises ServiceError `not_found`; `conflict`: it does not run, or belongs to another account."""
     session = session_of(engine, session_id)
     if account_id is not None and account_id != session.account_id:
         raise conflict("the session belongs to another account", "account_id")
@@ -246,11 +210,7 @@ def running_session(engine: Engine, session_id: str, account_id: str | None = No
 
 
 def session_of(engine: Engine, session_id: str) -> Session:
-    """A session by id.
-
-    Raises:
-        ServiceError: `not_found`.
-    """
+    """A session by id; raises ServiceError `not_found`."""
     session = engine.state.sessions.get(session_id)
     if session is None:
         raise not_found("session_id", "there is no such session")

@@ -14,11 +14,8 @@ from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Kind, 
 @dataclass(frozen=True, slots=True)
 class WantedTrade:
     """A trade that somebody wants to make: an order, one leg of a spread, or a fill about to happen.
-
-    Attributes:
-        instrument, side, qty: what; qty > 0.
-        price_e4: price of a unit (of a share, without multiplier): the limit of a limit order, else what it would fill at now.
-        fees_e4: what the trade costs besides.
+    `instrument, side, qty`: what; qty > 0; `price_e4`: price of a unit (of a share, without multiplier): the limit of a limit
+    order, else what it would fill at now; `fees_e4`: what the trade costs besides.
     """
 
     instrument: Instrument
@@ -50,11 +47,8 @@ class Holding:
 @dataclass(frozen=True, slots=True)
 class Portfolio:
     """An account at given prices.
-
-    Attributes:
-        type, cash_e4: as the account has them.
-        holdings: by instrument id, in order; none is flat.
-        spots_e4: prices of stocks by ticker.
+    `type, cash_e4`: as the account has them; `holdings`: by instrument id, in order; none is flat; `spots_e4`: prices of stocks by
+    ticker.
     """
 
     type: AccountType
@@ -114,13 +108,8 @@ class Portfolio:
 
 def portfolio_of(account: Account, marks: Mapping[str, int]) -> Portfolio:
     """An account at given marks.
-
-    Args:
-        account: the account.
-        marks: instrument id -> price of a unit; every position held must be there.
-
-    Raises:
-        ServiceError: `unavailable`: a position has no mark.
+    `marks`: instrument id -> price of a unit; every position held must be there. Raises ServiceError `unavailable`: a position has
+    no mark.
     """
     holdings = {}
     for name, position in sorted(account.positions.items()):
@@ -134,7 +123,6 @@ def portfolio_of(account: Account, marks: Mapping[str, int]) -> Portfolio:
 
 def after_trades(portfolio: Portfolio, trades: Iterable[WantedTrade]) -> Portfolio:
     """Portfolio after trades.
-
     Closed units bring or cost their mark or the trade's price, whichever is worse for the trader. Opened ones count at the trade's
     price, what is sold short at its mark where that is higher, so that an order whose limit lies far from the market makes nobody
     richer before it fills. Units of an enlarged position count at their mean, rounded against the trader.

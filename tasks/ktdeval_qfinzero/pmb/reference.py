@@ -23,11 +23,7 @@ _RECENT = 15 * DAY
 
 @dataclass(slots=True)
 class Reference:
-    """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when they became known.
-
-    Attributes:
-        dataset: the data.
-    """
+    """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when they became known."""
 
     dataset: Dataset
     _splits: dict[str, tuple[SplitRow, ...]] = field(default_factory=dict)
@@ -76,7 +72,6 @@ class Reference:
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
         """Last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any.
-
         Of two that end at the same moment, it is the day's: the official close.
         """
         day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))

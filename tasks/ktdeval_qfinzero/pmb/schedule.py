@@ -34,11 +34,7 @@ def ticks_by(ns: int, frequency: Frequency) -> int:
 
 
 def tick_at(number: int, frequency: Frequency) -> int:
-    """Moment of a tick; the calendar's first one is number 1.
-
-    Raises:
-        ServiceError: `invalid_argument`: the calendar ends before.
-    """
+    """Moment of a tick; the calendar's first one is number 1; raises ServiceError `invalid_argument`: the calendar ends before."""
     hours = trading_hours()
     counts = _ticks_before()
     last = len(hours.close_ns) if frequency == "1d" else int(counts[-1])
@@ -59,9 +55,7 @@ def day_order_end(now_ns: int, frequency: Frequency) -> int:
 
 def require_reach(ns: int, field: str) -> None:
     """Refuse moments so late that settlement days and days of margin calls would lie after the end of the calendar.
-
-    Raises:
-        ServiceError: `invalid_argument`.
+    Raises ServiceError `invalid_argument`.
     """
     hours = trading_hours()
     if ns >= int(hours.open_ns[-_DAYS_AHEAD]):

@@ -22,18 +22,12 @@ from ktdeval_qfinzero.pmb.values import (
 @dataclass(slots=True)
 class BrokerState:
     """State of a broker.
-
-    Attributes:
-        now_ns, seq: moment and number of the last event.
-        accounts, sessions, orders, spreads: by id.
-        working: orders that may still fill, by id, in time priority.
-        reserves: id of a working order -> what it tied up when it was accepted; a spread's stand at its first leg.
-        trades: executions, oldest first.
-        cash_entries, unit_entries: movements of cash and of units, oldest first.
-        days: account id -> closes of days, oldest first.
-        client_calls: (account id, client order id) -> what it stands for.
-        kept: (account id, contract) of options that are not to be exercised at expiry.
-        running: id of the running session; empty without one.
+    `now_ns, seq`: moment and number of the last event; `accounts, sessions, orders, spreads`: by id; `working`: orders that may
+    still fill, by id, in time priority; `reserves`: id of a working order -> what it tied up when it was accepted; a spread's stand
+    at its first leg; `trades`: executions, oldest first; `cash_entries, unit_entries`: movements of cash and of units, oldest
+    first; `days`: account id -> closes of days, oldest first; `client_calls`: (account id, client order id) -> what it stands for;
+    `kept`: (account id, contract) of options that are not to be exercised at expiry; `running`: id of the running session; empty
+    without one.
     """
 
     now_ns: int = 0

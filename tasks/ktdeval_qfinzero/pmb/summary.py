@@ -25,17 +25,11 @@ _ZERO_VOLATILITY = 1e-12
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
     """Facts that a session's figures are made of; money in e4.
-
-    Attributes:
-        start_equity_e4: equity when the session began: the base of the first return.
-        closes: (trading day, equity at its close), ascending; the last may be an unfinished day's latest equity.
-        traded_value_e4: sum of |price × qty × multiplier| of all trades.
-        num_trades: fills.
-        num_orders, num_rejected: orders sent (accepted and rejected), and those rejected.
-        num_actions, num_invalid: commands sent in the session, and those refused.
-        margin_call_count: calls begun.
-        fees_e4, interest_e4, borrow_fees_e4: paid in the session, positive.
-        dividends_e4: received less paid.
+    `start_equity_e4`: equity when the session began: the base of the first return; `closes`: (trading day, equity at its close),
+    ascending; the last may be an unfinished day's latest equity; `traded_value_e4`: sum of |price × qty × multiplier| of all
+    trades; `num_trades`: fills; `num_orders, num_rejected`: orders sent (accepted and rejected), and those rejected; `num_actions,
+    num_invalid`: commands sent in the session, and those refused; `margin_call_count`: calls begun; `fees_e4, interest_e4,
+    borrow_fees_e4`: paid in the session, positive; `dividends_e4`: received less paid.
     """
 
     start_equity_e4: int

@@ -72,15 +72,7 @@ class Execution:
 
 def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], now_ns: int) -> bool:
     """Fill an order, or all legs of a spread; where the account can't bear it any more, cancel instead.
-
-    Args:
-        engine: of the broker.
-        executions: one, or one for each leg.
-        marks: before the tick.
-        now_ns: the tick.
-
-    Returns:
-        Whether it was filled.
+    `executions`: one, or one for each leg; `marks`: before the tick. Returns whether it was filled.
     """
     problem = None if executions[0].order.forced else _problem(engine, executions, marks, now_ns)
     if problem is not None:
@@ -154,12 +146,7 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
 
 
 class _Tick:
-    """One tick at which orders may act.
-
-    Args:
-        engine, session, frame: of the broker.
-        tick: its place in the frame.
-    """
+    """One tick at which orders may act. `tick`: its place in the frame."""
 
     def __init__(self, engine: Engine, session: Session, frame: Frame, tick: int) -> None:
         self._engine, self._frame, self._tick = engine, frame, tick

@@ -179,9 +179,7 @@ SESSION_OVER = "SESSION_OVER: the session has ended"
 
 def advance(engine: Engine, to_ns: int) -> None:
     """Let everything happen that happens up to a moment; the running session ends after its last tick.
-
-    Raises:
-        ServiceError: `invalid_argument`: the calendar does not reach far enough beyond the moment.
+    Raises ServiceError `invalid_argument`: the calendar does not reach far enough beyond the moment.
     """
     require_reach(to_ns, "clock")
     hours = trading_hours()

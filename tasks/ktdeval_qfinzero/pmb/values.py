@@ -65,11 +65,8 @@ class Instrument:
 @dataclass(slots=True)
 class Position:
     """Units held of an instrument.
-
-    Attributes:
-        qty: negative when short.
-        cost_e4: what the present units cost (negative: what they brought when sold short), without fees.
-        realized_e4: profit of units that are gone.
+    `qty`: negative when short; `cost_e4`: what the present units cost (negative: what they brought when sold short), without fees;
+    `realized_e4`: profit of units that are gone.
     """
 
     instrument: Instrument
@@ -83,7 +80,6 @@ class Position:
 
     def move(self, change: int, value_e4: int) -> None:
         """Bring units in (negative: take out) for a value paid (negative: received).
-
         Units that go out take their average cost with them, rounded down; the last ones take what is left.
         """
         closed = min(abs(change), abs(self.qty)) if self.qty * change < 0 else 0
@@ -100,16 +96,10 @@ class Position:
 @dataclass(slots=True)
 class Account:
     """A customer's account.
-
-    Attributes:
-        id, type: what they say.
-        opened_ns: when.
-        initial_cash_e4, cash_e4: cash; negative when borrowed.
-        positions: by instrument id; those that are flat are kept for their realized profit.
-        fees_e4, interest_e4, borrow_fees_e4: paid so far, positive.
-        dividends_e4: received less paid on short positions.
-        unsettled: (day on which it settles, amount) of sales; CASH accounts buy only with what is settled.
-        margin_call_due: trading day at whose close an unmet margin call is liquidated; None without a call.
+    `initial_cash_e4, cash_e4`: cash; negative when borrowed; `positions`: by instrument id; those that are flat are kept for their
+    realized profit; `fees_e4, interest_e4, borrow_fees_e4`: paid so far, positive; `dividends_e4`: received less paid on short
+    positions; `unsettled`: (day on which it settles, amount) of sales; CASH accounts buy only with what is settled;
+    `margin_call_due`: trading day at whose close an unmet margin call is liquidated; None without a call.
     """
 
     id: str
@@ -142,17 +132,11 @@ class Account:
 @dataclass(slots=True)
 class Order:
     """An order and what became of it.
-
-    Attributes:
-        seq: number in order of acceptance: time priority.
-        limit_e4, stop_e4: prices where the type has them.
-        expire_ns: of a GTD order; of a DAY order, the close of its trading day.
-        triggered: whether a stop has been reached; it stays so.
-        filled_qty, filled_value_e4: so far; value is price × qty, without multiplier.
-        reason: why it was rejected, cancelled or expired.
-        replaces, replaced_by: ids of the order that a modification took the place of.
-        spread_id: legs of one spread fill together or not at all.
-        forced: whether the broker placed it to meet a margin call.
+    `seq`: number in order of acceptance: time priority; `limit_e4, stop_e4`: prices where the type has them; `expire_ns`: of a GTD
+    order; of a DAY order, the close of its trading day; `triggered`: whether a stop has been reached; it stays so; `filled_qty,
+    filled_value_e4`: so far; value is price × qty, without multiplier; `reason`: why it was rejected, cancelled or expired;
+    `replaces, replaced_by`: ids of the order that a modification took the place of; `spread_id`: legs of one spread fill together
+    or not at all; `forced`: whether the broker placed it to meet a margin call.
     """
 
     id: str
@@ -206,12 +190,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """An execution.
-
-    Attributes:
-        id, ts_ns, order_id, session_id, account_id, instrument, side, qty, price_e4, fee_e4: what they say.
-        bar: the bar that it happened on.
-    """
+    """An execution. `bar`: the bar that it happened on."""
 
     id: str
     ts_ns: int
@@ -239,13 +218,9 @@ class Trade:
 @dataclass(frozen=True, slots=True)
 class DayClose:
     """An account at the close of a trading day, after everything that the day brought.
-
-    Attributes:
-        day: trading day.
-        session_id: the session that was running; empty outside of sessions.
-        cash_e4, equity_e4: negative cash is borrowed.
-        long_value_e4, short_value_e4: market values of long and short positions, both positive.
-        maintenance_e4: maintenance requirement.
+    `session_id`: the session that was running; empty outside of sessions; `cash_e4, equity_e4`: negative cash is borrowed;
+    `long_value_e4, short_value_e4`: market values of long and short positions, both positive; `maintenance_e4`: maintenance
+    requirement.
     """
 
     day: date
@@ -281,11 +256,8 @@ class UnitEntry:
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Orders that fill together or not at all.
-
-    Attributes:
-        id, order_ids: of itself and its legs.
-        units: how often the combination is traded.
-        net_limit_e4: most that one unit may cost a share, over all legs (negative: least that it must bring); None at market.
+    `id, order_ids`: of itself and its legs; `units`: how often the combination is traded; `net_limit_e4`: most that one unit may
+    cost a share, over all legs (negative: least that it must bring); None at market.
     """
 
     id: str
@@ -305,15 +277,10 @@ class ClientCall:
 @dataclass(slots=True)
 class Session:
     """A stretch of time in which an account trades.
-
-    Attributes:
-        id, account_id, frequency, start_ns, end_ns, rules: as created.
-        stocks, options: symbols of the universe.
-        start_equity_e4, end_equity_e4: the account's equity at its creation and its end (None until then).
-        first_seq, last_seq: numbers of the events that began and ended it.
-        status: what it says; only one session of a broker is RUNNING.
-        clock_ns: its last moment.
-        margin_calls, accepted, rejected, refused: how many calls, orders, rejections and refused commands there were.
+    `id, account_id, frequency, start_ns, end_ns, rules`: as created; `stocks, options`: symbols of the universe; `start_equity_e4,
+    end_equity_e4`: the account's equity at its creation and its end (None until then); `first_seq, last_seq`: numbers of the events
+    that began and ended it; `status`: what it says; only one session of a broker is RUNNING; `clock_ns`: its last moment;
+    `margin_calls, accepted, rejected, refused`: how many calls, orders, rejections and refused commands there were.
     """
 
     id: str

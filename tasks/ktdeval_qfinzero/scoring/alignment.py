@@ -21,15 +21,9 @@ Merits = Sequence[Fraction]
 
 def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
     """Align each of `rows` rows with at most one column, and each column with at most one row.
-
-    Args:
-        rows: number of rows.
-        merits: (row, column) -> merits of the pair, all of one length and at least 0; pairs that are absent can't be aligned.
-            Of all alignments the one with the largest sum of first merits is taken, among those the one with the largest
-            sum of second merits, and so on; among equals rows take columns of low number, row 0 before row 1.
-
-    Returns:
-        row -> column for the rows that are aligned.
+    `merits`: (row, column) -> merits of the pair, all of one length and at least 0; pairs that are absent can't be aligned. Of all
+    alignments the one with the largest sum of first merits is taken, among those the one with the largest sum of second merits, and
+    so on; among equals rows take columns of low number, row 0 before row 1. Returns row -> column for the rows that are aligned.
     """
     columns = sorted({column for _, column in merits})
     if not columns:
@@ -67,12 +61,8 @@ def _kept_columns(rows: int, weights: Mapping[Pair, int]) -> list[int]:
 
 def assign(weights: Sequence[Sequence[int]]) -> list[int | None]:
     """Choose for each row a column of its own, or none, so that the sum of the chosen weights is largest.
-
-    Args:
-        weights: one row of whole numbers, at least 0, for each row of the problem; all rows of one length.
-
-    Returns:
-        the column chosen for each row, or None; a row may be given a column of weight 0.
+    `weights`: one row of whole numbers, at least 0, for each row of the problem; all rows of one length. Returns the column chosen
+    for each row, or None; a row may be given a column of weight 0.
     """
     count = len(weights)
     columns = len(weights[0]) if count else 0

@@ -113,14 +113,9 @@ class _Alignment:
 
 def score(task: GoldTask, predicted: Sequence[JsonValue] | None, run_context: Mapping[str, str]) -> Scores:
     """Score an answer by the rules above.
-
-    Args:
-        task: a task of either suite.
-        predicted: the calls as the model gave them, `{tool_name, params}` or `{tool, args}`; None for an unreadable reply.
-        run_context: `session_id` and `account_id` of the run; only reported figures depend on it.
-
-    Raises:
-        DataError: the task has a tolerance that is not defined.
+    `predicted`: the calls as the model gave them, `{tool_name, params}` or `{tool, args}`; None for an unreadable reply;
+    `run_context`: `session_id` and `account_id` of the run; only reported figures depend on it. Raises DataError if the task has a
+    tolerance that is not defined.
     """
     check_tolerances(task)
     if predicted is None:
@@ -141,11 +136,7 @@ def score(task: GoldTask, predicted: Sequence[JsonValue] | None, run_context: Ma
 
 
 def check_tolerances(task: GoldTask) -> None:
-    """Refuse a task whose tolerance has no meaning.
-
-    Raises:
-        DataError: names the task, the tool and the tolerance.
-    """
+    """Refuse a task whose tolerance has no meaning; raises DataError if names the task, the tool and the tolerance."""
     for gold in task.calls:
         if tolerance_of(gold.times) not in TOLERANCE_SECONDS:
             known = ", ".join(TOLERANCE_SECONDS)

@@ -23,13 +23,9 @@ RUN_IDS: Final = ("session_id", "account_id")
 @dataclass(frozen=True)
 class PredictedCall:
     """One readable call.
-
-    Args:
-        index: its place in the answer, from 0.
-        tool: the name as given.
-        args: the arguments; empty where none were given.
-        endpoint: the address as given, empty where none was.
-        content: name and arguments as canonical text; equal for calls that ask for the same.
+    `index`: its place in the answer, from 0; `tool`: the name as given; `args`: the arguments; empty where none were given;
+    `endpoint`: the address as given, empty where none was; `content`: name and arguments as canonical text; equal for calls that
+    ask for the same.
     """
 
     index: int
@@ -46,7 +42,6 @@ class PredictedCall:
 
 def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...], int]:
     """Readable calls in order, and how many items were none.
-
     A call is an object with a text `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
     absent, nested at most `MAX_DEPTH` levels.
     """

@@ -48,12 +48,9 @@ def score_calling(
     task: GoldTask, predicted: Sequence[JsonValue], json_valid: bool = True, final_answer: JsonValue = None
 ) -> Scores:
     """Score the calls of one answer.
-
-    Args:
-        task: a task of the calling suite.
-        predicted: objects with `tool_name`, `endpoint` and `params`, as the model gave them; anything else is tolerated.
-        json_valid: whether the reply was valid JSON of the asked form; only `jv` and the composite depend on it.
-        final_answer: the closing answer, an object with `summary` and `assumptions`, or None.
+    `predicted`: objects with `tool_name, endpoint` and `params`, as the model gave them; anything else is tolerated; `json_valid`:
+    whether the reply was valid JSON of the asked form; only `jv` and the composite depend on it; `final_answer`: the closing
+    answer, an object with `summary` and `assumptions`, or None.
     """
     calls = [_read(call) for call in predicted]
     terms = {"jv": float(json_valid), "foc": _closing(final_answer)}

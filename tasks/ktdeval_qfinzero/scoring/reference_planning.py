@@ -56,12 +56,9 @@ def score_planning(
     task: GoldTask, predicted: Sequence[JsonValue], run_context: Mapping[str, str], json_valid: bool = True
 ) -> Scores:
     """Score the calls of one plan.
-
-    Args:
-        task: a task of the planning suite.
-        predicted: objects with `tool` and `args`, and perhaps `endpoint` and `method`; anything else is tolerated.
-        run_context: `session_id` and `account_id` of the run.
-        json_valid: whether the reply was JSON; an unreadable reply without calls earns nothing at all.
+    `predicted`: objects with `tool` and `args`, and perhaps `endpoint` and `method`; anything else is tolerated; `run_context`:
+    `session_id` and `account_id` of the run; `json_valid`: whether the reply was JSON; an unreadable reply without calls earns
+    nothing at all.
     """
     is_recovery = task.id in _RECOVERY_TASKS
     if not predicted and not json_valid:

@@ -30,14 +30,9 @@ _TRAILING_COMMA: Final = re.compile(r",\s*([}\]])")
 @dataclass(frozen=True)
 class ParsedReply:
     """Content of one reply.
-
-    Args:
-        is_readable: whether JSON with an object at its root was found.
-        json_valid: whether the reply was JSON of the asked form as it stood.
-        calls: the planned calls, as given.
-        final_answer: the closing answer, as given; None if it is absent or no object.
-        violations: departures from the asked form, one line each.
-        problem: why the reply is unreadable, None if it is not.
+    `is_readable`: whether JSON with an object at its root was found; `json_valid`: whether the reply was JSON of the asked form as
+    it stood; `calls`: the planned calls, as given; `final_answer`: the closing answer, as given; None if it is absent or no object;
+    `violations`: departures from the asked form, one line each; `problem`: why the reply is unreadable, None if it is not.
     """
 
     is_readable: bool

@@ -87,28 +87,18 @@ class _TaskRow(Value, frozen=True):
 
 def load_tasks(source: str | Path) -> tuple[GoldTask, ...]:
     """Read the tasks of a source of samples (`ktdeval.sample_files`), in order.
-
-    Raises:
-        DataError: the source can't be read, or a row is no task; names the source, the row and what is wrong.
+    Raises DataError if the source can't be read, or a row is no task; names the source, the row and what is wrong.
     """
     return tasks_of(read_tasks(source))
 
 
 def read_tasks(source: str | Path) -> SampleRows:
-    """Read the rows of a source of tasks.
-
-    Raises:
-        DataError: the source can't be read.
-    """
+    """Read the rows of a source of tasks; raises DataError if the source can't be read."""
     return read_samples(str(source), _JSON_COLUMNS)
 
 
 def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
-    """Check rows and make them tasks.
-
-    Raises:
-        DataError: a row is no task, or has the id of another.
-    """
+    """Check rows and make them tasks; raises DataError if a row is no task, or has the id of another."""
     tasks: dict[str, GoldTask] = {}
     for row in rows.rows:
         task = task_from_row(row.value, row.where)
@@ -120,10 +110,7 @@ def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
 
 def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None:
     """Write tasks as a folder that `datasets` and `load_tasks` read.
-
-    Raises:
-        UsageError: the folder is not empty.
-        DataError: it can't be written.
+    Raises UsageError if the folder is not empty; DataError if it can't be written.
     """
     rows = [task_to_row(task) for task in tasks]
     used = {name: meaning for name, meaning in COLUMNS.items() if any(name in row for row in rows)}
@@ -132,13 +119,8 @@ def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None
 
 def task_from_row(row: JsonValue, where: str) -> GoldTask:
     """Check one row and make it a task; null is as good as absent.
-
-    Args:
-        row: parsed JSON.
-        where: file and line, for messages.
-
-    Raises:
-        DataError: the row is not of the public format; says which field and what is wrong.
+    `row`: parsed JSON; `where`: file and line, for messages. Raises DataError if the row is not of the public format; says which
+    field and what is wrong.
     """
     try:
         read = from_plain(_without_nulls(row), _TaskRow, where, DataError)

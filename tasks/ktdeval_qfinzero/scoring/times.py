@@ -91,7 +91,6 @@ class Instant:
 
 def instant_of(text: str) -> Instant | None:
     """Read an ISO 8601 date, or date and time; without an offset it is UTC. None for anything else.
-
     A blank may stand for the `T`, seconds may be absent, fractions have up to nine digits, and a date may say that it is UTC.
     """
     text = text.strip()
@@ -118,11 +117,8 @@ def _moment_of(text: str) -> Instant:
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
     """Whether a predicted time meets an expected one (paper rules).
-
-    Args:
-        predicted: what the call says; anything that is no time does not meet.
-        expected: ISO date or time, or a number of minutes.
-        tolerance: a key of `TOLERANCE_SECONDS`.
+    `predicted`: what the call says; anything that is no time does not meet; `expected`: ISO date or time, or a number of minutes;
+    `tolerance`: a key of `TOLERANCE_SECONDS`.
     """
     if isinstance(expected, int | float) and not isinstance(expected, bool):
         return _minutes_within(predicted, expected, TOLERANCE_SECONDS[tolerance])

@@ -17,16 +17,10 @@ METRICS: Final = ("tm", "pa", "ta")
 @dataclass(frozen=True)
 class GoldCall:
     """One expected call.
-
-    Args:
-        tool: dotted tool name, or `REFUSE`.
-        endpoint: path of the service, with `{name}` for what only a run can tell; None for a refusal.
-        method: `GET` or `POST`; None for a refusal.
-        required: parameters that PA checks, as JSON.
-        optional: parameters that no metric reads.
-        times: time fields with their expected values, and the entries `format` and `tolerance`.
-        step_id: name of a planning step; None in the calling suite.
-        notes: the author's remark on this step.
+    `tool`: dotted tool name, or `REFUSE`; `endpoint`: path of the service, with `{name}` for what only a run can tell; None for a
+    refusal; `method`: `GET` or `POST`; None for a refusal; `required`: parameters that PA checks, as JSON; `optional`: parameters
+    that no metric reads; `times`: time fields with their expected values, and the entries `format` and `tolerance`; `step_id`: name
+    of a planning step; None in the calling suite; `notes`: the author's remark on this step.
     """
 
     tool: str
@@ -42,16 +36,10 @@ class GoldCall:
 @dataclass(frozen=True)
 class GoldTask:
     """One instruction with the calls that carry it out, in order.
-
-    Args:
-        id: unique within a file.
-        suite: `calling` or `planning`.
-        category: group that summaries are given for.
-        difficulty: `easy`, `medium` or `hard`.
-        instruction: what the agent is told, with `{session_id}` and `{account_id}` where a run fills them in.
-        calls: expected calls, at least one in a loaded task.
-        notes: the author's remark on the task.
-        truth: facts of the episode that no metric reads.
+    `id`: unique within a file; `suite`: `calling` or `planning`; `category`: group that summaries are given for; `difficulty`:
+    `easy, medium` or `hard`; `instruction`: what the agent is told, with `{session_id}` and `{account_id}` where a run fills them
+    in; `calls`: expected calls, at least one in a loaded task; `notes`: the author's remark on the task; `truth`: facts of the
+    episode that no metric reads.
     """
 
     id: str
@@ -72,13 +60,8 @@ class GoldTask:
 @dataclass(frozen=True)
 class Scores:
     """Scores of one answer on one task.
-
-    Args:
-        tm: tool match, 0 to 1.
-        pa: parameter accuracy, 0 to 1.
-        ta: time alignment, 0 to 1.
-        failure_modes: sorted names of what went wrong, each once.
-        detail: further figures of the rule set that made the scores.
+    `tm`: tool match, 0 to 1; `pa`: parameter accuracy, 0 to 1; `ta`: time alignment, 0 to 1; `failure_modes`: sorted names of what
+    went wrong, each once; `detail`: further figures of the rule set that made the scores.
     """
 
     tm: float

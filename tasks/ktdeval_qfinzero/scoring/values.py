@@ -43,10 +43,8 @@ _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_]
 @dataclass(frozen=True)
 class ReferenceRules:
     """Differences between the two public scorers.
-
-    Args:
-        braces_are_placeholders: `{...}` counts as a placeholder as well as `<...>`.
-        fold_list_case: list items are compared in upper case.
+    `braces_are_placeholders`: `{...}` counts as a placeholder as well as `<...>`; `fold_list_case`: list items are compared in
+    upper case.
     """
 
     braces_are_placeholders: bool
@@ -134,11 +132,8 @@ def _near(a: float, b: float) -> bool:
 @dataclass(frozen=True)
 class Comparison:
     """Outcome of a recursive comparison.
-
-    Args:
-        score: mean over what could be compared, 0 to 1; None if nothing could.
-        missing: dotted paths of what is absent or null.
-        wrong: dotted paths of what is there and differs.
+    `score`: mean over what could be compared, 0 to 1; None if nothing could; `missing`: dotted paths of what is absent or null;
+    `wrong`: dotted paths of what is there and differs.
     """
 
     score: Fraction | None

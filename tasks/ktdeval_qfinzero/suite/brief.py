@@ -61,11 +61,8 @@ def tool_hashes() -> dict[str, str]:
 
 def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) -> str:
     """System prompt of an item of our own.
-
-    Args:
-        config: the variant.
-        view: the data as of the item's clock: what is listed by then is named.
-        closed_days: weekdays without a session that are named.
+    `view`: the data as of the item's clock: what is listed by then is named; `closed_days`: weekdays without a session that are
+    named.
     """
     symbols = view.symbols()
     stocks = (f"{row.symbol} ({row.name}){'*' if row.has_options else ''}" for row in symbols if row.asset_class == "stock")
@@ -105,7 +102,6 @@ def _shared(config: SuiteConfig) -> Mapping[str, str]:
 @cache
 def tools_text() -> str:
     """All tools with their arguments, as a model reads them that is offered none.
-
     Limits on lengths and patterns are left out, and `cursor` too, which is told once for all tools whose answers have pages.
     """
     tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {_compact(_told(each))}" for each in catalogue().operations)
@@ -139,10 +135,8 @@ def _compact(value: JsonValue) -> str:
 @dataclass(frozen=True)
 class Situation:
     """Account and session that an agent finds.
-
-    Attributes:
-        ids: `session_id` and `account_id`, as far as there are any.
-        session: arguments that the session was opened with; None without one.
+    `ids`: `session_id` and `account_id`, as far as there are any; `session`: arguments that the session was opened with; None
+    without one.
     """
 
     ids: Mapping[str, str]
@@ -166,9 +160,7 @@ class Situation:
 
 def situation_of(item: Item) -> Situation:
     """Situation that the setup of an item makes.
-
-    Raises:
-        DataError: more than one account or session, which there are no words for.
+    Raises DataError if more than one account or session, which there are no words for.
     """
     accounts, sessions = _calls(item, "PMB.account.create"), _calls(item, "PMB.session.create")
     if len(accounts) > 1 or len(sessions) > 1:

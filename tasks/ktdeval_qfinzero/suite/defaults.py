@@ -12,13 +12,9 @@ from ktdeval_qfinzero.schemas import Schema
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
     """Arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
-
-    Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that have
-    no effect beside other arguments are not filled in.
-
-    Args:
-        tool: dotted name; arguments of any other name stay as they are.
-        arguments: as recorded; what is no object stays as it is.
+    Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that have no
+    effect beside other arguments are not filled in. `tool`: dotted name; arguments of any other name stay as they are; `arguments`:
+    as recorded; what is no object stays as it is.
     """
     try:
         schema = catalogue().find(tool).parameters

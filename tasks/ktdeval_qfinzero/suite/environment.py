@@ -55,7 +55,6 @@ def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
 
 def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall:
     """Return a call as it is recorded: under the dotted name of its tool where there is one, any other name as it is.
-
     Arguments that can't be recorded are replaced by a text that says so, which no rule set reads.
     """
     try:
@@ -90,11 +89,7 @@ class TextEnvironment:
 
 
 class DryEnvironment:
-    """Calls are recorded, and answered with no more than that.
-
-    Attributes:
-        calls: those recorded so far.
-    """
+    """Calls are recorded, and answered with no more than that. `calls`: those recorded so far."""
 
     def __init__(self) -> None:
         self.tools: tuple[Tool, ...] = dry_tools()
@@ -107,13 +102,8 @@ class DryEnvironment:
 
 class LiveEnvironment:
     """Calls are made in the item's situation, which is opened with the first of them, and answered.
-
-    Args:
-        open_situation: makes the workspace.
-        max_answer_chars: longest answer that is passed on.
-
-    Attributes:
-        calls: those made so far, refused ones among them.
+    `open_situation`: makes the workspace; `max_answer_chars`: longest answer that is passed on. `calls`: those made so far, refused
+    ones among them.
     """
 
     def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:

@@ -24,11 +24,8 @@ _NOTHING: Final = Answer(status="done", summary="", calls=())
 @dataclass(frozen=True)
 class Case:
     """Expected calls that answers are compared with.
-
-    Attributes:
-        task: the expected calls.
-        ids: `session_id` and `account_id` of the run, as far as there are any.
-        is_own: whether it is an item of our own; a task of a file is scored as it stands.
+    `task`: the expected calls; `ids`: `session_id` and `account_id` of the run, as far as there are any; `is_own`: whether it is an
+    item of our own; a task of a file is scored as it stands.
     """
 
     task: GoldTask
@@ -38,7 +35,6 @@ class Case:
 
 def grade(rules: Rules, case: Case, answer: Answer) -> Scores:
     """Score an answer under one rule set.
-
     Of an item of our own the paper's rules see calls with the defaults of their tools; the public rules see ids instead of
     `{session_id}` and `{account_id}` (to the calling scorer braces are no placeholder), and a refusal as the pseudo-call that the
     planning scorer wants.

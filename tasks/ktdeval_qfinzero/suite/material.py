@@ -37,12 +37,8 @@ class Question:
 @dataclass(frozen=True)
 class Material:
     """All that the samples of a config are made of.
-
-    Attributes:
-        questions: in the order asked.
-        dataset: what the items are about; None for the tasks of a file.
-        described: hashes of it all, for the card.
-        closed_days: weekdays without a session, around the clocks of the items.
+    `questions`: in the order asked; `dataset`: what the items are about; None for the tasks of a file; `described`: hashes of it
+    all, for the card; `closed_days`: weekdays without a session, around the clocks of the items.
     """
 
     questions: tuple[Question, ...]
@@ -53,11 +49,8 @@ class Material:
 
 def open_material(config: SuiteConfig) -> Material:
     """Questions of a config: those of its file, or else items of our own.
-
-    Raises:
-        ConfigError: the file's tasks are of the other suite.
-        DataError: the file can't be read.
-        StoreError: the cache of the embedded dataset can't be written.
+    Raises ConfigError if the file's tasks are of the other suite; DataError if the file can't be read; StoreError if the cache of
+    the embedded dataset can't be written.
     """
     if config.tasks_file is not None:
         return file_material(config, config.tasks_file)
@@ -85,10 +78,7 @@ def _closed_days(dataset: Dataset, items: Sequence[Item]) -> tuple[date, ...]:
 
 def file_material(config: SuiteConfig, source: str) -> Material:
     """Questions that are tasks of a file or a dataset.
-
-    Raises:
-        ConfigError: they are of the other suite.
-        DataError: the source can't be read.
+    Raises ConfigError if they are of the other suite; DataError if the source can't be read.
     """
     rows = read_tasks(source)
     tasks = tasks_of(rows)

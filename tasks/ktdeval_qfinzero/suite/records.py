@@ -65,7 +65,6 @@ class Empty(Earned, frozen=True, omit_defaults=True):
 
 class Facts(Value, frozen=True, omit_defaults=True):
     """Facts recorded beside an answer and never shown: the expected calls in the public format, strata, and `empty`.
-
     `template` and `as_of` are None for a task of a file; `changes_state` is known of live items only.
     """
 
@@ -82,16 +81,11 @@ class Facts(Value, frozen=True, omit_defaults=True):
 @dataclass(frozen=True)
 class Graded:
     """Grades of an answer.
-
-    Attributes:
-        earned: by rule set.
-        exact: whether nothing is wrong, absent or too much.
-        no_call: whether no service was called.
-        call_precision: share of the calls that serve a step and are of its very tool; None without any call.
-        ids_expected, ids_right: ids that calls had to carry, and those that they carried, which no metric reads.
-        failure_modes: of the headline's rule set.
-        end_state_match: of live items, whether the calls left what the expected ones leave.
-        differing: parts of the end state that differ.
+    `earned`: by rule set; `exact`: whether nothing is wrong, absent or too much; `no_call`: whether no service was called;
+    `call_precision`: share of the calls that serve a step and are of its very tool; None without any call; `ids_expected,
+    ids_right`: ids that calls had to carry, and those that they carried, which no metric reads; `failure_modes`: of the headline's
+    rule set; `end_state_match`: of live items, whether the calls left what the expected ones leave; `differing`: parts of the end
+    state that differ.
     """
 
     earned: Mapping[Rules, Earned]

@@ -36,11 +36,7 @@ class _Start:
 
 class SuiteSamples:
     """Questions of a material, in its order; the same for every window and seed.
-
-    Args:
-        config: the variant.
-        material: what is asked.
-        lens: the mask, which hides nothing.
+    `material`: what is asked; `lens`: the mask, which hides nothing.
     """
 
     def __init__(self, config: SuiteConfig, material: Material, lens: Lens) -> None:
@@ -59,9 +55,7 @@ class SuiteSamples:
 
     def sample(self, number: int) -> Sample:
         """One question, with an environment of its own.
-
-        Raises:
-            DataError: an item whose situation can't be made: a defect of the item.
+        Raises DataError if an item whose situation can't be made: a defect of the item.
         """
         question, clock_ns = self._question(number), self._start(number).clock_ns
         return Sample(
@@ -76,9 +70,7 @@ class SuiteSamples:
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Grade an answer (`records.Graded`); where calls are made, the state that they leave, too.
-
-        Raises:
-            InvariantError: the recorded calls, made again, leave another state than the recorded one.
+        Raises InvariantError if the recorded calls, made again, leave another state than the recorded one.
         """
         question = self._question(number)
         given = Answer.of(answer, question.task.id)
@@ -134,11 +126,7 @@ class SuiteSamples:
         return _Start(workspace.clock.as_of_ns, end_state(workspace) if self._config.is_live else None)
 
     def _gold_state_of(self, number: int) -> EndState:
-        """State that the expected calls leave.
-
-        Raises:
-            DataError: one of them is refused: a defect of the item.
-        """
+        """State that the expected calls leave; raises DataError if one of them is refused: a defect of the item."""
         item, dataset = self._own(number)
         workspace = open_workspace(item, dataset)
         for call, answer in zip(item.gold, run_calls(workspace, item.gold), strict=True):

@@ -74,9 +74,8 @@ def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
     """Compute all scores of `definitions` over these records, which may be of several windows and seeds. Pure.
-
-    An item without a valid submission earns 0 everywhere: that is the model's failure. One whose model call failed tells nothing
-    of the model, and is only counted.
+    An item without a valid submission earns 0 everywhere: that is the model's failure. One whose model call failed tells nothing of
+    the model, and is only counted.
     """
     asked = [Asked.of(record) for record in records if record.provenance != "error"]
     scores = {
@@ -203,14 +202,10 @@ def _score(
 
 def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
     """Interval of a mean over items.
-
-    Answers to one item (in several seeds or windows) are no independent ones: the item's mean is what is resampled. Shares of
-    items that were asked once have Wilson's score interval; so have means all of whose items earned nothing or everything, where
+    Answers to one item (in several seeds or windows) are no independent ones: the item's mean is what is resampled. Shares of items
+    that were asked once have Wilson's score interval; so have means all of whose items earned nothing or everything, where
     resampling would show no doubt at all. Other means lie between percentiles of their resamples over items, as many as there are.
-
-    Args:
-        name: of the score; names the stream of chance.
-        values: (item, value from 0 to 1) of each answer.
+    `name`: of the score; names the stream of chance; `values`: (item, value from 0 to 1) of each answer.
     """
     by_item: dict[str, list[float]] = {}
     for item, value in values:

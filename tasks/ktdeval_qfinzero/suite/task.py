@@ -22,22 +22,9 @@ from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 class SuiteTask:
     """One variant. Implements `ktdeval.api.ScoringTask`. The data are opened when they are first needed.
-
-    Args:
-        name: what a user types.
-        config: the variant.
-        opened: gives what is asked.
-
-    Attributes:
-        name: what a user types.
-        version: of the task family.
-        mask: `bright`.
-        mode: such as `calling_native_dry`.
-        tools: none; samples bring their own.
-        harness: the limits.
-        target_task: none.
-        windows, default_windows: for the runner; questions do not depend on them.
-        scores: what `summarise` gives.
+    `name`: what a user types; `opened`: gives what is asked. `name`: what a user types; `version`: of the task family; `mask`:
+    `bright`; `mode`: such as `calling_native_dry`; `tools`: none; samples bring their own; `harness`: the limits; `windows,
+    default_windows`: for the runner; questions do not depend on them; `scores`: what `summarise` gives.
     """
 
     tools: tuple[str, ...] = ()
@@ -84,13 +71,7 @@ class SuiteTask:
         }
 
     def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> SuiteSamples:  # noqa: ARG002 - has none
-        """Questions; the same for every window and seed.
-
-        Args:
-            spec: the episode.
-            snapshot: the runner's market, of which nothing is shown.
-            target_task: none.
-        """
+        """Questions; the same for every window and seed. `snapshot`: the runner's market, of which nothing is shown."""
         return SuiteSamples(self._config, self.material, Lens(MaskConfig(self._config.mask), spec.mask_seed, snapshot, 0))
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:

@@ -19,8 +19,8 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun, verify
 from ktdeval_qfinzero.pmb.engine import Observer
+from ktdeval_qfinzero.pmb.frames import ticks_by
 from ktdeval_qfinzero.pmb.log import state_of_log
-from ktdeval_qfinzero.pmb.schedule import ticks_by
 from qfinzero_broker_play import FLAT, Play, thing
 from qfinzero_invariants import InvariantWatch, check_invariants
 from qfinzero_memory import MemoryCalendars, MemoryNews

@@ -19,13 +19,12 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.broker import rerun
+from ktdeval_qfinzero.pmb.events import BrokerState
 from ktdeval_qfinzero.pmb.frames import Frame
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.pmb.margin import margin_state
-from ktdeval_qfinzero.pmb.margin_calls import next_look
-from ktdeval_qfinzero.pmb.rules import Rules
-from ktdeval_qfinzero.pmb.state import BrokerState
-from ktdeval_qfinzero.pmb.values import Account, Instrument, Position
+from ktdeval_qfinzero.pmb.ticks import next_look
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Position, Rules
 from qfinzero_broker_play import FREE, OPEN, Play, Row, market, minutes, thing
 from qfinzero_invariants import InvariantWatch, check_invariants
 from qfinzero_world import small_dataset

@@ -17,7 +17,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from ktdeval_qfinzero.access.guard import Security
+from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.openapi import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces

@@ -16,8 +16,7 @@ from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.engine import Observer
-from ktdeval_qfinzero.pmb.events import Event
-from ktdeval_qfinzero.pmb.state import BrokerState
+from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.values import Account, Order
 from qfinzero_margin import ids_for
 from qfinzero_memory import MemoryPrices

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktdeval.errors import InvariantError
+from ktdeval_qfinzero.pmb.events import BrokerState
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.rules import Rules
-from ktdeval_qfinzero.pmb.state import BrokerState
-from ktdeval_qfinzero.pmb.values import WORKING, Account, CashEntry, Order, Trade
+from ktdeval_qfinzero.pmb.values import WORKING, Account, CashEntry, Order, Rules, Trade
 
 
 def check_invariants(state: BrokerState) -> None:

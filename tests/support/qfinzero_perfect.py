@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktdeval_qfinzero.scoring.predicted import with_run_ids
-from ktdeval_qfinzero.scoring.times import time_fields
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
-from ktdeval_qfinzero.scoring.values import is_placeholder
+from ktdeval_qfinzero.scoring.values import is_placeholder, time_fields
 
 
 def perfect_answer(task: GoldTask, ids: Mapping[str, str]) -> list[Any]:

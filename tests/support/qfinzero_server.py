@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from ktdeval_qfinzero.access.guard import Security
+from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.listen import bind
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces

@@ -29,7 +29,7 @@ from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_generated
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.material import Material, own_material
+from ktdeval_qfinzero.suite.samples import Material, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_perfect import perfect_answer
 from qfinzero_world import small_dataset

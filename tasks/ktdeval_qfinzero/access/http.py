@@ -20,9 +20,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_qfinzero.access.dispatch import DEFECT, answer_of, dispatch, error_answer
-from ktdeval_qfinzero.access.guard import Guard, Security
-from ktdeval_qfinzero.access.mcp_http import McpEndpoint
+from ktdeval_qfinzero.access.dispatch import DEFECT, Guard, Security, answer_of, dispatch, error_answer
+from ktdeval_qfinzero.access.mcp import McpEndpoint
 from ktdeval_qfinzero.access.openapi import DROPPING, OPENING, openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from ktdeval.errors import UsageError
-from ktdeval_qfinzero.access.guard import LOOPBACK_NAMES, Security
+from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, Security
 
 if TYPE_CHECKING:
     from types import FrameType

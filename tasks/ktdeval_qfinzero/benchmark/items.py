@@ -8,8 +8,8 @@ from typing import Literal
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.operations import Catalogue
-from ktdeval_qfinzero.scoring.times import Tolerance
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
+from ktdeval_qfinzero.scoring.values import Tolerance
 
 Difficulty = Literal["easy", "medium", "hard"]
 

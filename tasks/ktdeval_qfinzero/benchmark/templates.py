@@ -22,8 +22,8 @@ from ktdeval_qfinzero.benchmark.facts import Facts
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Step
 from ktdeval_qfinzero.benchmark.situations import opening, order
 from ktdeval_qfinzero.benchmark.wordings import Wording
-from ktdeval_qfinzero.scoring.times import Tolerance
 from ktdeval_qfinzero.scoring.types import Suite
+from ktdeval_qfinzero.scoring.values import Tolerance
 
 FILES: Mapping[Suite, tuple[str, ...]] = {
     "calling": ("calling_prices", "calling_events", "calling_broker", "calling_chains"),

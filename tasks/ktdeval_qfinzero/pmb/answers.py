@@ -8,9 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval_qfinzero.pmb.arguments import NamedInstrument, TradeSide, Universe
 from ktdeval_qfinzero.pmb.events import EventType
-from ktdeval_qfinzero.pmb.rules import Rules
 from ktdeval_qfinzero.pmb.summary import Figures
-from ktdeval_qfinzero.pmb.values import AccountType, Frequency, OrderStatus, OrderType, SessionStatus, TimeInForce
+from ktdeval_qfinzero.pmb.values import AccountType, Frequency, OrderStatus, OrderType, Rules, SessionStatus, TimeInForce
 from ktdeval_qfinzero.schemas import Answer, Day, Moment, NextCursor, Row, Shown, Unknown, joined, said
 
 Id = Annotated[str, said("Id.")]

@@ -7,8 +7,7 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from ktdeval_qfinzero.pmb.rules import Rules
-from ktdeval_qfinzero.pmb.values import AccountType, Frequency, Kind, OrderStatus, OrderType, Side, TimeInForce
+from ktdeval_qfinzero.pmb.values import AccountType, Frequency, Kind, OrderStatus, OrderType, Rules, Side, TimeInForce
 from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
 
 MOST_SYMBOLS: Final = 500

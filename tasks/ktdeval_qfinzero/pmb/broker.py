@@ -15,10 +15,9 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
-from ktdeval_qfinzero.pmb.events import CommandRefused, Event
+from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, Journal, read_lines
 from ktdeval_qfinzero.pmb.reference import Reference
-from ktdeval_qfinzero.pmb.state import BrokerState
 from ktdeval_qfinzero.schemas import Arguments
 
 Command = Callable[[Engine, Any], str]

@@ -23,6 +23,7 @@ from ktdeval_qfinzero.pmb.arguments import (
     Universe,
     Updates,
 )
+from ktdeval_qfinzero.pmb.day_events import Ending, delivery_event, exercise_problem, settlement_day, settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import (
     AccountCreated,
@@ -34,11 +35,9 @@ from ktdeval_qfinzero.pmb.events import (
     SpreadPlaced,
     order_payload,
 )
-from ktdeval_qfinzero.pmb.financing import settlement_day
-from ktdeval_qfinzero.pmb.frames import BarFeed
+from ktdeval_qfinzero.pmb.frames import BarFeed, require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.option_life import Ending, delivery_event, exercise_problem, settlement_session
 from ktdeval_qfinzero.pmb.placement import (
     OrderSpec,
     exact_e4,
@@ -53,10 +52,8 @@ from ktdeval_qfinzero.pmb.placement import (
     require_tradable,
     running_session,
 )
-from ktdeval_qfinzero.pmb.rules import Rules
-from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
-from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, Order, Session
+from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, Order, Rules, Session
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
 
 MOST_ACCOUNTS = 100

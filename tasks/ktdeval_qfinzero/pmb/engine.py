@@ -8,13 +8,11 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval_qfinzero.pmb.frames import BarFeed, Frame
+from ktdeval_qfinzero.pmb.events import BrokerState
+from ktdeval_qfinzero.pmb.frames import BarFeed, Frame, require_reach
 from ktdeval_qfinzero.pmb.log import Journal
 from ktdeval_qfinzero.pmb.reference import Reference
-from ktdeval_qfinzero.pmb.rules import Rules
-from ktdeval_qfinzero.pmb.schedule import require_reach
-from ktdeval_qfinzero.pmb.state import BrokerState
-from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Session
+from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Rules, Session
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 Observer = Callable[[BrokerState, Mapping[str, int]], None]

@@ -8,6 +8,7 @@ from typing import Final
 
 from ktdeval_qfinzero.pmb.events import (
     AccountCreated,
+    BrokerState,
     ClientIdUsed,
     ClockMoved,
     CommandRefused,
@@ -23,7 +24,6 @@ from ktdeval_qfinzero.pmb.events import (
     SpreadPlaced,
     Traded,
 )
-from ktdeval_qfinzero.pmb.state import BrokerState
 from ktdeval_qfinzero.pmb.values import DayClose, Instrument
 
 # ---- options

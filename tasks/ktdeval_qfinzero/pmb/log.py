@@ -11,9 +11,8 @@ import msgspec
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.pmb.events import Event, Happening, apply
+from ktdeval_qfinzero.pmb.events import BrokerState, Event, Happening, apply
 from ktdeval_qfinzero.pmb.holding_events import HAPPENINGS
-from ktdeval_qfinzero.pmb.state import BrokerState
 
 FORMAT = "qfinzero-broker-log/1"
 _START = "0" * 64

@@ -2,7 +2,7 @@
 
 Equity is the net liquidation value; requirements are what it must reach, so that the two compare directly. The published rules of
 options set premiums against cash and give options no value; both sides of that comparison plus the market value of all options give
-ours: long and short stock by their rates, long options whole, and of short options what `option_margin` requires less their market
+ours: long and short stock by their rates, long options whole, and of short options what `portfolio` requires less their market
 value, which equity has lost already. Amounts are whole ten-thousandths of a dollar; requirements are rounded up and buying
 power down, against the trader. Rates are at least 1%.
 """
@@ -16,10 +16,19 @@ from typing import Literal
 
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE
-from ktdeval_qfinzero.pmb.option_margin import MarginGroup, cash_account_groups, margin_groups, required_e4, uncovered_calls
-from ktdeval_qfinzero.pmb.portfolio import Holding, Portfolio, WantedTrade as WantedTrade, after_trades, portfolio_of
-from ktdeval_qfinzero.pmb.rules import MarginRules, Rules
-from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Side
+from ktdeval_qfinzero.pmb.portfolio import (
+    Holding,
+    MarginGroup,
+    Portfolio,
+    WantedTrade as WantedTrade,
+    after_trades,
+    cash_account_groups,
+    margin_groups,
+    portfolio_of,
+    required_e4,
+    uncovered_calls,
+)
+from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, MarginRules, Rules, Side
 
 ProblemCode = Literal[
     "INSUFFICIENT_BUYING_POWER",

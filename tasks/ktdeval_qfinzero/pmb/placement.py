@@ -12,13 +12,12 @@ from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.moments import parse_moment
 from ktdeval_qfinzero.pmb.arguments import NamedInstrument, NewOrder, PlaceSpread
+from ktdeval_qfinzero.pmb.day_events import settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.frames import day_order_end
 from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
 from ktdeval_qfinzero.pmb.matching import price_step, slipped
-from ktdeval_qfinzero.pmb.option_life import settlement_session
-from ktdeval_qfinzero.pmb.rules import FillRules
-from ktdeval_qfinzero.pmb.schedule import day_order_end
-from ktdeval_qfinzero.pmb.values import Instrument, Kind, Order, OrderType, Session, Side, TimeInForce
+from ktdeval_qfinzero.pmb.values import FillRules, Instrument, Kind, Order, OrderType, Session, Side, TimeInForce
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 MOST_WORKING = 5_000

@@ -1,14 +1,238 @@
-"""Values that margin is worked out from: holdings at prices, and what trades would make of them."""
+"""Holdings at prices, what trades would make of them, and the margin of options on one underlying.
+
+Options are margined by strategy, as FINRA Rule 4210(f)(2) and the Cboe Margin Manual have it. A short option that nothing offsets
+requires its premium and the greater of 20% of the underlying's price less the amount out of the money, and 10% of the underlying's
+price (call) or of the strike (put). Offsets are looked for in the account: shares, long options of the same right that do not
+expire before the short one, and a short option of the other right. Long options are paid in full and have no loan value.
+Requirements here INCLUDE the market value of the short options, as the published formulas do, and not that of the long ones;
+`margin.Requirements` puts them into terms of equity. One contract is 100 shares and rates are whole percents, so every amount is
+exact: nothing is rounded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from typing import Literal
 
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.instruments import CONTRACT_SIZE
-from ktdeval_qfinzero.pmb.option_margin import OptionHolding
-from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Kind, Side
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract
+from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Kind, MarginRules, Side
+
+Strategy = Literal["COVERED", "SPREAD", "COMBINATION", "UNCOVERED", "CASH_SECURED"]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionHolding:
+    """An option position. `qty`: contracts, negative when short; `mark_e4`: price for one share."""
+
+    contract: OptionContract
+    qty: int
+    mark_e4: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarginGroup:
+    """Short options that are margined together, with what offsets them.
+    `strategy`: COVERED by shares; SPREAD with long options; COMBINATION of a call and a put; UNCOVERED; CASH_SECURED; `legs`:
+    (option, contracts), negative when short; `required_e4`: requirement, the short options' market value included.
+    """
+
+    strategy: Strategy
+    legs: tuple[tuple[OptionContract, int], ...]
+    required_e4: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Lot:
+    """Contracts of one short series that are still to be margined, with the requirement of one that is not covered."""
+
+    contract: OptionContract
+    qty: int
+    mark_e4: int
+    uncovered_e4: int
+    intrinsic_e4: int
+
+    def of(self, qty: int) -> _Lot:
+        return _Lot(self.contract, qty, self.mark_e4, self.uncovered_e4, self.intrinsic_e4)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Pair:
+    """A short and a long option of one spread; ordered by what it costs more than the short one by itself."""
+
+    cost_e4: int
+    bought_expiry: date
+    distance_e4: int
+    sold: OptionContract
+    bought: OptionContract
+
+
+def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: MarginRules) -> int:
+    """Requirement of one contract sold short without an offset, its premium included.
+    The underlying at $45, a call struck at 47 and worth $2.10: 2.10 + max(0.2 × 45 − 2, 0.1 × 45) = 9.10 a share, so $910.
+    """
+    call = contract.right == "C"
+    out_of_the_money = max(0, contract.strike_e4 - spot_e4 if call else spot_e4 - contract.strike_e4)
+    usual = rules.option_short_pct * spot_e4 - 100 * out_of_the_money
+    least = rules.option_short_floor_pct * (spot_e4 if call else contract.strike_e4)
+    return CONTRACT_SIZE * mark_e4 + max(usual, least) * CONTRACT_SIZE // 100
+
+
+def margin_groups(holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules) -> tuple[MarginGroup, ...]:
+    """Short options of one underlying in a MARGIN account, each in one group.
+    Up to five ways of grouping are worked out and the one with the least requirement is taken, the first of equal ones: no offset
+    but that of calls by puts; and shares first or long options first, each with only those pairs that save something or with all
+    that can be made (two pairs together may lose less than each can, as in a butterfly). So they never require more than they would
+    all uncovered, as the rule has it: the lesser of the uncovered requirement and the greatest loss of the spread. `holdings`: of
+    one underlying; flat ones are passed over; `shares`: of the underlying, negative when short: long ones cover calls, short ones
+    puts; `spot_e4`: price of the underlying.
+    """
+    positions = sorted((holding for holding in holdings if holding.qty), key=lambda holding: holding.contract)
+    shorts = tuple(_lot(holding, spot_e4, rules) for holding in positions if holding.qty < 0)
+    longs = {holding.contract: holding.qty for holding in positions if holding.qty > 0}
+    if not shorts:
+        return ()
+    pairs = _pairs(shorts, longs)
+    ways = [_combinations(shorts)]
+    for every_pair in (False, True) if pairs else (False,):
+        covered, rest = _cover(shorts, shares)
+        spreads, rest = _spreads(rest, longs, pairs, every_pair)
+        ways.append((*covered, *spreads, *_combinations(rest)))
+        if pairs and covered:
+            spreads, rest = _spreads(shorts, longs, pairs, every_pair)
+            covered, rest = _cover(rest, shares)
+            ways.append((*covered, *spreads, *_combinations(rest)))
+    return min(ways, key=required_e4)
+
+
+def cash_account_groups(
+    holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
+) -> tuple[MarginGroup, ...]:
+    """Short options of one underlying in a CASH account: calls covered by shares, puts by the whole strike in cash.
+    A call that shares do not cover can't be opened there; one that became so has the uncovered requirement.
+    """
+    shorts = tuple(_lot(holding, spot_e4, rules) for holding in holdings if holding.qty < 0)
+    puts = (lot for lot in shorts if lot.contract.right == "P")
+    covered, rest = _cover(tuple(lot for lot in shorts if lot.contract.right == "C"), max(shares, 0))
+    secured = (
+        MarginGroup("CASH_SECURED", ((lot.contract, -lot.qty),), lot.qty * CONTRACT_SIZE * lot.contract.strike_e4) for lot in puts
+    )
+    return (*covered, *secured, *(_uncovered(lot) for lot in rest))
+
+
+def required_e4(groups: Iterable[MarginGroup]) -> int:
+    """Requirement of all groups together."""
+    return sum(group.required_e4 for group in groups)
+
+
+def uncovered_calls(qty_by_contract: Mapping[OptionContract, int], shares: int) -> int:
+    """Short calls of one underlying that its shares do not cover."""
+    calls = sum(-qty for contract, qty in qty_by_contract.items() if contract.right == "C" and qty < 0)
+    return max(0, calls - max(shares, 0) // CONTRACT_SIZE)
+
+
+def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
+    """What a set of options can owe at most when it is exercised, premiums aside; long and short of a right must balance.
+    The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes, and flat beyond them where
+    contracts balance: its least value is at a strike (Cboe Rule 12.3, SEC Release 34-67752; FINRA Regulatory Notice 12-44).
+    """
+    points = {contract.strike_e4 for contract in legs}
+    worth = (sum(qty * contract.intrinsic_e4(point) for contract, qty in legs.items()) for point in points)
+    return max(0, -min(worth, default=0)) * CONTRACT_SIZE
+
+
+def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _Lot:
+    contract = holding.contract
+    uncovered = uncovered_e4(contract, holding.mark_e4, spot_e4, rules)
+    return _Lot(contract, -holding.qty, holding.mark_e4, uncovered, CONTRACT_SIZE * contract.intrinsic_e4(spot_e4))
+
+
+def _uncovered(lot: _Lot) -> MarginGroup:
+    return MarginGroup("UNCOVERED", ((lot.contract, -lot.qty),), lot.qty * lot.uncovered_e4)
+
+
+def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
+    """Cover calls by shares, or puts by shares sold short: those first where it saves most.
+    What is in the money is still required, for shares count for no more than what the assignment brings.
+    """
+    left = abs(shares) // CONTRACT_SIZE
+    right = "C" if shares > 0 else "P"
+    groups, rest = [], []
+    for lot in sorted(shorts, key=lambda lot: (lot.intrinsic_e4 - lot.uncovered_e4, lot.contract)):
+        qty = min(lot.qty, left) if lot.contract.right == right else 0
+        left -= qty
+        if qty:
+            groups.append(MarginGroup("COVERED", ((lot.contract, -qty),), qty * lot.intrinsic_e4))
+        if lot.qty > qty:
+            rest.append(lot.of(lot.qty - qty))
+    return tuple(groups), tuple(rest)
+
+
+def _pairs(shorts: Sequence[_Lot], longs: Mapping[OptionContract, int]) -> list[_Pair]:
+    """What each short option could be paired with, the greatest saving first; of equal ones the long option that expires first."""
+    pairs = [
+        _Pair(
+            _width_e4(lot.contract, bought) - lot.uncovered_e4,
+            bought.expiry,
+            _distance_e4(lot.contract, bought),
+            lot.contract,
+            bought,
+        )
+        for lot in shorts
+        for bought in longs
+        if bought.right == lot.contract.right and bought.expiry >= lot.contract.expiry
+    ]
+    return sorted(pairs)
+
+
+def _spreads(
+    shorts: Sequence[_Lot], longs: Mapping[OptionContract, int], pairs: Iterable[_Pair], every_pair: bool
+) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
+    """Pair short with long options, in order; the pairs whose short legs expire together are one spread."""
+    short_left = {lot.contract: lot.qty for lot in shorts}
+    long_left = dict(longs)
+    sets: dict[date, Counter[OptionContract]] = {}
+    for pair in pairs:
+        qty = min(short_left.get(pair.sold, 0), long_left[pair.bought]) if every_pair or pair.cost_e4 < 0 else 0
+        if qty:
+            short_left[pair.sold] -= qty
+            long_left[pair.bought] -= qty
+            sets.setdefault(pair.sold.expiry, Counter()).update({pair.sold: -qty, pair.bought: qty})
+    groups = tuple(MarginGroup("SPREAD", tuple(sorted(legs.items())), greatest_loss_e4(legs)) for legs in sets.values())
+    return groups, tuple(lot.of(short_left[lot.contract]) for lot in shorts if short_left[lot.contract])
+
+
+def _distance_e4(sold: OptionContract, bought: OptionContract) -> int:
+    return abs(bought.strike_e4 - sold.strike_e4)
+
+
+def _width_e4(sold: OptionContract, bought: OptionContract) -> int:
+    """Greatest loss of one pair."""
+    difference = bought.strike_e4 - sold.strike_e4
+    return CONTRACT_SIZE * max(0, difference if sold.right == "C" else -difference)
+
+
+def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
+    """Uncovered calls with uncovered puts, the dearest together: the greater requirement and the premium of the other."""
+    calls, puts = (
+        sorted((lot for lot in shorts if lot.contract.right == right), key=lambda lot: (-lot.uncovered_e4, lot.contract))
+        for right in "CP"
+    )
+    groups = []
+    while calls and puts:
+        call, put = calls.pop(0), puts.pop(0)
+        qty = min(call.qty, put.qty)
+        greater, other = (call, put) if call.uncovered_e4 >= put.uncovered_e4 else (put, call)
+        required = qty * (greater.uncovered_e4 + CONTRACT_SIZE * other.mark_e4)
+        groups.append(MarginGroup("COMBINATION", ((call.contract, -qty), (put.contract, -qty)), required))
+        if call.qty > qty:
+            calls.insert(0, call.of(call.qty - qty))
+        if put.qty > qty:
+            puts.insert(0, put.of(put.qty - qty))
+    return (*groups, *(_uncovered(lot) for lot in (*calls, *puts)))
 
 
 @dataclass(frozen=True, slots=True)

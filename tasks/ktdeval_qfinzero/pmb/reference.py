@@ -12,7 +12,7 @@ from ktdeval_qfinzero.data.rows import AssetClass, Bars, DividendRow, Resolution
 from ktdeval_qfinzero.data.stores import Dataset, PriceStore, Span
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
-from ktdeval_qfinzero.pmb.actions import adjusted_contract
+from ktdeval_qfinzero.pmb.day_events import adjusted_contract
 from ktdeval_qfinzero.pmb.values import Instrument
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View

@@ -27,10 +27,9 @@ from ktdeval_qfinzero.pmb.answers import (
 )
 from ktdeval_qfinzero.pmb.arguments import NamedInstrument, Universe
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.events import Event
+from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.state import BrokerState
 from ktdeval_qfinzero.pmb.summary import SessionFacts, summarise
 from ktdeval_qfinzero.pmb.values import Account, DayClose, Frequency, Instrument, Order, Position, Session, Trade
 from ktdeval_qfinzero.trading_hours import trading_hours

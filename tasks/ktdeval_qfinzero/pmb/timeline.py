@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktdeval_qfinzero.pmb import margin_calls
-from ktdeval_qfinzero.pmb.actions import entitlement, marks_after_split, orders_cancelled_by_split, split_effects
+from ktdeval_qfinzero.pmb.day_events import (
+    Ending,
+    daily_charges,
+    delivery_event,
+    early_assignments,
+    entitlement,
+    expiry_event,
+    marks_after_split,
+    orders_cancelled_by_split,
+    settlement_day,
+    settlement_session,
+    split_effects,
+)
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import ClockMoved, OrderCancelled, OrderExpired, SessionFinished, SessionStopped
-from ktdeval_qfinzero.pmb.financing import daily_charges, settlement_day
+from ktdeval_qfinzero.pmb.frames import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import BorrowFeeCharged, DayClosed, InterestCharged
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
-from ktdeval_qfinzero.pmb.option_life import Ending, delivery_event, early_assignments, expiry_event, settlement_session
-from ktdeval_qfinzero.pmb.schedule import require_reach, tick_at, ticks_by
-from ktdeval_qfinzero.pmb.ticks import expire_orders, run_ticks
+from ktdeval_qfinzero.pmb.ticks import expire_orders, review, run_ticks
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Session
 from ktdeval_qfinzero.trading_hours import trading_hours
 
@@ -43,7 +52,7 @@ def close_day(engine: Engine) -> None:
         _finance(engine, account, now_ns)
     session = engine.session
     if session is not None:
-        margin_calls.review(engine, session, now_ns, at_close=True)
+        review(engine, session, now_ns, at_close=True)
     for account in engine.state.accounts.values():
         own = session is not None and session.account_id == account.id
         if own or account.id in holders or account.unsettled:

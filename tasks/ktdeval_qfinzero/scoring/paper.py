@@ -53,11 +53,18 @@ from typing import Final
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.alignment import align
-from ktdeval_qfinzero.scoring.families import FURTHER_TOOLS, REGISTRY, known_family
 from ktdeval_qfinzero.scoring.predicted import PredictedCall, expected_ids, given_ids, read_calls
-from ktdeval_qfinzero.scoring.times import TOLERANCE_SECONDS, is_within, time_fields, tolerance_of
-from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
-from ktdeval_qfinzero.scoring.values import ONE, ZERO, compare_objects, is_placeholder
+from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, GoldTask, Scores, known_family
+from ktdeval_qfinzero.scoring.values import (
+    ONE,
+    TOLERANCE_SECONDS,
+    ZERO,
+    compare_objects,
+    is_placeholder,
+    is_within,
+    time_fields,
+    tolerance_of,
+)
 
 FAILURE_MODES: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.scoring.families import SERVICE_TOOLS, is_refusal_name
-from ktdeval_qfinzero.scoring.types import GoldCall
+from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS, GoldCall, is_refusal_name
 from ktdeval_qfinzero.scoring.values import is_placeholder
 
 MAX_DEPTH: Final = 64

@@ -21,11 +21,18 @@ from types import MappingProxyType
 from typing import Final
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.scoring.families import REFUSAL_NAMES, registry_family
 from ktdeval_qfinzero.scoring.reply_text import ParsedReply, parse_reply
-from ktdeval_qfinzero.scoring.times import reference_time, reference_within, time_fields, tolerance_of
-from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
-from ktdeval_qfinzero.scoring.values import CALLING_RULES, reference_failures, reference_object, text_of
+from ktdeval_qfinzero.scoring.types import REFUSAL_NAMES, GoldCall, GoldTask, Scores, registry_family
+from ktdeval_qfinzero.scoring.values import (
+    CALLING_RULES,
+    reference_failures,
+    reference_object,
+    reference_time,
+    reference_within,
+    text_of,
+    time_fields,
+    tolerance_of,
+)
 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {"tm": 0.20, "ec": 0.15, "pa": 0.20, "ta": 0.15, "cos": 0.10, "jv": 0.05, "ocp": 0.10, "foc": 0.05}

@@ -20,12 +20,19 @@ from types import MappingProxyType
 from typing import Final
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.scoring.families import PLANNING_ENDPOINTS, prefix_family
 from ktdeval_qfinzero.scoring.predicted import RUN_IDS, with_run_ids
 from ktdeval_qfinzero.scoring.reference_calling import inverted_share
-from ktdeval_qfinzero.scoring.times import reference_time, reference_within, time_fields, tolerance_of
-from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
-from ktdeval_qfinzero.scoring.values import PLANNING_RULES, reference_failures, reference_object, text_of
+from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, GoldCall, GoldTask, Scores, prefix_family
+from ktdeval_qfinzero.scoring.values import (
+    PLANNING_RULES,
+    reference_failures,
+    reference_object,
+    reference_time,
+    reference_within,
+    text_of,
+    time_fields,
+    tolerance_of,
+)
 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {"tm": 0.20, "pa": 0.20, "ta": 0.10, "ss": 0.10, "dc": 0.15, "er": 0.10, "rs": 0.10, "ef": 0.05}

@@ -18,9 +18,8 @@ from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval.sample_files import SampleRows, read_samples, write_samples
 from ktdeval.typed import Value, from_plain
-from ktdeval_qfinzero.scoring.times import EXACT, TOLERANCE_SECONDS, instant_of, time_fields
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
-from ktdeval_qfinzero.scoring.values import is_placeholder
+from ktdeval_qfinzero.scoring.values import EXACT, TOLERANCE_SECONDS, instant_of, is_placeholder, time_fields
 
 MAX_CALLS: Final = 200
 

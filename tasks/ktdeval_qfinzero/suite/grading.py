@@ -1,4 +1,4 @@
-"""Grades of an answer under both rule sets, and of one without any call."""
+"""Grades of an answer under both rule sets, and of one without any call; arguments are completed by their tools' defaults."""
 
 from __future__ import annotations
 
@@ -9,13 +9,52 @@ from typing import Final
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.benchmark.scenario import EndState
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring import paper
 from ktdeval_qfinzero.scoring.predicted import with_run_ids
 from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldTask, Scores
-from ktdeval_qfinzero.suite.defaults import with_defaults
 from ktdeval_qfinzero.suite.records import RULE_SETS, Answer, Earned, Empty, Graded, Rules
+
+
+def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
+    """Arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
+    Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that have no
+    effect beside other arguments are not filled in. `tool`: dotted name; arguments of any other name stay as they are; `arguments`:
+    as recorded; what is no object stays as it is.
+    """
+    try:
+        schema = catalogue().find(tool).parameters
+    except ServiceError:
+        return arguments
+    if not isinstance(arguments, Mapping):
+        return arguments
+    idle = _without_effect(tool, arguments)
+    filled: Mapping[str, JsonValue] = _filled(arguments, schema)
+    return {name: value for name, value in filled.items() if name in arguments or name not in idle}
+
+
+def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Arguments that the given ones make idle, as the tools' descriptions say."""
+    if tool == "PMB.session.step" and "until_ts" in arguments:
+        return ("step",)
+    if tool == "ESP.events.query" and arguments.get("mode") == "window":
+        return ("horizon_minutes",)
+    return ()
+
+
+def _filled(value: JsonValue, schema: Schema) -> JsonValue:
+    if isinstance(value, list):
+        return [_filled(item, schema.get("items", {})) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    parts: Mapping[str, Schema] = schema.get("properties", {})
+    absent = {name: part["default"] for name, part in parts.items() if "default" in part and name not in value}
+    return {**absent, **{name: _filled(item, parts.get(name, {})) for name, item in value.items()}}
+
 
 OTHER: Final[Mapping[Rules, Rules]] = MappingProxyType({"paper": "reference", "reference": "paper"})
 _NOTHING: Final = Answer(status="done", summary="", calls=())

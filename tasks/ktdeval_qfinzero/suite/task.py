@@ -15,8 +15,7 @@ from ktdeval.sample_files import source_name
 from ktdeval_qfinzero.suite.brief import prompt_hashes, tool_hashes
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form
-from ktdeval_qfinzero.suite.material import Material, open_material
-from ktdeval_qfinzero.suite.samples import SuiteSamples
+from ktdeval_qfinzero.suite.samples import Material, SuiteSamples, open_material
 from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 

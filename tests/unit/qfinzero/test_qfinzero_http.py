@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktdeval_qfinzero.access.guard import Security
+from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
 from qfinzero_server import Served, at_once, serving
 from qfinzero_toy import HOLD, HOLDING, TOYS

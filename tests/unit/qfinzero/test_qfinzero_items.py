@@ -24,9 +24,8 @@ from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Tags
 from ktdeval_qfinzero.moments import moment_text, parse_moment
-from ktdeval_qfinzero.scoring.families import FURTHER_TOOLS, REGISTRY
 from ktdeval_qfinzero.scoring.tasks_file import load_tasks, task_to_row
-from ktdeval_qfinzero.scoring.types import Suite
+from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, Suite
 from qfinzero_synthetic import synthetic_dataset
 
 SUITES: tuple[Suite, ...] = ("calling", "planning")

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb.actions import (
+from ktdeval_qfinzero.pmb.day_events import (
     adjusted_contract,
     entitlement,
     orders_cancelled_by_split,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb.financing import (
+from ktdeval_qfinzero.pmb.day_events import (
     borrow_fee_e4,
     daily_charges,
     debit_e4,
@@ -27,8 +27,7 @@ from ktdeval_qfinzero.pmb.margin import (
     reservation_e4,
 )
 from ktdeval_qfinzero.pmb.portfolio import portfolio_of
-from ktdeval_qfinzero.pmb.rules import MarginRules, Rules
-from ktdeval_qfinzero.pmb.values import Account, Instrument, Position, Side
+from ktdeval_qfinzero.pmb.values import Account, Instrument, MarginRules, Position, Rules, Side
 from qfinzero_margin import STOCK, account, e4, marks, option
 
 RULES = Rules()

@@ -12,9 +12,8 @@ from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.frames import NEVER, Frame
 from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread, price_step, slipped
-from ktdeval_qfinzero.pmb.rules import FillRules
 from ktdeval_qfinzero.pmb.ticks import next_tick
-from ktdeval_qfinzero.pmb.values import Bar, Fill, Instrument, Order
+from ktdeval_qfinzero.pmb.values import Bar, Fill, FillRules, Instrument, Order
 from qfinzero_broker_play import OPEN
 
 STOCK = Instrument("STOCK", "AVLN")

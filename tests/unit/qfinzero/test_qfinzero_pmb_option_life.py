@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb.option_life import (
+from ktdeval_qfinzero.pmb.day_events import (
     Ending,
     delivery_event,
     early_assignments,
@@ -17,8 +17,7 @@ from ktdeval_qfinzero.pmb.option_life import (
     expiry_event,
     settlement_session,
 )
-from ktdeval_qfinzero.pmb.rules import FeeRules
-from ktdeval_qfinzero.pmb.values import Instrument, Position
+from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Position
 from qfinzero_margin import EXPIRY, STOCK, account, e4, marks, option
 
 FEES = FeeRules(option_exercise_e4=e4(5))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.pmb.option_margin import (
+from ktdeval_qfinzero.pmb.portfolio import (
     OptionHolding,
     cash_account_groups,
     greatest_loss_e4,
@@ -17,7 +17,7 @@ from ktdeval_qfinzero.pmb.option_margin import (
     uncovered_calls,
     uncovered_e4,
 )
-from ktdeval_qfinzero.pmb.rules import MarginRules
+from ktdeval_qfinzero.pmb.values import MarginRules
 from qfinzero_margin import contract, e4, held
 
 RULES = MarginRules()

@@ -17,9 +17,8 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.operations import Catalogue
-from ktdeval_qfinzero.pmb.frames import bar_times
+from ktdeval_qfinzero.pmb.frames import bar_times, day_order_end, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.operations import OPERATIONS
-from ktdeval_qfinzero.pmb.schedule import day_order_end, tick_at, ticks_by
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import FLAT, Play, Row, market, minutes, types

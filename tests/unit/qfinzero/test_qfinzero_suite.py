@@ -20,7 +20,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.suite.brief import clock_words, tools_text
-from ktdeval_qfinzero.suite.defaults import with_defaults
+from ktdeval_qfinzero.suite.grading import with_defaults
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_suite_play import (

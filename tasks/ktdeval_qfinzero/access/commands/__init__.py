@@ -1,1 +1,1 @@
-"""The commands, a module each, imported when called."""
+"""The commands, in modules that are imported when called."""

@@ -14,7 +14,7 @@ import click
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.listen import address_of, bind, choose_security, serve
-from ktdeval_qfinzero.access.mcp_server import serve_stdio
+from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset

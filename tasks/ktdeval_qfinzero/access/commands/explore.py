@@ -1,0 +1,152 @@
+"""`ktdeval qfinzero tools`, `call`, `items` and `replay`: what the services offer, one call, the items, a broker's log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import cast
+
+import click
+
+from ktdeval.errors import DataError, UsageError, VerificationError
+from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_strict
+from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
+from ktdeval_qfinzero.access.workspaces import Limits
+from ktdeval_qfinzero.benchmark.generate import make_items
+from ktdeval_qfinzero.benchmark.scenario import prove
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.pmb.broker import rerun
+from ktdeval_qfinzero.pmb.log import read_lines, state_of_log
+from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_to_row
+from ktdeval_qfinzero.scoring.types import Suite
+from ktdeval_qfinzero.workspace import Workspace
+
+
+@click.command()
+@click.option(
+    "--format", "form", type=click.Choice(["names", "json"]), default="names", show_default=True, help="names, or whole schemas"
+)
+def tools(form: str) -> None:
+    """Print the tools: their names and routes, or their whole schemas."""
+    operations = catalogue().operations
+    if form == "json":
+        click.echo(dumps_pretty([_described(operation) for operation in operations]), nl=False)
+        return
+    width = max(len(operation.name) for operation in operations)
+    for operation in operations:
+        click.echo(f"{operation.name:<{width}}  {operation.method:<4} {operation.path}")
+
+
+def _described(operation: Operation) -> dict[str, object]:
+    return {
+        "name": operation.name,
+        "tool": operation.wire_name,
+        "method": operation.method,
+        "path": operation.path,
+        "summary": operation.summary,
+        "changes": operation.changes,
+        "parameters": operation.parameters,
+        "result": operation.result,
+    }
+
+
+@click.command()
+@click.argument("name")
+@click.argument("arguments", default="{}", metavar="[JSON]")
+@data_options
+def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
+    """Call one tool once and print its answer.
+
+    NAME is a tool such as UPQ.stock.daily or upq_stock_daily; JSON its arguments, "-" reads them from stdin. The workspace is new,
+    so a broker has no accounts yet. A refusal is printed as well, and the exit code is then 1.
+    """
+    try:
+        operation = catalogue().find(name)
+    except ServiceError as error:
+        raise UsageError(f"{error.message}; see `ktdeval qfinzero tools`") from error
+    given = _read(sys.stdin.read() if arguments == "-" else arguments)
+    dataset = open_data(source)
+    workspace = Workspace(dataset, start_at(dataset, Limits(), as_of).as_of_ns)
+    try:
+        answer, code = operation.call(workspace, given), 0
+    except ServiceError as error:
+        answer, code = error.to_json(), 1
+    click.echo(dumps_pretty(answer), nl=False)
+    return code
+
+
+def _read(text: str) -> object:
+    try:
+        return loads_strict(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("the arguments are no JSON; write them as one object in quotes, such as '{\"limit\": 5}'") from error
+
+
+@click.command()
+@click.argument("suite", type=click.Choice(["calling", "planning"]))
+@click.option("--items-seed", type=click.IntRange(0), default=0, show_default=True, help="seed of the items; the tasks use 0")
+@click.option("--prove", "is_proved", is_flag=True, help="carry every item out on the services instead of printing it")
+@click.option(
+    "--publish",
+    "published",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="write the items as a dataset for Hugging Face's datasets instead of printing them",
+)
+@source_options
+def items(suite: str, items_seed: int, is_proved: bool, published: Path | None, source: Source) -> None:
+    """Print the items with their expected calls, one JSON object a line, as the public task files have them.
+
+    With --prove each item's expected calls are made in a workspace of its own; the first that fails is named. With --publish they
+    are written as a new folder, a Parquet file and a dataset card, which `--items` of `ktdeval run` reads.
+    """
+    dataset = open_data(source)
+    made = make_items(dataset, cast("Suite", suite), items_seed)
+    if published is not None:
+        title = f"QFinZero {suite} items, seed {items_seed}, on {dataset.info.name}"
+        publish_tasks(published, title, tuple(item.task for item in made))
+        click.echo(f"{published}: {len(made)} items")
+    if not is_proved and published is None:
+        for item in made:
+            click.echo(dumps_canonical(task_to_row(item.task)))
+    if not is_proved:
+        return
+    for item in made:
+        prove(item, dataset)
+    refused = sum(item.task.refuse for item in made)
+    click.echo(f"{len(made)} items: {len(made) - refused} carried out, {refused} to be refused")
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
+@click.option("--rerun", "is_rerun", is_flag=True, help="also carry out its commands again over the data, and compare every byte")
+@source_options
+def replay(log: Path, is_rerun: bool, source: Source) -> None:
+    """Verify a broker's log.
+
+    The chain of hashes is followed from line to line, and accounts are built anew from the events alone. With --rerun the commands
+    are carried out again over the data that the log was made with: every line must come out the same.
+    """
+    lines = _lines(log)
+    entries, state = read_lines(lines), state_of_log(lines)
+    click.echo(f"{log}: {len(entries)} lines follow from each other")
+    held = f"{len(state.accounts)} accounts, {len(state.sessions)} sessions"
+    click.echo(f"{held}, {len(state.orders)} orders, {len(state.trades)} trades")
+    if not is_rerun:
+        return
+    again = rerun(lines, open_data(source))
+    if again != tuple(lines):
+        number = next((row for row, pair in enumerate(zip(lines, again)) if pair[0] != pair[1]), min(len(lines), len(again)))
+        raise VerificationError(f"{log}: line {number + 1} does not come out the same when the commands are carried out again")
+    click.echo("carried out again: the same, byte for byte")
+
+
+def _lines(log: Path) -> list[str]:
+    try:
+        return log.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError(f"{log}: can't read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{log}: not UTF-8 text") from error

@@ -1,0 +1,345 @@
+"""What days bring to positions: expiry, exercise and assignment of options, corporate actions, financing and settlement.
+
+Options: always physical delivery at the strike, long and short alike. An option in the money by a cent or more is exercised at its
+expiry session's close, as OCC Rule 805 has it (exercise by exception), unless its holder forbids it; a short one is assigned just
+when a holder of it would exercise. Shares are delivered even where the account can't carry them: the margin call follows. The
+premium moves into the cost of the shares (IRS Publication 550). Nothing is rounded but the cost that leaves with a part of a
+position, which is rounded down, as in every other trade.
+
+Corporate actions: splits and cash dividends, both at the open of the ex-day. What a split leaves as a fraction of a share is paid
+out in cash then, rounded against the trader. Options are adjusted as OCC does for splits of a whole number for one: as many times
+the contracts at the strike divided, to the nearest cent. Other splits change what a contract delivers, which an OPRA symbol of 100
+shares can't say: such options are closed in cash at their last mark.
+
+Financing: interest and fees are simple over the calendar days from a close to the next trading day, on actual/360, and are charged
+to cash at each close, so they compound from close to close. Amounts are rounded up to a whole ten-thousandth of a dollar, against
+the trader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
+from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract, read_contract
+from ktdeval_qfinzero.moments import as_datetime64
+from ktdeval_qfinzero.pmb.holding_events import (
+    DividendPaid,
+    OptionAssigned,
+    OptionExercised,
+    OptionExpired,
+    OptionOver,
+    PositionSplit,
+)
+from ktdeval_qfinzero.pmb.values import WORKING, Account, FeeRules, Instrument, Order, Position, Rules
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+THRESHOLD_E4 = 100
+"""Least amount in the money, of one share, at which an expiring option is exercised: a cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An option position of which contracts end.
+    `account_id`: of the holder or writer; `position`: not flat; `spot_e4`: price of the underlying: at expiry its official close,
+    else its last known one; None where there never was one; `fees`: exercise fee; `settles`: day on which cash settles.
+    """
+
+    account_id: str
+    position: Position
+    spot_e4: int | None
+    fees: FeeRules
+    settles: str
+
+
+def settlement_session(instrument: Instrument) -> date:
+    """Session at whose close an option expires: its expiry, or the last trading day before one without a session."""
+    return trading_hours().last_expiry_session(_contract(instrument).expiry)
+
+
+def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver | None:
+    """What expiry makes of a whole position; None without a price: a missing one is never taken as out of the money.
+    `do_not_exercise`: the holder's instruction; without effect on a short position.
+    """
+    position, spot_e4 = ending.position, ending.spot_e4
+    if spot_e4 is None:
+        return None
+    contract = _contract(position.instrument)
+    if contract.intrinsic_e4(spot_e4) >= THRESHOLD_E4 and not (do_not_exercise and position.qty > 0):
+        return delivery_event(ending, abs(position.qty))
+    return OptionExpired(
+        account_id=ending.account_id,
+        instrument=position.instrument.id,
+        stock=f"STOCK:{contract.underlying}",
+        change=-position.qty,
+        cost_e4=position.cost_e4,
+        stock_change=0,
+        stock_cost_e4=0,
+        realized_e4=-position.cost_e4,
+        cash_e4=0,
+        fee_e4=0,
+        spot_e4=spot_e4,
+        settles=ending.settles,
+    )
+
+
+def delivery_event(ending: Ending, qty: int) -> OptionOver:
+    """Exercise of `qty` held contracts, or assignment of written ones: shares against the strike. The price is only noted."""
+    position, contract = ending.position, _contract(ending.position.instrument)
+    change = -qty if position.qty > 0 else qty
+    shares = -change * CONTRACT_SIZE * (1 if contract.right == "C" else -1)
+    cost = position.cost_e4 * qty // abs(position.qty)
+    return (OptionExercised if position.qty > 0 else OptionAssigned)(
+        account_id=ending.account_id,
+        instrument=position.instrument.id,
+        stock=f"STOCK:{contract.underlying}",
+        change=change,
+        cost_e4=cost,
+        stock_change=shares,
+        stock_cost_e4=shares * contract.strike_e4 + cost,
+        realized_e4=0,
+        cash_e4=-shares * contract.strike_e4,
+        fee_e4=qty * ending.fees.option_exercise_e4,
+        spot_e4=ending.spot_e4,
+        settles=ending.settles,
+    )
+
+
+def exercise_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
+    """Why a holder can't exercise now, in words; None where he can.
+    A CASH account must hold the shares that a put delivers and, settled, the cash that a call costs; a MARGIN account may go short
+    or into debt by exercise, and is called for margin if it can't carry that. `account`: the holder's; `today`: trading day of the
+    clock.
+    """
+    problem = _holding_problem(account, instrument, qty, today)
+    if problem is None and account.type == "CASH":
+        return _cash_account_problem(account, _contract(instrument), qty, today)
+    return problem
+
+
+def _holding_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
+    """Why so many contracts can't be exercised, whatever the account; None where they can."""
+    if instrument.contract is None:
+        return "only options can be exercised"
+    position = account.positions.get(instrument.id)
+    held = 0 if position is None else position.qty
+    if not 0 < qty <= held:
+        return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
+    return "the option has expired" if today > settlement_session(instrument) else None
+
+
+def early_assignments(
+    positions: Mapping[str, Position], marks: Mapping[str, int], dividends_e4: Mapping[str, int]
+) -> tuple[Instrument, ...]:
+    """Short calls that are assigned at this close, because their underlying goes ex-dividend on the next trading day.
+    A holder gains by exercising a call in the money for the dividend when that is more than the time value he gives up, and is
+    taken to do just that; so every such short call is assigned whole. Time value is what the option's mark is above its intrinsic
+    value; an option without a mark is taken to have none. Puts are never assigned early, nor calls for any other reason.
+    `positions`: by instrument id; `marks`: instrument id -> price at this close, of options and `STOCK:X`; `dividends_e4`: ticker
+    -> amount of one share's dividend whose ex-day is the NEXT trading day (known by now). Returns in the order of instrument ids.
+    """
+    assigned = []
+    for name, position in sorted(positions.items()):
+        contract = position.instrument.contract
+        if contract is None or contract.right != "C" or position.qty >= 0:
+            continue
+        spot = marks.get(f"STOCK:{contract.underlying}")
+        intrinsic = 0 if spot is None else contract.intrinsic_e4(spot)
+        time_value = max(0, marks.get(name, 0) - intrinsic)
+        if intrinsic >= THRESHOLD_E4 and time_value < dividends_e4.get(contract.underlying, 0):
+            assigned.append(position.instrument)
+    return tuple(assigned)
+
+
+def _cash_account_problem(account: Account, contract: OptionContract, qty: int, today: date) -> str | None:
+    shares = qty * CONTRACT_SIZE
+    if contract.right == "P":
+        stock = account.positions.get(f"STOCK:{contract.underlying}")
+        enough = stock is not None and stock.qty >= shares
+        return None if enough else f"a CASH account must hold the {shares} shares of {contract.underlying} that are to be delivered"
+    enough = account.settled_e4(today) >= shares * contract.strike_e4
+    return (
+        None
+        if enough
+        else f"a CASH account must have the ${shares * contract.strike_e4 / 10_000:,.2f} of the strike in settled cash"
+    )
+
+
+def _contract(instrument: Instrument) -> OptionContract:
+    contract = instrument.contract
+    if contract is None:
+        raise invalid("instrument", "is not an option")
+    return contract
+
+
+_CENT_E4 = 100
+
+
+def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -> tuple[PositionSplit, ...]:
+    """Events of a split of the account's stock and of its options on it, by instrument id.
+    `account`: before the open of the ex-day; `marks`: `STOCK:X` at the ex-day's open (of the new shares; else the last close × old
+    / new), and of options their last mark. Raises ServiceError `unavailable`: a price is needed for cash and is missing.
+    """
+    effects = []
+    for _, position in sorted(account.positions.items()):
+        if position.qty and position.instrument.underlying == split.symbol:
+            contract = position.instrument.contract
+            work_out = _stock_effect if contract is None else partial(_option_effect, contract=contract)
+            becomes, qty, cost_e4, realized_e4, cash_e4 = work_out(position, split, marks)
+            effects.append(
+                PositionSplit(
+                    account_id=account.id,
+                    instrument=position.instrument.id,
+                    becomes=becomes,
+                    new=split.new,
+                    old=split.old,
+                    qty_before=position.qty,
+                    qty_after=qty,
+                    cost_after_e4=cost_e4,
+                    realized_e4=realized_e4,
+                    cash_e4=cash_e4,
+                )
+            )
+    return tuple(effects)
+
+
+def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
+    """Series that an option becomes; None where the split is not a whole number for one."""
+    if split.new % split.old:
+        return None
+    factor = split.new // split.old
+    cents = (2 * contract.strike_e4 + factor * _CENT_E4) // (2 * factor * _CENT_E4)
+    return replace(contract, strike_e4=max(1, cents) * _CENT_E4)
+
+
+def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
+    """Last prices, those of the stock's options as a split leaves them, rounded down; at least one step.
+    They are those of the series that the options become. Where these can't be written, and of series that no option becomes, there
+    is none: a price from before the split is about another contract. `marks`: instrument id -> last price; of options before the
+    split.
+    """
+    after = {}
+    for name, mark in marks.items():
+        kind, _, symbol = name.partition(":")
+        contract = read_contract(symbol) if kind == "OPTION" else None
+        if contract is None or contract.underlying != split.symbol:
+            after[name] = mark
+        elif (series := adjusted_contract(contract, split)) is not None:
+            after[f"OPTION:{series.symbol}"] = max(1, mark * split.old // split.new)
+    return after
+
+
+def orders_cancelled_by_split(orders: Iterable[Order], split: SplitRow) -> tuple[str, ...]:
+    """Ids of working orders in the stock or its options: all are cancelled, GTC ones too, for their terms are of old units."""
+    return tuple(order.id for order in orders if order.status in WORKING and order.instrument.underlying == split.symbol)
+
+
+def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
+    """What the account earns or owes by holding the stock at the ex-day's open, before anything trades; None without a position.
+    Shares bought on the ex-day bring nothing, those sold that day do. There are no taxes.
+    """
+    position = account.positions.get(f"STOCK:{dividend.symbol}")
+    if position is None or not position.qty:
+        return None
+    return DividendPaid(
+        account_id=account.id,
+        instrument=position.instrument.id,
+        qty=position.qty,
+        share_e4=dividend.amount_e4,
+        cash_e4=position.qty * dividend.amount_e4,
+        settles=dividend.pay_day.isoformat(),
+    )
+
+
+_Effect = tuple[str, int, int, int, int]
+"""Id of what a position becomes (empty: it is closed), units and cost after, realized profit and cash of what is paid out."""
+
+
+def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> _Effect:
+    total = abs(position.qty) * split.new
+    whole, rest = divmod(total, split.old)
+    sign = 1 if position.qty > 0 else -1
+    cost = position.cost_e4 * rest // total
+    cash = sign * rest * _mark_e4(position.instrument, marks) // split.old if rest else 0
+    return position.instrument.id, sign * whole, position.cost_e4 - cost, cash - cost, cash
+
+
+def _option_effect(position: Position, split: SplitRow, marks: Mapping[str, int], contract: OptionContract) -> _Effect:
+    series = adjusted_contract(contract, split)
+    if series is None:
+        cash = position.value_e4(_mark_e4(position.instrument, marks))
+        return "", 0, 0, cash - position.cost_e4, cash
+    return f"OPTION:{series.symbol}", position.qty * (split.new // split.old), position.cost_e4, 0, 0
+
+
+def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:
+    if instrument.id not in marks:
+        raise ServiceError("unavailable", f"no price of {instrument.id} is known, so what its split leaves over can't be paid")
+    return marks[instrument.id]
+
+
+_BPS_YEAR = 10_000 * 360
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """Charges of a close: interest on borrowed cash, and the fee of each borrowed stock (ticker -> amount); all positive."""
+
+    interest_e4: int
+    borrow_e4: Mapping[str, int]
+
+
+def settlement_day(trade_day: date) -> date:
+    """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
+    hours = trading_hours()
+    return hours.day(int(np.searchsorted(hours.days, as_datetime64(trade_day), side="right")))
+
+
+def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
+    """Cash that is borrowed, positive; 0 without a debit.
+    What shares sold short are worth is collateral of those who lent them, so it does not pay for purchases: the debit is that of
+    cash less the shorts' market value, marked every day. `marks`: `STOCK:X` of short stocks. Raises ServiceError `unavailable`: a
+    short stock has no mark.
+    """
+    return max(0, sum(_short_values(account, marks).values()) - account.cash_e4)
+
+
+def debit_interest_e4(debit_e4: int, days: int, bps_per_year: int) -> int:
+    """Interest on a debit (positive) for calendar days, actual/360, rounded up.
+    $10,000 at 7% for the three days of a weekend: 10,000 × 0.07 × 3 / 360 = $5.8334, rounded up.
+    """
+    return -(-debit_e4 * bps_per_year * days // _BPS_YEAR)
+
+
+def borrow_fee_e4(short_value_e4: int, days: int, bps_per_year: int) -> int:
+    """Fee on a short position's market value (positive) for calendar days, actual/360, rounded up."""
+    return debit_interest_e4(short_value_e4, days, bps_per_year)
+
+
+def daily_charges(account: Account, marks: Mapping[str, int], rules: Rules, borrow_bps: Mapping[str, int], days: int) -> Charges:
+    """Charges at a close.
+    `account`: after the day's trades; `marks`: `STOCK:X` of short stocks at this close; `rules`: debit rate; `borrow_bps`: ticker
+    -> `BorrowRow.fee_bps_per_year`; a short stock that is absent has no rate and is charged none; `days`: calendar days that are
+    charged for: until the next trading day, over a weekend 3. Raises ServiceError `unavailable`: a short stock has no mark.
+    """
+    interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
+    shorts = _short_values(account, marks)
+    fees = {ticker: borrow_fee_e4(value, days, borrow_bps.get(ticker, 0)) for ticker, value in shorts.items()}
+    return Charges(interest, {ticker: fee for ticker, fee in fees.items() if fee})
+
+
+def _short_values(account: Account, marks: Mapping[str, int]) -> dict[str, int]:
+    """Market value, positive, of each stock sold short, by ticker in order."""
+    values = {}
+    for name, position in sorted(account.positions.items()):
+        if position.instrument.kind == "STOCK" and position.qty < 0:
+            if name not in marks:
+                raise ServiceError("unavailable", f"no price of {name} is known, so its borrow fee can't be worked out")
+            values[position.instrument.symbol] = -position.qty * marks[name]
+    return values

@@ -35,8 +35,7 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
-from ktdeval.harness.messages import CallParams, Message, ModelRequest
-from ktdeval.harness.provider import as_remote
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner.journal import JournalEntry, read_journal
 from ktdeval.runner.run import execute_run, prepare_run

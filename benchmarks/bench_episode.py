@@ -37,8 +37,8 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.registry import load_plugins
+from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.journal import Journal
-from ktdeval.runner.records import Bookkeeper
 from ktdeval.runner.run import PreparedRun, execute_run, prepare_run
 from ktdeval.runner.store import RunFolder
 

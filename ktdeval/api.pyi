@@ -24,20 +24,20 @@ from ktdeval.fields import option as option
 from ktdeval.harness.agent import (
     Agent as Agent,
     Decision as Decision,
+    HarnessConfig as HarnessConfig,
     Observation as Observation,
     StepSession as StepSession,
 )
-from ktdeval.harness.config import HarnessConfig as HarnessConfig
 from ktdeval.harness.messages import (
     CallParams as CallParams,
     Message as Message,
     Model as Model,
     ModelRequest as ModelRequest,
+    RemoteModel as RemoteModel,
     Reply as Reply,
     ToolCall as ToolCall,
     ToolSpec as ToolSpec,
 )
-from ktdeval.harness.provider import RemoteModel as RemoteModel
 from ktdeval.harness.tools import (
     AssetArg as AssetArg,
     Bounds as Bounds,

@@ -1,6 +1,9 @@
-"""Every error that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix it."""
+"""Every error that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix it, and holds no secret."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
 
 
 class KtdevalError(Exception):
@@ -85,3 +88,15 @@ class ModelError(KtdevalError):
         super().__init__(message)
         self.kind = kind
         self.retry_after_s = retry_after_s
+
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_SECRET = 8  # shorter values are words such as "true" that would blank out ordinary text
+
+
+def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
+    """`text` with the value of every secret-looking environment variable replaced by its name."""
+    for name, value in environment.items():
+        if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name):
+            text = text.replace(value, f"[{name}]")
+    return text

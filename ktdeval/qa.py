@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from ktdeval.contracts.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import ConfigError, PluginError
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import JsonValue, content_hash, sha256_hex

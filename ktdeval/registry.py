@@ -20,8 +20,8 @@ from ktdeval.hookspecs import Spec
 from ktdeval.plugin_import import KINDS as KINDS, call_foreign, hooks_of, import_reference, one_line
 
 if TYPE_CHECKING:
-    from ktdeval.contracts.backend import Runner
     from ktdeval.contracts.events import Event
+    from ktdeval.contracts.spec import Runner
     from ktdeval.contracts.task import Task
     from ktdeval.harness.agent import Agent
     from ktdeval.harness.messages import Model

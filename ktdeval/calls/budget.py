@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktdeval.calls.fair_queue import FairQueue
+from ktdeval.calls.limiter import FairQueue
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal

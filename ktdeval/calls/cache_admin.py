@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from ktdeval.calls.database import Connection, primary_code
-from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, unpack
+from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, unpack
 
 _AT_ONCE = 500  # rows in memory, and removed in one transaction: runs that use the cache wait no longer than for these
 _PAGES_AT_ONCE = 1_000

@@ -11,8 +11,7 @@ from typing import Any
 
 from ktdeval.calls.database import RECORD, CallDatabase, read_records
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import ANSWERED, CallRecord, Spent
-from ktdeval.calls.replies import CacheEntry, pack
+from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
 from ktdeval.typed import decode_json

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Literal
 
 from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolProtocol, ToolSpec
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, RemoteModel, Reply, ToolProtocol, ToolSpec
 from ktdeval.harness.protocols import decode, encode
-from ktdeval.harness.provider import RemoteModel
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 
 Ask = Callable[[ModelRequest], Reply]  #: Makes one model call, with retries, and raises ModelError where it failed for good

@@ -14,13 +14,21 @@ from ktdeval.calls.budget import Budget, BudgetLimits, Reservation
 from ktdeval.calls.call_log import CallLog, Place
 from ktdeval.calls.limiter import ProviderLimiter
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import ANSWERED, CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, CallRecord
-from ktdeval.calls.replies import CacheEntry, is_cacheable, request_key
+from ktdeval.calls.record import (
+    ANSWERED,
+    CACHED,
+    KEY_DIGITS,
+    NO_EPISODE,
+    REFUSED,
+    CacheEntry,
+    CallRecord,
+    is_cacheable,
+    request_key,
+)
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
-from ktdeval.harness.messages import Model, ModelRequest, Reply, Usage
-from ktdeval.harness.provider import RemoteModel
+from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage
 
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
 _POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})

@@ -15,8 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from ktdeval.calls.record import CALL_COLUMNS, CallRecord, record_of
-from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, pack, unpack
+from ktdeval.calls.record import (
+    CALL_COLUMNS,
+    REPLY_COLUMNS,
+    CacheEntry,
+    CallRecord,
+    DamagedError,
+    ReplyRow,
+    pack,
+    record_of,
+    unpack,
+)
 from ktdeval.errors import StoreError
 
 APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: tells it from the SQLite file of another application

@@ -1,16 +1,175 @@
-"""One attempt of a model call as it is recorded, and sums over such records."""
+"""What is kept of model calls: replies by what was asked, packed and checked; a record of each attempt; sums of these."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import msgspec
+import zstandard
 
-from ktdeval.calls.replies import reply_bytes, reply_of
-from ktdeval.harness.messages import USAGE_FIELDS, Reply, Usage
-from ktdeval.harness.text import encodable
+from ktdeval.errors import StoreError
+from ktdeval.harness.messages import USAGE_FIELDS, CallParams, Message, ModelRequest, RemoteModel, Reply, Usage, encodable
+from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.typed import from_plain
+
+_KEY_VERSION = (
+    1  #: Counts up whenever equal keys would no longer mean equal calls: replies kept under older keys are then not found
+)
+_KEY_DIGITS = 64
+_NOT_ASKED = frozenset({"timeout_s"})  #: Fields of `CallParams` that say how long to wait, not what to ask
+_PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
+_MOST_REPLY_BYTES = 1 << 28  # what a stored reply may claim to unpack to: that much memory is taken at once
+_LEVEL = 3
+
+
+def request_key(model: RemoteModel, request: ModelRequest) -> str:
+    """Return the SHA-256, as 64 hexadecimal digits, of everything that can change a reply: equal keys mean the very same question.
+    That is who is asked (provider, endpoint, model name, the adapter's settings) and what (messages, tools, tool choice, response
+    schema, call parameters with the seed, but without the timeout). Parameters that are left to the provider (None) do not count,
+    so a version of ktdeval that adds such a parameter finds what earlier ones kept. `model`: the model that is asked; it need not
+    be connected; `request`: what it is asked, in the form in which it reaches the adapter. Raises ValueError: a number in it is NaN
+    or infinite, which no provider can be sent.
+    """
+    params = {name: value for name in _PARAMS if (value := getattr(request.params, name)) is not None}
+    who: dict[str, JsonValue] = {"endpoint": model.endpoint}
+    what: dict[str, JsonValue] = {
+        "version": _KEY_VERSION,
+        "provider": model.provider,
+        "model": model.name,
+        "settings": model.settings(),
+        "tools": [[tool.name, tool.description, tool.parameters] for tool in request.tools],
+        "tool_choice": request.tool_choice,
+        "response_schema": request.response_schema,
+        "params": params,
+    }
+    # The canonical JSON of all three: by name, the messages come between the two. Most of them were there at the call before.
+    messages = ",".join(map(_message_text, request.messages))
+    asked = f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:]}'
+    # A lone surrogate, which JSON may spell and an agent may quote, must neither fail here nor be taken for another text.
+    return sha256_hex(asked.encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=512)
+def _message_text(message: Message) -> str:
+    return dumps_canonical(message.to_json())
+
+
+def is_cacheable(reply: Reply) -> bool:
+    """Return whether a reply may be given again: one that ended by itself and holds something. Truncations, refusals and empty
+    replies are accidents of one call, which may not happen again.
+    """
+    return reply.finish_reason in ("stop", "tool_calls") and bool(reply.tool_calls or reply.content.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A reply and its origin. The question is not kept, only its hash: prompts may be proprietary. Raises ValueError: the reply is
+    not one to be kept, or another field is malformed.
+    """
+
+    key: str  #: of the request, from `request_key`
+    provider: str  #: who was asked
+    model: str  #: the model's name there
+    reply: Reply  #: what came back; `is_cacheable`
+    created_at: str  #: when, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
+
+    def __post_init__(self) -> None:
+        if not is_cacheable(self.reply):
+            raise ValueError(f"a reply that ended with {self.reply.finish_reason} or is empty is not kept")
+        if len(self.key) != _KEY_DIGITS:
+            raise ValueError(f"the key {self.key!r:.80} is not a SHA-256 in hexadecimal digits")
+        if datetime.fromisoformat(self.created_at).utcoffset() != timedelta(0):
+            raise ValueError(f"the time {self.created_at!r} is not in UTC")
+
+
+class ReplyRow(NamedTuple):
+    """A `CacheEntry` as it is stored."""
+
+    key: str
+    provider: str
+    model: str
+    created_at: str
+    input_tokens: int
+    output_tokens: int
+    checksum: bytes
+    body: bytes
+
+
+REPLY_COLUMNS = ReplyRow._fields
+
+
+class DamagedError(ValueError):
+    """A row is not what was stored."""
+
+
+def reply_bytes(reply: Reply) -> bytes:
+    """Return JSON from which a reply comes back exactly, lone surrogates included."""
+    return dumps_canonical(reply.to_json()).encode("utf-8", "surrogatepass")
+
+
+def reply_of(data: bytes, where: str) -> Reply:
+    """Return the reply of `reply_bytes`. Raises StoreError: it is not one."""
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise StoreError(f"{where}: not a stored reply: {error}") from error
+
+
+def pack(entry: CacheEntry) -> ReplyRow:
+    """Return the stored form of an entry."""
+    usage = entry.reply.usage
+    head = (entry.key, entry.provider, entry.model, entry.created_at, usage.input_tokens, usage.output_tokens)
+    row = ReplyRow(*head, b"", _compressor().compress(reply_bytes(entry.reply)))
+    return row._replace(checksum=_checksum(row))
+
+
+def unpack(row: ReplyRow) -> CacheEntry:
+    """Return the entry that `pack` stored. Raises DamagedError: it is not that any more; says how."""
+    try:
+        if _checksum(row) != row.checksum:
+            raise DamagedError("its checksum does not match")
+        if not 0 <= zstandard.frame_content_size(row.body) <= _MOST_REPLY_BYTES:
+            raise DamagedError("its packed form states no size, or more than a reply can have")
+        reply = _decode(zstandard.ZstdDecompressor().decompress(row.body))
+        entry = CacheEntry(row.key, row.provider, row.model, reply, row.created_at)
+    except (ValueError, TypeError, RecursionError, msgspec.ValidationError, zstandard.ZstdError) as error:
+        raise DamagedError(str(error) if isinstance(error, DamagedError) else f"not a stored reply: {error}") from error
+    usage = entry.reply.usage
+    if (usage.input_tokens, usage.output_tokens) != (row.input_tokens, row.output_tokens):
+        raise DamagedError("its counts of tokens are not those of the reply")
+    return entry
+
+
+def _decode(data: bytes) -> Reply:
+    value = loads_strict(data)
+    reply = msgspec.convert(value, Reply)
+    if reply.to_json() != value:
+        raise ValueError("it has other fields")
+    return reply
+
+
+def _checksum(row: ReplyRow) -> bytes:
+    """SHA-256 over everything else in the row: a body that got under another key is found as well as one that was changed."""
+    return sha256(dumps_canonical(row[:6]).encode() + b"\n" + row.body).digest()
+
+
+_own = threading.local()
+
+
+def _compressor() -> Any:
+    """One compressor for each thread: making one costs more than compressing a reply."""
+    if not hasattr(_own, "compressor"):
+        _own.compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    return _own.compressor
+
 
 ANSWERED = "answered"
 CACHED = "cached"
@@ -79,3 +238,90 @@ class Spent(msgspec.Struct, frozen=True):
             self.input_tokens + usage.input_tokens,
             self.output_tokens + usage.output_tokens,
         )
+
+
+def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue] | None:
+    """Summarise the calls of some episodes, those of earlier sessions included. `records`: of a run
+    (`ktdeval.calls.call_log.read_calls`); `episodes`: ids of the episodes that count, as those of one card. Figures by name, as
+    `provenance.calls` of a card has them; None where there is no call of these episodes. `checks` holds the calls that belong to no
+    episode and serve the whole run.
+    """
+    own, checks = _Tally(), _Tally()
+    for record in records:
+        if record.episode in episodes:
+            own.add(record)
+        elif record.episode in NO_EPISODE:
+            checks.add(record)
+    if not own.requests:
+        return None
+    return {
+        "requests": len(own.requests),
+        "attempts": own.attempts,
+        "answered": len(own.latencies_s),
+        "cached": own.cached,
+        "failed_attempts": dict(sorted(own.failed.items())),
+        "tokens": own.usage.to_json(),
+        "paid_usd": own.paid_usd,
+        "possibly_paid_usd": own.possibly_paid_usd,
+        "latency_s": _latencies(sorted(own.latencies_s)),
+        "lost_s": round(own.lost_s, 3),
+        "served_by": dict(sorted(Counter(name for name in own.requests.values() if name).items())),
+        "checks": {
+            "requests": len(checks.requests),
+            "attempts": checks.attempts,
+            "paid_usd": checks.paid_usd,
+            "possibly_paid_usd": checks.possibly_paid_usd,
+        },
+    }
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Running totals. A request that a resumed run asks again is the same request; its answer then comes from the cache. `requests`
+    maps episode and key to what served the answer: "" where there is none, or the provider does not say.
+    """
+
+    requests: dict[tuple[str, str], str] = field(default_factory=dict)
+    attempts: int = 0
+    cached: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    latencies_s: list[float] = field(default_factory=list)
+    lost_s: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    costs_usd: list[float | None] = field(default_factory=list)
+    held_usd: list[float] = field(default_factory=list)
+
+    def add(self, record: CallRecord) -> None:
+        """Count one record."""
+        self.requests[record.episode, record.key] = record.served_by or self.requests.get((record.episode, record.key), "")
+        if record.outcome == CACHED:
+            self.cached += 1
+            return
+        self.attempts += 1
+        self.held_usd.append(record.held_usd)
+        if record.outcome == ANSWERED:
+            self.latencies_s.append(record.latency_s)
+            self.usage += record.usage or Usage()
+            self.costs_usd.append(record.cost_usd)
+        else:
+            self.failed[record.outcome] += 1
+            self.lost_s += record.latency_s
+
+    @property
+    def paid_usd(self) -> float | None:
+        """US dollars of all answers; None where that of one is not known, for a sum of the others would look like all."""
+        known = [cost for cost in self.costs_usd if cost is not None]
+        return math.fsum(known) if len(known) == len(self.costs_usd) else None
+
+    @property
+    def possibly_paid_usd(self) -> float:
+        """US dollars reserved for attempts that may have been billed without an answer."""
+        return math.fsum(self.held_usd)
+
+
+def _latencies(ordered_s: Sequence[float]) -> dict[str, float | None]:
+    """Percentiles by nearest rank, so that each is the time of a call that was made."""
+    shares = {"median": 50, "p90": 90, "p99": 99, "longest": 100}
+    if not ordered_s:
+        return dict.fromkeys(shares)
+    return {name: round(ordered_s[max(math.ceil(share * len(ordered_s) / 100), 1) - 1], 3) for name, share in shares.items()}

@@ -43,7 +43,7 @@ class EvaluationInputs:
     request_settings: Mapping[str, JsonValue] | None = None  #: `RemoteModel.settings()`; None for a model of this machine
     #: how far the model's answers moved during the run (`ktdeval.runner.canary.drift`), or null with a reason
     drift: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": "no fixed questions were asked"})
-    #: what was asked of the provider (`ktdeval.calls.summary.summarise_calls`); None where nothing was. It goes to
+    #: what was asked of the provider (`ktdeval.calls.record.summarise_calls`); None where nothing was. It goes to
     #: `provenance.calls`, for a run that finds its answers in the cache makes other calls
     calls: Mapping[str, JsonValue] | None = None
 

@@ -141,7 +141,7 @@ def _show_defect(kind: type[BaseException], error: BaseException, trace: Traceba
     """Print the traceback of a defect as Python would, less the secrets that a message in it may hold."""
     import traceback
 
-    from ktdeval.runner.redaction import redact_secrets
+    from ktdeval.errors import redact_secrets
 
     sys.stderr.write(redact_secrets("".join(traceback.format_exception(kind, error, trace)), os.environ))
 

@@ -1,12 +1,5 @@
 """Public names of the contracts: episode specs, windows, tasks, samples, events, backends."""
 
-from ktdeval.contracts.backend import EpisodeOutcome as EpisodeOutcome, Runner as Runner
-from ktdeval.contracts.config import (
-    Mask as Mask,
-    TaskConfig as TaskConfig,
-    WindowDates as WindowDates,
-    windows_of as windows_of,
-)
 from ktdeval.contracts.events import (
     CallDelayed as CallDelayed,
     EpisodeFailed as EpisodeFailed,
@@ -27,5 +20,13 @@ from ktdeval.contracts.scoring import (
     TargetTask as TargetTask,
     is_scoring as is_scoring,
 )
-from ktdeval.contracts.spec import EpisodeSpec as EpisodeSpec, Window as Window
-from ktdeval.contracts.task import Scene as Scene, Task as Task, describe_task as describe_task
+from ktdeval.contracts.spec import EpisodeOutcome as EpisodeOutcome, EpisodeSpec as EpisodeSpec, Runner as Runner, Window as Window
+from ktdeval.contracts.task import (
+    Mask as Mask,
+    Scene as Scene,
+    Task as Task,
+    TaskConfig as TaskConfig,
+    WindowDates as WindowDates,
+    describe_task as describe_task,
+    windows_of as windows_of,
+)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeGuard
 
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.contracts.task import Task
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue

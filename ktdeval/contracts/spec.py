@@ -1,10 +1,11 @@
-"""Unit of work: everything that can change an episode's outcome, and the id that is its hash."""
+"""Unit of work: everything that can change an episode's outcome, and the id that is its hash; backends that run such units."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash
@@ -66,3 +67,22 @@ class EpisodeSpec:
     def to_json(self) -> dict[str, JsonValue]:
         """Return the spec as a JSON object."""
         return to_mapping(self)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOutcome:
+    """How one episode ended: complete (`error` None), or the one-line reason why it is not."""
+
+    spec: EpisodeSpec
+    error: str | None = None
+
+
+class Runner(Protocol):
+    """An execution backend. Whichever backend ran it, the records are the same."""
+
+    def run(
+        self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int
+    ) -> list[EpisodeOutcome]:
+        """Run every spec once and return the outcomes in the order of `specs`. `execute` never raises for a failed episode; it
+        raises for an interrupt, which the backend passes on.
+        """

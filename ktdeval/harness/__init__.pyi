@@ -3,13 +3,13 @@
 from ktdeval.harness.agent import (
     Agent as Agent,
     Decision as Decision,
+    HarnessConfig as HarnessConfig,
     Observation as Observation,
     StepCounts as StepCounts,
     StepSession as StepSession,
     Submission as Submission,
     ToolResult as ToolResult,
 )
-from ktdeval.harness.config import HarnessConfig as HarnessConfig
 from ktdeval.harness.messages import (
     CallParams as CallParams,
     FinishReason as FinishReason,
@@ -17,13 +17,13 @@ from ktdeval.harness.messages import (
     Model as Model,
     ModelRequest as ModelRequest,
     Opaque as Opaque,
+    RemoteModel as RemoteModel,
     Reply as Reply,
     ToolCall as ToolCall,
     ToolProtocol as ToolProtocol,
     ToolSpec as ToolSpec,
     Usage as Usage,
 )
-from ktdeval.harness.provider import RemoteModel as RemoteModel
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.tools import (
     AssetArg as AssetArg,

@@ -13,10 +13,8 @@ from typing import Any, Protocol, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.harness.agent import Submission
-from ktdeval.harness.config import HarnessConfig
-from ktdeval.harness.messages import ToolSpec
-from ktdeval.harness.text import encodable
+from ktdeval.harness.agent import HarnessConfig, Submission
+from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens

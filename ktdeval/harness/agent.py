@@ -1,14 +1,25 @@
-"""An agent answers an observation with a decision; what it may touch on the way is its session."""
+"""An agent answers an observation with a decision; what it may touch on the way is its session, within budgets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ktdeval.fields import option
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import JsonValue
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import Action, Provenance
+
+
+@dataclass(frozen=True)
+class HarnessConfig:
+    """Budgets of a step. Part of every task config, and so of the card."""
+
+    max_candidates: int = option(30, help="most candidates shown in a step", minimum=1)
+    max_tool_calls: int = option(12, help="research tool calls in a step, malformed ones included", minimum=0)
+    schema_retries: int = option(3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20)
+    min_reason_chars: int = option(10, help="shortest reason of an order, in characters", minimum=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,19 @@
-"""Neutral conversation between the suite and a model: what every adapter translates to its wire format and back."""
+"""Neutral conversation between the suite and a model, which adapters translate to wire formats and back; what a model is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Literal, Protocol, cast
 
 from ktdeval.jsonio import JsonValue
+
+
+def encodable(text: str) -> str:
+    r"""Return the text with lone surrogates (JSON may spell them, `"\ud800"`) replaced by `?`: then UTF-8 can write it."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_calls", "length", "refusal", "content_filter"]
@@ -154,3 +161,41 @@ class Model(Protocol):
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request. Must not keep state between calls: the request holds the whole conversation."""
+
+
+class RemoteModel(Protocol):
+    """A `Model` whose calls cost money and can fail for reasons of the network. The suite puts a cache, budgets, a concurrency
+    limit and retries in front of one, so an adapter makes exactly one attempt per `reply` and switches off whatever its SDK would
+    retry by itself. Making the object needs no key, no SDK and no network.
+    """
+
+    provider: str  #: whose limits its calls share, such as `openai`; also the provider of the price table
+    name: str  #: the model's name at the provider
+    endpoint: str  #: base URL without credentials
+    #: tool protocols it can be asked in, the best first; with more than one, which of them works is found out before a run
+    protocols: tuple[ToolProtocol, ...]
+    price_table: Path | None  #: dated price table of its plugin; None when it has none
+
+    def connect(self) -> None:
+        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network. Raises ProviderError:
+        the SDK or the key is missing or unusable; names the extra to install or the variable to set.
+        """
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Make one attempt. Thread-safe, without state between calls. Raises ModelError: this attempt failed; ProviderError: every
+        attempt would: key, model name, address, quota or a parameter is refused.
+        """
+
+    def settings(self) -> JsonValue:
+        """Whatever else of its parameters can change a reply; part of the cache's key. No secrets."""
+
+    def secrets(self) -> tuple[str, ...]:
+        """Texts that no message may show, such as its key; empty before `connect`."""
+
+
+_MEMBERS = ("provider", "name", "endpoint", "protocols", "price_table", "connect", "settings", "secrets")
+
+
+def as_remote(model: Model) -> RemoteModel | None:
+    """Return the model as a `RemoteModel` where it is one; None for a model of this machine."""
+    return cast(RemoteModel, model) if all(hasattr(model, name) for name in _MEMBERS) else None

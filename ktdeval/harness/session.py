@@ -10,10 +10,8 @@ from typing import Any
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm
-from ktdeval.harness.agent import Agent, Decision, Observation, StepCounts, Submission, ToolResult
-from ktdeval.harness.config import HarnessConfig
-from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec
-from ktdeval.harness.text import encodable
+from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Observation, StepCounts, Submission, ToolResult
+from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, encodable
 from ktdeval.harness.tools import Tool, call
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.masking.guard import LeakGuard

@@ -1,18 +1,20 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
+from ktdeval.errors import redact_secrets as redact_secrets
 from ktdeval.runner.data_source import open_snapshot as open_snapshot
-from ktdeval.runner.environment import describe_environment as describe_environment
 from ktdeval.runner.journal import (
     JournalEntry as JournalEntry,
     pack_lines as pack_lines,
     read_journal as read_journal,
 )
 from ktdeval.runner.ledger_file import load_ledger as load_ledger
-from ktdeval.runner.plan import make_plan as make_plan
-from ktdeval.runner.redaction import redact_secrets as redact_secrets
+from ktdeval.runner.plan import describe_any as describe_any, make_plan as make_plan, target_task_of as target_task_of
 from ktdeval.runner.run import RunResult as RunResult, evaluate as evaluate
-from ktdeval.runner.score import open_recorded_snapshot as open_recorded_snapshot, rescore as rescore
+from ktdeval.runner.score import (
+    describe_environment as describe_environment,
+    open_recorded_snapshot as open_recorded_snapshot,
+    rescore as rescore,
+)
 from ktdeval.runner.store import RunFolder as RunFolder
-from ktdeval.runner.subjects import describe_any as describe_any, target_task_of as target_task_of
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import Verification as Verification, verify_card as verify_card

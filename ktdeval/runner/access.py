@@ -19,12 +19,11 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply, ToolProtocol
+from ktdeval.errors import redact_secrets
+from ktdeval.harness.messages import CallParams, Model, ModelRequest, RemoteModel, Reply, ToolProtocol
 from ktdeval.harness.protocols import ProtocolModel
-from ktdeval.harness.provider import RemoteModel
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.data_source import cache_folder
-from ktdeval.runner.redaction import redact_secrets
 from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
 
 _CANARY, _CHECK = NO_EPISODE

@@ -36,8 +36,7 @@ from typing import Any, Literal
 import msgspec
 
 from ktdeval.errors import ModelError, RunStop, StoreError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
-from ktdeval.harness.text import encodable
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, encodable
 from ktdeval.jsonio import JsonValue, dumps_pretty, write_atomic
 from ktdeval.runner.store import CANARY
 from ktdeval.seeds import derive_seed

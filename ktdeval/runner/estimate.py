@@ -14,16 +14,24 @@ from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.cards.derive import FREE
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import Task
-from ktdeval.harness.messages import USAGE_FIELDS, ToolProtocol, Usage
-from ktdeval.harness.provider import RemoteModel, as_remote
+from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import run_price
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import LOW, MeasuringModel
+from ktdeval.runner.measure import (
+    ASSUMED,
+    LEAST_OBSERVED,
+    LOW,
+    CallLimits,
+    MeasuringModel,
+    StepRate,
+    assumed_rates,
+    measure_cases,
+    observed_rates,
+)
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
-from ktdeval.runner.rates import ASSUMED, LEAST_OBSERVED, CallLimits, StepRate, assumed_rates, measure_cases, observed_rates
 from ktdeval.runner.run import run_path, with_base_url
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import CountsRecord

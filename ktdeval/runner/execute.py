@@ -11,10 +11,9 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from ktdeval.calls.stop import StopSignal
-from ktdeval.contracts.backend import EpisodeOutcome
 from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, SampleFinished, StepFinished
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.contracts.task import Task
 from ktdeval.errors import KtdevalError, ProviderError, RunStop
 from ktdeval.harness.messages import Model
@@ -22,9 +21,9 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.journal import Entry
+from ktdeval.runner.plan import target_task_of
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
 from ktdeval.runner.store import RunFolder
-from ktdeval.runner.subjects import target_task_of
 from ktdeval.trading.market_tape import MarketTape
 
 

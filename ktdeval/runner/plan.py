@@ -1,4 +1,4 @@
-"""From a config to a plan: which episodes a run consists of. Pure, and checked whole before anything runs."""
+"""From a config to a plan: which episodes a run consists of, with whole descriptions of tasks; checked before anything runs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,40 @@ import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ktdeval.config import RunConfig
-from ktdeval.contracts.scoring import is_scoring, needs_market
+from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, needs_market
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
-from ktdeval.contracts.task import Task
-from ktdeval.errors import UsageError
+from ktdeval.contracts.task import Task, describe_task
+from ktdeval.errors import PluginError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner.subjects import describe_any
+
+
+def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
+    """Return the trading task that a scoring task names as its target task; None where it names none. Raises UsageError: there is
+    no such task; PluginError: it does not trade.
+    """
+    if task.target_task is None:
+        return None
+    target_task = plugins.make_task(task.target_task)
+    if is_scoring(target_task):
+        raise PluginError(f"task {task.name}: its target_task {task.target_task} does not trade; name a trading task")
+    return TargetTask(target_task, plugins.tools(target_task.tools))
+
+
+def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
+    """Return all of a task that can change an outcome (`describe_task`); of a scoring task with all of its target task."""
+    described = describe_task(task, plugins.tools(task.tools))
+    if not is_scoring(task) or (target_task := target_task_of(task, plugins)) is None:
+        return described
+    return {**described, "subject_config": describe_task(target_task.task, target_task.tools)}
+
 
 _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 

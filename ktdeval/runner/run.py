@@ -13,11 +13,10 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import ATTACHED, load_card
 from ktdeval.config import RunConfig
-from ktdeval.contracts.backend import EpisodeOutcome
 from ktdeval.contracts.events import EpisodeFinished, Event
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
-from ktdeval.harness.provider import RemoteModel, as_remote
+from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.registry import Plugins

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import ktdeval
 from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.summary import summarise_calls
+from ktdeval.calls.record import summarise_calls
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, validate_card
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
@@ -17,18 +22,47 @@ from ktdeval.contracts.scoring import ScoringTask, is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task, describe_task
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import content_hash, dumps_pretty, sha256_hex, write_atomic
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, sha256_hex, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
 from ktdeval.runner.canary import drift, load_record
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.environment import describe_environment
+from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.scoring_episode import samples_of
 from ktdeval.runner.store import CERTIFICATE, TASK_FILES, RunFolder
-from ktdeval.runner.subjects import describe_any, target_task_of
 from ktdeval.stats.metric import RuleSet
 from ktdeval.task_files import task_specs
+
+_PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
+
+
+def source_revision() -> str | None:
+    """Return the commit of the checkout that ktdeval runs from; None for an installed wheel or without git."""
+    root = Path(ktdeval.__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - fixed words
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
+    """Return the card's provenance block."""
+    return {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "suite_version": ktdeval.__version__,
+        "source_revision": source_revision(),
+        "wall_time_s": round(wall_s, 3),
+        "environment": {
+            "python": platform.python_version(),
+            "platform": platform.platform(terse=True),
+            **{name: metadata.version(name) for name in _PACKAGES},
+        },
+    }
 
 
 def make_card(

@@ -7,7 +7,8 @@ that gives. The first line that differs is named for each file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,59 @@ from ktdeval.cards.compare import card_difference, first_difference, steps_diffe
 from ktdeval.contracts.scoring import is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
-from ktdeval.errors import DataError, KtdevalError, StoreError
+from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError
+from ktdeval.fields import build
+from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import file_sha256
+from ktdeval.jsonio import JsonValue, file_sha256
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.journal import Record
-from ktdeval.runner.replay import RecordedModel, replay_steps, retrace_episode
+from ktdeval.runner.episode import Bookkeeper, recorded_decision
+from ktdeval.runner.execute import Episode, EpisodeFactory
+from ktdeval.runner.journal import Entry, Record
 from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
 from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import to_plain
+
+
+def replay_steps(steps: Sequence[StepRecord], snapshot: MarketSnapshot, books: Bookkeeper) -> Iterator[StepRecord]:
+    """Execute recorded decisions again, each on the account that the steps before it give."""
+    for number, recorded in enumerate(steps):
+        yield books.book(number, recorded_decision(snapshot, recorded), recorded)
+
+
+class RecordedModel:
+    """Gives a step's recorded replies again, in order, whatever it is asked: the caller compares what it was asked."""
+
+    def __init__(self) -> None:
+        self._exchanges: deque[Mapping[str, JsonValue]] = deque()
+
+    def load(self, entry: TranscriptEntry) -> None:
+        """Take up the exchanges of one step."""
+        self._exchanges = deque(entry.exchanges)
+
+    def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
+        """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError: there is no further one."""
+        if not self._exchanges:
+            raise StoreError("the agent asks the model once more than the transcript has replies")
+        exchange = self._exchanges.popleft()
+        if "error" in exchange:
+            raise ModelError(str(exchange["error"]), "recorded")
+        return build(Reply, exchange.get("reply", {}), "reply")
+
+
+def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]) -> Iterator[Entry]:
+    """Run an episode once more with the recorded replies instead of the model; only these are believed. For each step the entry
+    that the replies give: prompts, tool results, counts, who decided, orders or answer. Raises KtdevalError: the replies can't have
+    come from such an episode.
+    """
+    model = RecordedModel()
+    episode = open_episode(model)
+    for step in range(min(episode.total_steps, len(transcript))):
+        model.load(transcript[step])
+        yield episode.run_step(step)
 
 
 @dataclass(frozen=True)

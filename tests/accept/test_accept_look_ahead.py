@@ -18,7 +18,7 @@ from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.market.storage import save_snapshot
 from ktdeval.masking.lens import Lens
-from ktdeval.runner.records import Bookkeeper
+from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 

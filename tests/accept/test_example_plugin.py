@@ -17,7 +17,7 @@ from ktdeval.contracts.scoring import is_scoring
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.registry import load_plugins
-from ktdeval.runner.subjects import target_task_of
+from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.testing import (
     ConformanceError,

@@ -25,8 +25,7 @@ from ktdeval.calls.http_errors import (
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.fields import build, build_params, parse_assignments
-from ktdeval.harness.messages import CallParams, Message, ModelRequest
-from ktdeval.harness.provider import RemoteModel
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, RemoteModel
 from ktdeval.registry import load_plugins
 from ktdeval_models.remote.base import find_key, missing_key
 from ktdeval_models.remote.openai import make_openai

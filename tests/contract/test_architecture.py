@@ -17,7 +17,7 @@ import pytest
 from ktdeval import api, hookspecs
 from ktdeval.cli.main import cli
 from ktdeval.config import RunConfig
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import KINDS, load_plugins
 from ktdeval.trading.config import TradingConfig

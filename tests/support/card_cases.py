@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import ANSWERED, CACHED, CallRecord
-from ktdeval.calls.summary import summarise_calls
+from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.spec import EpisodeSpec

@@ -12,7 +12,7 @@ from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.registry import load_plugins
-from ktdeval.runner.records import Bookkeeper
+from ktdeval.runner.episode import Bookkeeper
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account

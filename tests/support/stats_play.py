@@ -8,7 +8,7 @@ import numpy as np
 
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.runner.records import Bookkeeper
+from ktdeval.runner.episode import Bookkeeper
 from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.market_tape import MarketTape

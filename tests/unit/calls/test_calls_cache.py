@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ktdeval.calls import database
 from ktdeval.calls.cache_admin import CacheAdmin, PruneRule
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.replies import REPLY_COLUMNS, CacheEntry, ReplyRow, is_cacheable, pack, request_key
+from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow, is_cacheable, pack, request_key
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.jsonio import dumps_canonical, sha256_hex
@@ -227,7 +227,7 @@ def change(path: Path, statement: str, *values: object) -> None:
 
 def forged(body: bytes, **changes: Any) -> ReplyRow:
     """A row with a checksum that is right."""
-    from ktdeval.calls.replies import _checksum
+    from ktdeval.calls.record import _checksum
 
     row = ReplyRow(key_of(1), "openai", "gpt-9", AT, 0, 0, b"", body)._replace(**changes)
     return row._replace(checksum=_checksum(row))
@@ -423,7 +423,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.replies import CacheEntry
+from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.messages import Reply
 from ktdeval.jsonio import sha256_hex
 sys.stdin.readline()

@@ -23,8 +23,7 @@ from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE, CallLog, read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import CACHED, CallRecord, Spent
-from ktdeval.calls.replies import CacheEntry
+from ktdeval.calls.record import CACHED, CacheEntry, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply, ToolCall, Usage
 from ktdeval.jsonio import dumps_canonical, sha256_hex

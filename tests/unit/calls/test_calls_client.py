@@ -18,8 +18,7 @@ from ktdeval.calls.call_log import CallLog, read_calls
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import CallRecord
-from ktdeval.calls.replies import CacheEntry, request_key
+from ktdeval.calls.record import CacheEntry, CallRecord, request_key
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.errors import BudgetError, ConfigError, ModelError, ProviderError, RunStop, StoreError

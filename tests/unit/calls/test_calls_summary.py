@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
-from ktdeval.calls.summary import summarise_calls
+from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord, summarise_calls
 from ktdeval.harness.messages import Usage
 
 

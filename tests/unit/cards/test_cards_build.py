@@ -16,8 +16,7 @@ from msgspec import structs
 
 from card_cases import PROVENANCE, card, episode, inputs, open_objects, remote_card, typed
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import ANSWERED, CallRecord
-from ktdeval.calls.summary import summarise_calls
+from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.derive import decided_percent, trading_cost

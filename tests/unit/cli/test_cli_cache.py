@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.replies import CacheEntry
+from ktdeval.calls.record import CacheEntry
 from ktdeval.cli.main import main
 from ktdeval.harness.messages import Reply, Usage
 from ktdeval.jsonio import sha256_hex

@@ -13,17 +13,29 @@ import far_plugin
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.errors import PluginError
-from ktdeval.harness.agent import StepCounts
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import loads_strict
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner.estimate import RunEstimate, estimate_run
 from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import HIGH, LOW, TYPICAL, Behaviour, MeasuringModel, StepSize, _research_calls, example, measure_step
+from ktdeval.runner.measure import (
+    ASSUMED,
+    HIGH,
+    LOW,
+    TYPICAL,
+    Behaviour,
+    CallLimits,
+    MeasuringModel,
+    StepSize,
+    _research_calls,
+    assumed_rates,
+    example,
+    measure_step,
+    observed_rates,
+)
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.rates import ASSUMED, CallLimits, assumed_rates, observed_rates
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
 

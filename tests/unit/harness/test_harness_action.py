@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig
 from ktdeval.trading.types import Order
 from masking_market import BASE_ROW, MARKET, guard_of, lens_of
 

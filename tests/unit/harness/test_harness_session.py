@@ -5,8 +5,7 @@ import pytest
 
 from ktdeval.errors import LeakError, ModelError
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.agent import Decision, StepSession
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import Decision, HarnessConfig, StepSession
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.harness.tools import AssetArg, tool

@@ -15,7 +15,7 @@ from scipy import stats
 from ktdeval.errors import ConfigError
 from ktdeval.fields import build, to_mapping
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.coarsen import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig

@@ -23,11 +23,11 @@ from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.storage import load_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.records import Bookkeeper
-from ktdeval.runner.replay import replay_steps
 from ktdeval.runner.score import make_card, rescore
 from ktdeval.runner.store import RunFolder
+from ktdeval.runner.verify import replay_steps
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.typed import from_plain, to_plain

@@ -7,7 +7,7 @@ import pytest
 
 from ktdeval.contracts.scoring import Sample, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec, Window
-from ktdeval.harness.config import HarnessConfig
+from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.tools import Tool, json_tool
 from ktdeval.masking.lens import Lens, MaskConfig

@@ -9,24 +9,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ktdeval.attribution import Fit, factor_values, fit_factors
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.market import DAILY_LIMIT_PCT, BoolArray, FloatArray, MarketSnapshot, SnapshotMeta, load_snapshot, with_id
-from ktdeval_data.params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, PlaceboParams, SyntheticParams
-from ktdeval_data.placebo_draws import Draws, Recipe, draw
-from ktdeval_data.synthetic import make_synthetic
-from ktdeval_data.synthetic_engine import Market
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, load_snapshot, with_id
+from ktdeval.seeds import derive_seed
+from ktdeval_data.params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, Kind, PlaceboParams, SyntheticParams
+from ktdeval_data.synthetic import Market, make_synthetic
+
+IndexArray = npt.NDArray[np.intp]
 
 SYNTHETIC = "synthetic"
 AMOUNT_DAYS = 20
 """Days of mean turnover that weigh a name in the daily regression; as the attribution has it."""
 _PRICES = ("open", "high", "low", "close")
+_MADE = (*_PRICES, "amount")
 _TICK_WITHOUT_FACTOR = 0.0001
 """CNY: prices that came adjusted are in no whole fen, and are traded in ticks of this size."""
 FEN = 0.01
@@ -34,19 +38,27 @@ CLOSE, OPEN = 0, 1
 """Places of the two returns of a bar, both from the last close before: to the close, and to the open."""
 
 
-def build(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """Make a placebo market. Returns the snapshot without an id, and `placebo.json` to lay beside it: what it is a placebo of, how
-    it was drawn, and `alpha: 0` where selection is zero by construction. Raises DataError: the source is no stored snapshot, or too
-    short. Raises ConfigError: a block length for a kind that has no blocks.
+def make_placebo(params: PlaceboParams) -> MarketSnapshot:
+    """Return a placebo of another market, without an id."""
+    return make_with_files(params)[0]
+
+
+def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
+    """Return a placebo, without an id, and `placebo.json` to lay beside it.
+
+    The file holds what it is a placebo of, how it was drawn, and `alpha: 0` where selection is zero by construction. Raises
+    DataError: the source is no stored snapshot, or too short; ConfigError: a block length for a kind that has no blocks.
     """
-    recipe = _recipe(params)
+    default = DEFAULT_BLOCK_DAYS[params.kind]
+    if default is None and params.block_days is not None:
+        raise ConfigError(f"placebo: kind {params.kind} has no blocks; leave block_days out")
+    recipe = Recipe(params.kind, params.seed, params.block_days or default or 1)
     source = open_source(params.of)
     facts: dict[str, JsonValue] = {
         "placebo_of": source.id,
         "name": source.meta.name,
-        "kind": recipe.kind,
-        "seed": recipe.seed,
-        "block_days": recipe.block_days if DEFAULT_BLOCK_DAYS[recipe.kind] else None,
+        **recipe._asdict(),
+        "block_days": recipe.block_days if default else None,
         "version": PLACEBO_VERSION,
         # Days that share a sign keep what they have in common, and nobody knows how much that is worth.
         "alpha": None if recipe.kind == "sign_flip" and recipe.block_days > 1 else 0,
@@ -65,13 +77,6 @@ def open_source(of: str) -> MarketSnapshot:
     return load_snapshot(stored)
 
 
-def _recipe(params: PlaceboParams) -> Recipe:
-    default = DEFAULT_BLOCK_DAYS[params.kind]
-    if default is None and params.block_days is not None:
-        raise ConfigError(f"placebo: kind {params.kind} has no blocks; leave block_days out")
-    return Recipe(params.kind, params.seed, params.block_days or default or 1)
-
-
 def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
@@ -82,34 +87,19 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
     if len(source.days) < 2:
         raise DataError(f"placebo of {source.meta.name}: it has fewer than two trading days; choose a longer market")
     parts = take_apart(source)
-    draws = draw(recipe, parts.has_return, source.boards, _first_styled(parts))
+    # First day on which every style has a value for somebody; the number of days where there is none.
+    styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
+    draws = draw(recipe, parts.fit.has_return, source.boards, int(styled.argmax()) if styled.any() else len(styled))
     grids = _Rebuilder(source, parts, draws).run().grids
-    return dataclasses.replace(
-        source,
-        meta=_meta(source, recipe),
-        open=grids["open"],
-        high=grids["high"],
-        low=grids["low"],
-        close=grids["close"],
-        amount=grids["amount"],
-        id="",
-    )
-
-
-def _meta(source: MarketSnapshot, recipe: Recipe) -> SnapshotMeta:
     block = "" if DEFAULT_BLOCK_DAYS[recipe.kind] is None else f", block days {recipe.block_days}"
-    return dataclasses.replace(
+    meta = dataclasses.replace(
         source.meta,
         name=f"{source.meta.name}-placebo-{recipe.kind}-{recipe.seed}",
         source=f"placebo of snapshot {source.id or source.meta.name}: {recipe.kind}, seed {recipe.seed}{block}, version"
         f" {PLACEBO_VERSION}; {source.meta.source}",
     )
-
-
-def _first_styled(parts: Parts) -> int:
-    """First day on which every style has a value for somebody; the number of days where there is none."""
-    styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
-    return int(styled.argmax()) if styled.any() else len(styled)
+    made = dataclasses.replace(source, open=grids["open"], high=grids["high"], low=grids["low"], close=grids["close"])
+    return dataclasses.replace(made, meta=meta, amount=grids["amount"], id="")
 
 
 class _Rebuilder:
@@ -133,12 +123,12 @@ class _Rebuilder:
         self._record(0, self._bars_of_source(0))
         for row in range(1, len(self.source.days)):
             made, own = self._bars(row), self._bars_of_source(row)
-            has_return = self.parts.has_return[row - 1]
+            has_return = self.parts.fit.has_return[row - 1]
             self._record(row, {name: np.where(has_return, made[name], own[name]) for name in own})
         return self.market
 
     def _bars_of_source(self, row: int) -> dict[str, FloatArray]:
-        return {name: getattr(self.source, name)[row] for name in (*_PRICES, "amount")}
+        return {name: getattr(self.source, name)[row] for name in _MADE}
 
     def _record(self, row: int, bars: Mapping[str, FloatArray]) -> None:
         grids = self.market.grids
@@ -177,7 +167,7 @@ class _Rebuilder:
 
     def _design(self, row: int) -> FloatArray:
         """[P, N] ones and the exposures of the placebo's own history, 0 where undefined."""
-        exposures = factor_values(self.market).standardised(self.source.member[row - 1])
+        exposures = factor_values(self.market.history()).standardised(self.source.member[row - 1])
         return np.vstack([np.ones(exposures.shape[1]), np.where(np.isfinite(exposures), exposures, 0.0)])
 
     def _weights(self, row: int, design: FloatArray) -> FloatArray:
@@ -222,11 +212,6 @@ class Parts:
     #: [D, N] how far from its reference any price may lie, as a fraction: the board's limit, or what the source's own bar reached
     #: on a day without limit (such as a new listing's first)
     bound: FloatArray
-
-    @property
-    def has_return(self) -> BoolArray:
-        """[D, N] assets with a bar that day and a close before it."""
-        return self.fit.has_return
 
 
 def take_apart(snapshot: MarketSnapshot) -> Parts:
@@ -293,3 +278,96 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
     # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still the limit.
     bounds: FloatArray = np.where(farthest > limit + FEN / reference, farthest, limit)
     return bounds
+
+
+# ---- which residual each bar gets, and with which sign: all that chance decides
+
+
+class Draws(NamedTuple):
+    """For each of D days and N assets, whose residual it gets. `day, asset`: [D, N] where it is taken from, a bar of the same board
+    wherever there is one.
+    """
+
+    day: IndexArray
+    asset: IndexArray
+    sign: FloatArray  # [D, N] +1 or -1
+
+
+class Recipe(NamedTuple):
+    """Recipe of the draws."""
+
+    kind: Kind  # as in `PlaceboParams`
+    seed: int  # of all streams
+    block_days: int  # as in `PlaceboParams`, filled in; 1 where the kind has no blocks
+
+    def stream(self, purpose: str) -> np.random.Generator:
+        """Return the random stream of one purpose."""
+        return np.random.default_rng(derive_seed(self.seed, "placebo market", self.kind, purpose))
+
+
+def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int) -> Draws:
+    """Draw a placebo of [D, N] bars, of which some have a residual.
+
+    Days before `styled`, the first day on which all styles are defined, are resampled among themselves, since their residuals hold
+    what styles would explain. Draws of `sign_flip` and `shuffle` for a day don't depend on how many days follow it.
+
+    Whatever the kind, a residual is multiplied by a fair sign that is drawn apart from everything else, so its mean is zero given
+    the whole source market and the whole past of the placebo. The kinds differ in what of the residuals they leave in place.
+    """
+    days, assets = has_return.shape
+    own_day = np.broadcast_to(np.arange(days)[:, None], has_return.shape)
+    own_asset = np.broadcast_to(np.arange(assets), has_return.shape)
+    if recipe.kind == "sign_flip":
+        blocks = -(-days // recipe.block_days)
+        signs = _signs(recipe.stream("signs"), (blocks, assets))
+        return Draws(own_day, own_asset, np.repeat(signs, recipe.block_days, axis=0)[:days])
+    signs = np.broadcast_to(_signs(recipe.stream("signs"), (days, 1)), has_return.shape)
+    members = [np.flatnonzero([own is board for own in boards]) for board in dict.fromkeys(boards)]
+    if recipe.kind == "shuffle":
+        return Draws(own_day, _shuffled(recipe.stream("order"), has_return, members), signs)
+    drawn = _stationary_days(recipe, days, styled)
+    asset = _substituted(recipe.stream("substitutes"), has_return, has_return[drawn], members)
+    return Draws(np.broadcast_to(drawn[:, None], has_return.shape), asset, signs)
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
+
+
+def _shuffled(rng: np.random.Generator, has_return: BoolArray, members: list[IndexArray]) -> IndexArray:
+    """[D, N] a permutation of the assets with a bar, within each day and board."""
+    keys = rng.random(has_return.shape)
+    asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
+    for day, present in enumerate(has_return):
+        for board in members:
+            here = board[present[board]]
+            asset[day, here] = here[np.argsort(keys[day, here])]
+    return asset
+
+
+def _stationary_days(recipe: Recipe, days: int, styled: int) -> IndexArray:
+    """[D] days of a stationary bootstrap (Politis and Romano 1994), those before and from `styled` on each by themselves."""
+    rng = recipe.stream("days")
+    starts, begins = rng.random(days), rng.random(days) < 1.0 / recipe.block_days
+    drawn = np.empty(days, dtype=np.intp)
+    for first, stop in ((0, min(styled, days)), (min(styled, days), days)):
+        for day in range(first, stop):
+            if day == first or begins[day]:
+                drawn[day] = first + int(starts[day] * (stop - first))
+            else:
+                drawn[day] = drawn[day - 1] + 1 if drawn[day - 1] + 1 < stop else first
+    return drawn
+
+
+def _substituted(rng: np.random.Generator, wanted: BoolArray, there: BoolArray, members: list[IndexArray]) -> IndexArray:
+    """[D, N] each asset itself, but where it has no residual on the drawn day one of its board that has (or, at need, of any)."""
+    asset = np.tile(np.arange(wanted.shape[1]), (len(wanted), 1))
+    for day in np.flatnonzero((wanted & ~there).any(axis=1)):
+        everybody = np.flatnonzero(there[day])
+        for board in members:
+            lacking = board[wanted[day, board] & ~there[day, board]]
+            if len(lacking):
+                pool = board[there[day, board]]
+                pool = pool if len(pool) else everybody
+                asset[day, lacking] = rng.choice(pool, len(lacking)) if len(pool) else lacking
+    return asset

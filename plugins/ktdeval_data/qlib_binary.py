@@ -11,40 +11,44 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ktdeval.api import assemble
 from ktdeval.errors import DataError
-from ktdeval.market import DayArray, FloatArray, RawMarket
+from ktdeval.market import DayArray, FloatArray, MarketSnapshot, RawMarket
+from ktdeval_data.long_table import index_code, normalise_codes, parse_days, read_industry, to_our_units
 from ktdeval_data.params import QlibParams
-from ktdeval_data.tables import AMOUNT_UNITS, VOLUME_UNITS, index_code, normalise_codes, parse_days, read_industry, unadjust
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 
+def make_qlib(params: QlibParams) -> MarketSnapshot:
+    """Return a snapshot from a folder in Qlib's binary layout."""
+    return assemble(read_qlib(params), params.repair)
+
+
 def read_qlib(params: QlibParams) -> RawMarket:
-    """Read the universe's members, their bars and the benchmark from a folder. Returns the market, with codes normalised, prices in
-    CNY unadjusted where there is a factor, volume in shares and amount in CNY; nothing is judged or repaired. A member without a
+    """Read the universe's members, their bars and the benchmark from a folder; nothing is judged or repaired.
+
+    Codes are normalised, prices in CNY unadjusted where there is a factor, volume in shares and amount in CNY. A member without a
     folder in `features` has no bars. Raises DataError: a file is missing, unreadable, or reaches outside the calendar.
     """
     folder = Path(params.folder)
     calendar = _read_calendar(folder / "calendars" / "day.txt")
     members = _read_instruments(folder / "instruments" / f"{params.universe}.txt")
-    start, stop = _clip(calendar, params)
     benchmark = index_code(params.benchmark_code)
-    bars, has_factor = _read_bars(folder, calendar, members, slice(start, stop))
-    bars["volume"] *= VOLUME_UNITS[params.volume_unit]
-    bars["amount"] *= AMOUNT_UNITS[params.amount_unit]
+    bars = _read_bars(folder, calendar, members, _clip(calendar, params))
+    has_factor = to_our_units(bars, params)
     if has_factor and params.prices == "adjusted":
-        unadjust(bars, bars["factor"])
         # Whole shares again: single precision leaves fractions.
         bars["volume"] = (bars["volume"] * bars["factor"]).round()
-    name = params.name or folder.resolve().name
+    name = folder.resolve().name
     return RawMarket(
-        name=name,
-        source=params.source or f"Qlib binary data {folder.resolve().name}, universe {params.universe}",
+        name=params.name or name,
+        source=params.source or f"Qlib binary data {name}, universe {params.universe}",
         benchmark=benchmark,
         bars=bars,
         indices=_read_index(folder, calendar, benchmark),
         members=members[["code", "first", "last"]],
-        assets=read_industry(Path(params.industry), {}) if params.industry else pd.DataFrame(columns=["code", "name", "industry"]),
+        assets=read_industry(params.industry, {}),
         has_factor=has_factor,
     )
 
@@ -83,7 +87,7 @@ def _read_instruments(path: Path) -> pd.DataFrame:
     )
 
 
-def _clip(calendar: DayArray, params: QlibParams) -> tuple[int, int]:
+def _clip(calendar: DayArray, params: QlibParams) -> slice:
     """Rows of the calendar to read."""
     bounds = parse_days(pd.Series([params.first or str(calendar[0]), params.last or str(calendar[-1])]), "first, last").to_numpy()
     start, stop = np.searchsorted(calendar, bounds[0], side="left"), np.searchsorted(calendar, bounds[1], side="right")
@@ -91,7 +95,7 @@ def _clip(calendar: DayArray, params: QlibParams) -> tuple[int, int]:
         raise DataError(
             f"{params.folder}: no days from {params.first} to {params.last}; its calendar is {calendar[0]}…{calendar[-1]}"
         )
-    return int(start), int(stop)
+    return slice(int(start), int(stop))
 
 
 def read_bin(path: Path, n_days: int) -> FloatArray:
@@ -115,8 +119,8 @@ def read_bin(path: Path, n_days: int) -> FloatArray:
     return values
 
 
-def _read_bars(folder: Path, calendar: DayArray, members: pd.DataFrame, rows: slice) -> tuple[pd.DataFrame, bool]:
-    """Bars of the universe's instruments as stored, and whether any has a factor. Days on which nothing is stored have no row."""
+def _read_bars(folder: Path, calendar: DayArray, members: pd.DataFrame, rows: slice) -> pd.DataFrame:
+    """Bars of the universe's instruments as stored. Days on which nothing is stored have no row."""
     frames = []
     for name, code in members[["folder", "code"]].drop_duplicates("code").itertuples(index=False):
         if not (folder / "features" / name).is_dir():
@@ -130,7 +134,7 @@ def _read_bars(folder: Path, calendar: DayArray, members: pd.DataFrame, rows: sl
     bars = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if bars.empty:
         raise DataError(f"{folder}: no instrument of the universe has bars in features/ in the range of days")
-    return bars, bool(bars["factor"].notna().any())
+    return bars
 
 
 def _read_index(folder: Path, calendar: DayArray, code: str) -> pd.DataFrame:

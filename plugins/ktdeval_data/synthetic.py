@@ -2,25 +2,40 @@
 
 No return depends on which security it is: beyond styles and industries there is only noise, so nobody can select stocks here and
 true selection skill is zero by construction. See docs/synthetic-market.md.
+
+The day loop knows exposures of the day before only. Every quantity that the next day depends on is quantised (prices in fen,
+volume in lots, factor and index level rounded), so that rounding noise of one machine's arithmetic can't grow from day to day and
+the same seed gives the same bytes.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ktdeval.attribution import FACTORS
+from ktdeval.attribution import FACTORS, factor_values
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.market import DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
 from ktdeval_data.params import GENERATOR_VERSION, SyntheticParams
-from ktdeval_data.synthetic_engine import Market, make_assets, simulate
-from ktdeval_data.synthetic_shocks import FACTOR_PREMIA, Shocks, draw_events, draw_shocks, stream
-from ktdeval_data.synthetic_world import ASSET_COUNT, CONTROL_POINTS, REGIMES, Listings, make_listings
+from ktdeval_data.synthetic_shocks import (
+    BOARD_VOLATILITY,
+    CONTROL_POINTS,
+    FACTOR_PREMIA,
+    REGIMES,
+    Events,
+    Listings,
+    Shocks,
+    draw_events,
+    draw_shocks,
+    make_listings,
+    stream,
+)  # fmt: skip
 
 BENCHMARK = "999300.SH"
 LARGE_INDEX, EQUAL_INDEX = "999050.SH", "999301.SH"
@@ -58,10 +73,17 @@ def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
     return build(params)[0]
 
 
+def make_with_files(params: SyntheticParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
+    """Return the synthetic market of a seed, and the files that hold what was planted in it."""
+    snapshot, truth = build(params)
+    return snapshot, truth.files()
+
+
 def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
-    """Generate the market and what was planted in it; equal parameters give equal bytes. Returns the snapshot without an id ([T]
-    sessions of XSHG × 330 assets, 300 of them members on every day), and the truth. Raises DataError: the range is empty or lies
-    outside the exchange calendar, or a date is not an ISO date.
+    """Generate the market and what was planted in it; equal parameters give equal bytes.
+
+    The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every day. Raises DataError: the
+    range is empty or lies outside the exchange calendar, or a date is not an ISO date.
     """
     days = sessions(params.first, params.last)
     if len(days) < 2:
@@ -69,10 +91,9 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
     listings = make_listings(stream(params.seed, "listings"))
     shocks = draw_shocks(params.seed, days, listings)
     assets = make_assets(stream(params.seed, "assets"), listings, shocks.base_volatility)
-    events = draw_events(params.seed, days, ASSET_COUNT)
+    events = draw_events(params.seed, days, len(listings.codes))
     market = simulate(assets, shocks, events, days, stream(params.seed, "reviews"))
-    snapshot = _snapshot(params, listings, market, assets.lots)
-    return snapshot, _truth(params, listings, shocks, market)
+    return _snapshot(params, listings, market, assets.lots), _truth(params, listings, shocks, market)
 
 
 def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray) -> MarketSnapshot:
@@ -141,3 +162,231 @@ def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: 
             "regimes": [regime._asdict() for regime in REGIMES],
         },
     )
+
+
+# ---- day loop
+
+MEMBERS = 300
+REVIEW_MONTHS = (6, 12)
+REVIEW_CHANGES = (5, 10)
+"""Names replaced at an index review: at least, fewer than."""
+AMOUNT_DAYS = 120
+"""Trading days of mean turnover by which a review ranks names."""
+LOT = 100
+SOLVER_STEPS = 8
+LOCK_SHARE = 0.25
+"""Of the days that close at their limit, the share that trades at that one price all day."""
+
+
+class Assets(NamedTuple):
+    """Static facts of the assets, [N] each. `boards, industry`: as in `Listings`."""
+
+    boards: tuple[Board, ...]
+    industry: np.ndarray[tuple[int], np.dtype[np.intp]]
+    limit: FloatArray  # daily price limit as a fraction
+    price_fen: FloatArray  # price before the first day, in fen
+    lots: FloatArray  # hundreds of shares outstanding at a factor of 1, so that lots times a price in fen is a value in CNY
+    turnover: FloatArray  # normal daily turnover as a share of market value
+    overnight_share: FloatArray  # share of a day's return that its open already shows
+    volume_slope: FloatArray  # how much log turnover rises with a day's signed return in standard deviations
+    volatility: FloatArray  # normal daily standard deviation of total returns
+
+
+def make_assets(rng: np.random.Generator, listings: Listings, base_volatility: FloatArray) -> Assets:
+    """Draw the static facts: sizes span two orders of magnitude, prices one."""
+    n = len(listings.codes)
+    price_fen = np.clip(np.rint(100.0 * np.exp(np.log(25.0) + 0.5 * rng.standard_normal(n))), 1_000.0, 15_000.0)
+    value_cny = np.exp(np.log(6.0e10) + 0.8 * rng.standard_normal(n))
+    boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
+    return Assets(
+        boards=listings.boards,
+        industry=listings.industry,
+        limit=np.array([DAILY_LIMIT_PCT[board] for board in listings.boards]) / 100.0,
+        price_fen=price_fen,
+        lots=np.rint(value_cny / price_fen),
+        turnover=0.006 * boards * np.exp(0.5 * rng.standard_normal(n)),
+        overnight_share=rng.uniform(0.2, 0.5, n),
+        volume_slope=0.25 + 0.25 * rng.standard_normal(n),
+        volatility=np.sqrt(base_volatility**2 + 0.015**2),
+    )
+
+
+@dataclass
+class Market:
+    """Growing market: arrays of full length [T, N], filled up to row `day`."""
+
+    days: DayArray
+    n_assets: int
+    day: int = -1
+    grids: dict[str, FloatArray] = field(init=False)
+    member: BoolArray = field(init=False)
+    index: FloatArray = field(init=False)
+    market_return: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = (len(self.days), self.n_assets)
+        names = ("open", "high", "low", "close", "volume", "amount", "factor", "adjusted_open", "adjusted_close")
+        self.grids = {name: np.full(shape, np.nan) for name in names}
+        self.member = np.zeros(shape, dtype=bool)
+        self.index = np.full(len(self.days), np.nan)
+        self.market_return = np.full(len(self.days), np.nan)
+
+    def history(self) -> History:
+        """Return the days so far."""
+        return History(self.day, *(self.grids[name][: self.day + 1] for name in History._fields[1:]))
+
+
+class History(NamedTuple):
+    """Days up to `day`, as a `PriceHistory` to `factor_values`: [day + 1, N], units as in `MarketSnapshot`."""
+
+    day: int
+    adjusted_close: FloatArray
+    adjusted_open: FloatArray
+    high: FloatArray
+    factor: FloatArray
+    volume: FloatArray
+    amount: FloatArray
+
+
+class Bounds(NamedTuple):
+    """Reference price and the limits of a day, in fen, [N] each."""
+
+    reference: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+class Bars(NamedTuple):
+    """Prices of one day in fen, [N] each."""
+
+    open: FloatArray
+    high: FloatArray
+    low: FloatArray
+    close: FloatArray
+
+
+def simulate(assets: Assets, shocks: Shocks, events: Events, days: DayArray, rng: np.random.Generator) -> Market:
+    """Run the market day by day.
+
+    The return of asset i on day t is `market + exposures[t-1, i] @ factor[t] + industry[t] + idiosyncratic[t, i]`, cut at the
+    board's limit and rounded to fen; `market` is solved so that the capitalisation-weighted index meets its target.
+    """
+    market = Market(days, len(assets.price_fen))
+    price, factor = assets.price_fen.copy(), np.ones(market.n_assets)
+    member = np.zeros(market.n_assets, dtype=bool)  # at first the largest listed names
+    member[np.argsort(-np.where(events.listed[0], assets.lots * price, -1.0), kind="stable")[:MEMBERS]] = True
+    reviews = review_rows(days)
+    for row in range(len(days)):
+        trading = events.listed[row] & ~events.suspended[row]
+        if row in reviews:
+            member = _review(market, member, trading, int(rng.integers(*REVIEW_CHANGES)))
+        styles = (_exposures(market) * shocks.factor[row][:, None]).sum(axis=0)
+        resumed = events.suspended[row - 1] & ~events.suspended[row] if row else np.zeros(market.n_assets, dtype=bool)
+        residual = shocks.idiosyncratic[row] * np.where(resumed, 2.0, 1.0)  # doubled on the first day after a suspension
+        own = styles + shocks.industry[row][assets.industry] + residual
+        value = assets.lots * price * factor
+        bounds, factor = _ex_day(assets, events, row, price, factor)
+        weights = np.where(member, value, 0.0) / value[member].sum()
+        previous = market.index[row - 1] if row else shocks.target[0]
+        common, index_return, close = _solve(bounds, own, np.where(trading, weights, 0.0), shocks.target[row] / previous - 1.0)
+        bars = _bars(assets, shocks, row, bounds, close)
+        price = np.where(trading, close, price)
+        turnover = _turnover(assets, shocks, row, value, close / bounds.reference - 1.0)
+        _record(market, row, bars, factor, np.where(trading, turnover, 0.0), (trading, events.listed[row]))
+        market.member[row] = member
+        market.index[row] = np.round(previous * (1.0 + index_return), 4)
+        market.market_return[row] = common
+        market.day = row
+    return market
+
+
+def review_rows(days: DayArray) -> frozenset[int]:
+    """Rows on which an index review takes effect: the first trading day after the second Friday of June and December."""
+    months = np.arange(days[0].astype("datetime64[M]"), days[-1].astype("datetime64[M]") + 1)
+    months = months[np.isin(months.astype(int) % 12 + 1, REVIEW_MONTHS)]
+    fridays = np.busday_offset(months.astype("datetime64[D]"), 1, roll="forward", weekmask="Fri")
+    rows = np.searchsorted(days, fridays[fridays >= days[0]], side="right")
+    return frozenset(rows[(rows > 0) & (rows < len(days))].tolist())
+
+
+def _review(market: Market, member: BoolArray, eligible: BoolArray, changes: int) -> BoolArray:
+    """Replace the least traded members by the most traded names outside."""
+    amount = market.history().amount[-AMOUNT_DAYS:]
+    traded = np.where(np.isfinite(amount), amount, 0.0).sum(axis=0)
+    outside = np.flatnonzero(eligible & ~member & (traded > 0))
+    inside = np.flatnonzero(member)
+    changes = min(changes, len(outside))
+    after = member.copy()
+    after[outside[np.argsort(-traded[outside], kind="stable")[:changes]]] = True
+    after[inside[np.argsort(traded[inside], kind="stable")[:changes]]] = False
+    return after
+
+
+def _exposures(market: Market) -> FloatArray:
+    """[K, N] standardised exposures at the last close, 0 where undefined."""
+    if market.day < 0:
+        return np.zeros((1, market.n_assets))
+    exposures = factor_values(market.history()).standardised(market.member[market.day])
+    return np.where(np.isfinite(exposures), exposures, 0.0)
+
+
+def _ex_day(assets: Assets, events: Events, row: int, price: FloatArray, factor: FloatArray) -> tuple[Bounds, FloatArray]:
+    """Reference prices, limits and factors of a day: dividends in whole fen and bonus shares lower the reference."""
+    dividend = np.where(events.dividend_yield[row] > 0, np.maximum(np.rint(price * events.dividend_yield[row]), 1.0), 0.0)
+    dividend = np.where(dividend < price / 2, dividend, 0.0)
+    changed = (dividend > 0) | (events.bonus[row] > 0)
+    after = np.where(changed, np.round(factor * price * (1.0 + events.bonus[row]) / (price - dividend), 8), factor)
+    reference = price * factor / after
+    # Inwards to the fen, so that no price is beyond the limit; the small term keeps 10.00 * 1.1 at 11.00.
+    low = np.maximum(np.ceil(reference * (1.0 - assets.limit) - 1e-6), 1.0)
+    high = np.maximum(np.floor(reference * (1.0 + assets.limit) + 1e-6), low)
+    return Bounds(reference, low, high), after
+
+
+def _solve(bounds: Bounds, own: FloatArray, weights: FloatArray, target: float) -> tuple[float, float, FloatArray]:
+    """Return the common return at which the index makes `target`, the index return got, and the closes in fen."""
+    common = target - float((weights * own).sum())
+    for step in range(SOLVER_STEPS):
+        close = np.clip(np.rint(bounds.reference * (1.0 + common + own)), bounds.low, bounds.high)
+        index_return = float((weights * (close / bounds.reference - 1.0)).sum())
+        if step < SOLVER_STEPS - 1:
+            common += target - index_return
+    return common, index_return, close
+
+
+def _bars(assets: Assets, shocks: Shocks, row: int, bounds: Bounds, close: FloatArray) -> Bars:
+    """Open, high and low around the closes; some days at the limit trade at one price."""
+    day_return = close / bounds.reference - 1.0
+    overnight = assets.overnight_share * day_return + shocks.overnight[row]
+    at_limit = (close <= bounds.low) | (close >= bounds.high)
+    locked = at_limit & (shocks.lock[row] < LOCK_SHARE)
+    open_ = np.where(locked, close, np.clip(np.rint(bounds.reference * (1.0 + overnight)), bounds.low, bounds.high))
+    upper, lower = np.maximum(open_, close), np.minimum(open_, close)
+    high = np.where(locked, close, np.minimum(np.rint(upper * (1.0 + shocks.range_up[row])), bounds.high))
+    low = np.where(locked, close, np.maximum(np.rint(lower * (1.0 - shocks.range_down[row])), bounds.low))
+    return Bars(open_, np.maximum(high, upper), np.minimum(low, lower), close)
+
+
+def _turnover(assets: Assets, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray) -> FloatArray:
+    """[N] CNY that would change hands: size, activity, the size of the move and, differently by asset, its sign."""
+    moved = np.clip(day_return / assets.volatility, -4.0, 4.0)
+    log_ratio = shocks.activity[row] + 0.3 * np.minimum(np.abs(moved) - 0.8, 2.0) + assets.volume_slope * np.clip(moved, -1.5, 1.5)
+    turnover: FloatArray = value * assets.turnover * np.exp(log_ratio)
+    return turnover
+
+
+def _record(
+    market: Market, row: int, bars: Bars, factor: FloatArray, turnover: FloatArray, states: tuple[BoolArray, BoolArray]
+) -> None:
+    """Write one day. Without trading there are no prices and volume is 0; before listing it is NaN."""
+    trading, listed = states
+    # The mean price in ticks of 1/10000 CNY is a whole number, so amount = volume * price is exact.
+    mean_ticks = 25.0 * (bars.open + bars.high + bars.low + bars.close)
+    volume = np.maximum(np.rint(turnover / (mean_ticks / 10_000.0) / LOT), 1.0) * LOT
+    for name, fen in bars._asdict().items():
+        market.grids[name][row] = np.where(trading, fen / 100.0, np.nan)
+    market.grids["factor"][row] = factor
+    market.grids["volume"][row] = np.where(trading, volume, np.where(listed, 0.0, np.nan))
+    market.grids["amount"][row] = np.where(trading, volume * mean_ticks / 10_000.0, np.where(listed, 0.0, np.nan))
+    for name in ("open", "close"):
+        market.grids[f"adjusted_{name}"][row] = market.grids[name][row] * factor

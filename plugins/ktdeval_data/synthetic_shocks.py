@@ -1,18 +1,125 @@
-"""Everything that chance decides before the first day: factor, industry and idiosyncratic returns, activity, events.
+"""All that a synthetic market is made of before its first day: listings, the level that its index follows, and what chance decides.
+
+Its tables lie next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation windows of KTD-Fin (Table
+2) with the regime of the index in each; `synthetic_index.csv`, control points that give each window its regime. The windows
+overlap (W1 with W2, W3 with W4, W4 with W5, W5 with W6), so one path must suit both of a pair: each has a point at the close
+before its first day and one at its last. W3 ends 12 trading days into W4, so it falls first and is brought back to flat by
+the first days of the rally, as the real index was.
 
 Each purpose has its own random stream, so that a change of one does not move the others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
+import yaml
 
 from ktdeval.attribution import FACTORS
-from ktdeval.market import Board, BoolArray, DayArray, FloatArray
+from ktdeval.market import Board, BoolArray, DayArray, FloatArray, board_of
 from ktdeval.seeds import derive_seed
-from ktdeval_data.synthetic_world import Listings, daily_noise, target_levels
+
+_FOLDER = files("ktdeval_data")
+
+
+class ControlPoint(NamedTuple):
+    """A level that the index has at the close of the last trading day up to `day`."""
+
+    day: str  # ISO date
+    level: float  # index level
+    noise_pct: float  # daily standard deviation, in percent, of the index around the straight line that leads to this point
+
+
+class Regime(NamedTuple):
+    """One evaluation window and what the index does in it; both dates included."""
+
+    window: str
+    first: str
+    last: str
+    name: str
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(_FOLDER.joinpath(name).read_text(encoding="utf-8").splitlines()))
+
+
+REGIMES = tuple(Regime(**row) for row in _rows("synthetic_windows.csv"))
+CONTROL_POINTS = tuple(
+    ControlPoint(row["day"], float(row["level"]), float(row["noise_pct"])) for row in _rows("synthetic_index.csv")
+)
+_NAMES = yaml.safe_load(_FOLDER.joinpath("synthetic_names.yaml").read_text(encoding="utf-8"))
+
+
+class Listings(NamedTuple):
+    """Assets of a synthetic market, by ascending code. `codes, names, boards`: one each."""
+
+    codes: tuple[str, ...]
+    names: tuple[str, ...]
+    boards: tuple[Board, ...]
+    industry: np.ndarray[tuple[int], np.dtype[np.intp]]  # [N] index into `industry_names`
+    industry_names: tuple[str, ...]  # distinct invented industries
+
+
+def make_listings(rng: np.random.Generator) -> Listings:
+    """Draw codes, names and industries.
+
+    No invented word is used twice, so a word of a name belongs to one asset or industry only.
+    """
+    codes = []
+    for listing in _NAMES["listings"]:
+        numbers = [number for number in range(listing["numbers"]) if number not in listing.get("real", ())]
+        codes += [listing["pattern"].format(number) for number in rng.choice(np.array(numbers), listing["count"], replace=False)]
+    codes.sort()
+    vocabulary = [onset + ending for onset in _NAMES["onsets"] for ending in _NAMES["endings"]]
+    words = iter([vocabulary[place] for place in rng.permutation(len(vocabulary))])
+    trades = _NAMES["trades"]
+    industry_names = tuple(f"{next(words)} {trade}" for trade in trades)
+    names = tuple(f"{next(words)} {next(words)} {number}" for number in rng.integers(11, 100, size=len(codes)))
+    # Industries differ in size, none is empty: a uniform share first, the rest by drawn weights.
+    weights = rng.dirichlet(np.full(len(trades), 2.0))
+    least = np.arange(len(codes)) % len(trades)
+    drawn = rng.choice(len(trades), size=len(codes), p=weights)
+    industry = rng.permutation(np.where(np.arange(len(codes)) < 4 * len(trades), least, drawn))
+    return Listings(tuple(codes), names, tuple(board_of(code) for code in codes), industry, industry_names)
+
+
+def control_level(day: np.datetime64) -> float:
+    """Return the control level of a calendar day: straight in log level between points, level beyond the first and the last."""
+    places = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]").astype(np.int64)
+    logs = np.log([point.level for point in CONTROL_POINTS])
+    return float(np.exp(np.interp(day.astype("datetime64[D]").astype(np.int64), places, logs)))
+
+
+def daily_noise(days: DayArray) -> FloatArray:
+    """[T] daily standard deviation of the index around its control path, as a fraction."""
+    ends = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]")
+    noise = np.array([point.noise_pct for point in CONTROL_POINTS]) / 100.0
+    levels: FloatArray = noise[np.minimum(np.searchsorted(ends, days), len(noise) - 1)]
+    return levels
+
+
+def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
+    """[T] index levels to aim at: through every control point, with a bridge of `shocks` between them. `days`: [T] trading days.
+    `shocks`: [T] daily log-return noise; its sum between two control points is taken out evenly.
+    """
+    last = len(days) - 1
+    anchors = {0: control_level(days[0]), last: control_level(days[-1])}
+    for point in CONTROL_POINTS:
+        if days[0] <= np.datetime64(point.day) <= days[-1]:
+            anchors[int(np.searchsorted(days, np.datetime64(point.day), side="right")) - 1] = point.level
+    rows = np.array(sorted(anchors))
+    logs = np.log([anchors[row] for row in rows])
+    everything = np.arange(len(days))
+    walk = np.cumsum(shocks)
+    bridge = walk - np.interp(everything, rows, walk[rows])
+    levels: FloatArray = np.round(np.exp(np.interp(everything, rows, logs) + bridge), 4)
+    return levels
+
+
+# ---- chance
 
 # Annual premium and daily standard deviation of each factor's return per unit of standardised exposure.
 FACTOR_PREMIA = {
@@ -35,11 +142,8 @@ BOARD_VOLATILITY = {Board.MAIN: 1.0, Board.CHINEXT: 1.25, Board.STAR: 1.3, Board
 TRADING_DAYS_PER_YEAR = 252
 
 
-@dataclass(frozen=True)
-class Shocks:
-    """Shocks that the day loop reads; rows are days, columns assets, factors or industries. `range_up, range_down`: [T, N] how far
-    high and low reach beyond open and close, as fractions.
-    """
+class Shocks(NamedTuple):
+    """Shocks that the day loop reads; rows are days, columns assets, factors or industries."""
 
     target: FloatArray  # [T] index levels to aim at
     volatility: FloatArray  # [T] multiplier of all shocks, around 1
@@ -48,14 +152,13 @@ class Shocks:
     idiosyncratic: FloatArray  # [T, N] residual returns
     base_volatility: FloatArray  # [N] long-run daily standard deviation of the residual
     overnight: FloatArray  # [T, N] noise of the opening price
-    range_up: FloatArray
-    range_down: FloatArray
+    range_up: FloatArray  # [T, N] how far the high reaches beyond open and close, as a fraction
+    range_down: FloatArray  # [T, N] the same of the low
     activity: FloatArray  # [T, N] log of turnover relative to an asset's normal turnover
     lock: FloatArray  # [T, N] uniform draws that decide whether a day at the limit trades at one price
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(NamedTuple):
     """Events of assets by calendar."""
 
     listed: BoolArray  # [T, N] False before an asset's first day

@@ -27,8 +27,7 @@ from ktdeval.stats.hac import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
-from ktdeval_data.placebo import placebo_of, take_apart
-from ktdeval_data.placebo_draws import Draws, Recipe, draw
+from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdfin_market import FIRST, LAST, small_market
 
@@ -223,26 +222,26 @@ def test_no_later_day_of_the_source_enters(kind: Kind, source: MarketSnapshot, p
 
 def test_signs_are_fair_and_of_one_asset_and_day_or_of_a_whole_day(source: MarketSnapshot) -> None:
     parts = take_apart(source)
-    flipped = draw(recipe("sign_flip"), parts.has_return, source.boards, 250)
+    flipped = draw(recipe("sign_flip"), parts.fit.has_return, source.boards, 250)
     assert abs(flipped.sign.mean()) < 4 / np.sqrt(flipped.sign.size)
     assert set(np.unique(flipped.sign)) == {-1.0, 1.0}
     assert abs((flipped.sign[1:] * flipped.sign[:-1]).mean()) < 4 / np.sqrt(flipped.sign.size)
     np.testing.assert_array_equal(flipped.asset, np.broadcast_to(np.arange(48), flipped.asset.shape))
-    blocks = draw(recipe("sign_flip", 0, 5), parts.has_return, source.boards, 250).sign
+    blocks = draw(recipe("sign_flip", 0, 5), parts.fit.has_return, source.boards, 250).sign
     np.testing.assert_array_equal(blocks[:5], np.broadcast_to(blocks[0], (5, 48)))
     assert (blocks[4] != blocks[5]).any()
     for kind in ("block_bootstrap", "shuffle"):
-        sign = draw(recipe(kind), parts.has_return, source.boards, 250).sign
+        sign = draw(recipe(kind), parts.fit.has_return, source.boards, 250).sign
         np.testing.assert_array_equal(sign, np.broadcast_to(sign[:, :1], sign.shape))
         assert abs(sign[:, 0].mean()) < 4 / np.sqrt(len(sign))
 
 
 def test_a_shuffle_permutes_the_assets_of_a_board_that_traded(source: MarketSnapshot) -> None:
     parts = take_apart(source)
-    drawn = draw(recipe("shuffle"), parts.has_return, source.boards, 250)
+    drawn = draw(recipe("shuffle"), parts.fit.has_return, source.boards, 250)
     boards = np.array([str(board) for board in source.boards])
     for day in range(0, len(drawn.day), 7):
-        there = np.flatnonzero(parts.has_return[day])
+        there = np.flatnonzero(parts.fit.has_return[day])
         np.testing.assert_array_equal(np.sort(drawn.asset[day, there]), there)
         assert (boards[drawn.asset[day, there]] == boards[there]).all()
     np.testing.assert_array_equal(drawn.day, np.broadcast_to(np.arange(len(drawn.day))[:, None], drawn.day.shape))
@@ -251,18 +250,18 @@ def test_a_shuffle_permutes_the_assets_of_a_board_that_traded(source: MarketSnap
 
 def test_a_block_bootstrap_draws_whole_days_in_blocks_and_puts_the_board_in_for_who_did_not_trade(source: MarketSnapshot) -> None:
     parts = take_apart(source)
-    drawn = draw(recipe("block_bootstrap", 1), parts.has_return, source.boards, 250)
+    drawn = draw(recipe("block_bootstrap", 1), parts.fit.has_return, source.boards, 250)
     days = drawn.day[:, 0]
     np.testing.assert_array_equal(drawn.day, np.broadcast_to(days[:, None], drawn.day.shape))
     assert days[:250].max() < 250 <= days[250:].min()  # what styles can't explain yet stays among itself
     assert 0.9 < (np.diff(days) == 1).mean() < 1.0
-    wanted, own = parts.has_return, np.arange(48)
-    there = parts.has_return[drawn.day, own]
+    wanted, own = parts.fit.has_return, np.arange(48)
+    there = parts.fit.has_return[drawn.day, own]
     boards = np.array([str(board) for board in source.boards])
     np.testing.assert_array_equal(drawn.asset[there], np.broadcast_to(own, drawn.asset.shape)[there])
     substituted = wanted & ~there
     assert substituted.sum() > 50
-    assert parts.has_return[drawn.day[substituted], drawn.asset[substituted]].all()
+    assert parts.fit.has_return[drawn.day[substituted], drawn.asset[substituted]].all()
     assert (boards[drawn.asset] == boards)[substituted].mean() > 0.99
 
 
@@ -410,7 +409,7 @@ def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
 def test_the_file_claims_no_alpha_only_where_that_is_so_by_construction(
     args: dict[str, Any], block_days: int | None, alpha: int | None, stored: Path
 ) -> None:
-    _, files = placebo_module.build(PlaceboParams(of=str(stored), **args))
+    _, files = placebo_module.make_with_files(PlaceboParams(of=str(stored), **args))
     facts = json.loads(files["placebo.json"])
     assert (facts["block_days"], facts["alpha"]) == (block_days, alpha)
 
@@ -527,7 +526,7 @@ def test_two_days_and_a_handful_of_names_are_market_enough() -> None:
 
 def test_block_days_of_a_shuffle_are_refused_in_code_as_well() -> None:
     with pytest.raises(ConfigError, match="has no blocks"):
-        placebo_module.build(PlaceboParams(kind="shuffle", block_days=3))
+        placebo_module.make_with_files(PlaceboParams(kind="shuffle", block_days=3))
 
 
 def test_every_kind_parameter_and_figure_is_documented(repository: Path) -> None:

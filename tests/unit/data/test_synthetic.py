@@ -14,9 +14,8 @@ from ktdeval.market.calendar import sessions, window_rows
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.storage import snapshot_id
 from ktdeval_data.params import SyntheticParams
-from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic
-from ktdeval_data.synthetic_engine import review_rows
-from ktdeval_data.synthetic_world import CONTROL_POINTS, REGIMES, target_levels
+from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
+from ktdeval_data.synthetic_shocks import CONTROL_POINTS, REGIMES, target_levels
 
 LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
 SHORT = {"first": "2024-03-01", "last": "2024-07-31"}

@@ -21,22 +21,10 @@ _DATE_RANGE = re.compile(r"\d{4}-\d{2}-\d{2}:\d{4}-\d{2}-\d{2}")
 def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path, plugins: Plugins, concurrency: int = 1) -> Path:
     """Run a baseline on a division, on the market that the board's rules name.
 
-    Args:
-        rules: the board's rules.
-        division: a division of a trading task.
-        baseline: one of the rules' baselines; its own seeds go before the division's.
-        out: the run folder, new or to be resumed.
-        plugins: the loaded plugins.
-        concurrency: episodes run at once; changes no figure.
-
-    Returns:
-        The path of the card, in the run folder. Two runs of one baseline give the same card but for `provenance`.
-
-    Raises:
-        ConfigError: the division can't be run as it is written: the board has no data for it, its task, windows or market are
-            other ones here, or its seeds do not follow each other.
-        EpisodeFailure: an episode did not end.
-        KtdevalError: the market or the model can't be had.
+    Returns the path of the card, in the run folder. Two runs of one baseline give the same card but for `provenance`. Raises
+    ConfigError: the division can't be run as it is written: the board has no data for it, its task, windows or market are other
+    ones here, or its seeds do not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the model
+    can't be had.
     """
     where = f"baseline {baseline.model} of division {division.id}"
     seeds = list(seeds_of(rules, division, baseline.model))

@@ -35,21 +35,13 @@ _ADVICE = "run again without it, or unset the variable where it is no secret"
 
 @dataclass(frozen=True)
 class Source:
-    """Source of a bundle.
-
-    Attributes:
-        run: the run folder.
-        card_path: the card, in its folder `cards`.
-        card: its content, valid.
-        changes: `data` and `data_args` where the market is now (as `verify_card` takes them).
-        market: how the board names that market.
-    """
+    """Source of a bundle."""
 
     run: RunFolder
-    card_path: Path
+    card_path: Path  #: the card, in its folder `cards`
     card: Card
-    changes: Mapping[str, Any]
-    market: SnapshotRule
+    changes: Mapping[str, Any]  #: `data` and `data_args` where the market is now (as `verify_card` takes them)
+    market: SnapshotRule  #: how the board names that market
 
     @property
     def specs(self) -> list[EpisodeSpec]:
@@ -59,19 +51,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A run folder of one card that may be published.
-
-    Attributes:
-        folder: where it lies.
-        card_path: the card, in its folder `cards`; that of the run, or made again where something was redacted.
-        redacted: what was replaced, by the file it stood in.
-        problems: why it must not be published, a line each; empty when it may.
-    """
+    """A run folder of one card that may be published."""
 
     folder: Path
-    card_path: Path
-    redacted: tuple[Found, ...] = ()
-    problems: tuple[str, ...] = field(default=())
+    card_path: Path  #: the card, in its folder `cards`; that of the run, or made again where something was redacted
+    redacted: tuple[Found, ...] = ()  #: what was replaced, by the file it stood in
+    problems: tuple[str, ...] = field(default=())  #: why it must not be published, a line each; empty when it may
 
     def files(self) -> list[RecordFile]:
         """Return the records in the order of their paths; the card is none."""

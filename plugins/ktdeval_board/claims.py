@@ -72,14 +72,7 @@ def _said(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iterator[str]:
-    """Yield what is missing of the claims on a card, or can't be true.
-
-    Args:
-        board: the board.
-        card: the card.
-        claims: what is said of it.
-        today: day of the submission, YYYY-MM-DD.
-    """
+    """Yield what is missing of the claims on a card, or can't be true."""
     if not claims.submitter:
         yield "submitter: say who submits with --submitter"
     if not claims.contact:

@@ -29,27 +29,16 @@ _SETTING_PREFIX = "reasoning_"
 
 @dataclass(frozen=True)
 class Entry:
-    """One submitted card.
+    """One submitted card."""
 
-    Attributes:
-        card_id: SHA-256 of the card's file.
-        files: where it lies.
-        card: its content. Valid: either the board's check said so of these bytes, or it was checked when it was read.
-        division: the division that it belongs to; None where the board has none for it.
-        submission: who submitted it, and with what claims.
-        verdict: what the board's check found of these very bytes; None where it was not checked.
-        errata: what maintainers said of it since, oldest first.
-        baseline: the baseline that its model is; None where it is an entrant.
-    """
-
-    card_id: str
+    card_id: str  #: SHA-256 of the card's file
     files: CardFiles
-    card: Card
-    division: Division | None
-    submission: Submission
-    verdict: Verdict | None
-    errata: tuple[Erratum, ...] = ()
-    baseline: Baseline | None = None
+    card: Card  #: its content. Valid: either the board's check said so of these bytes, or it was checked when it was read
+    division: Division | None  #: the division that it belongs to; None where the board has none for it
+    submission: Submission  #: who submitted it, and with what claims
+    verdict: Verdict | None  #: what the board's check found of these very bytes; None where it was not checked
+    errata: tuple[Erratum, ...] = ()  #: what maintainers said of it since, oldest first
+    baseline: Baseline | None = None  #: the baseline that its model is; None where it is an entrant
 
     @property
     def tier(self) -> Tier:
@@ -115,11 +104,8 @@ def load_board(path: Path) -> Board:
     """Read a board.
 
     A card on which there is a verdict for its very bytes is not validated again, which is what makes large boards quick to build;
-    any other is.
-
-    Raises:
-        ConfigError: there is no board here, or its rules or errata are not valid.
-        CardError: a card, submission or verdict can't be read or is not valid; `check` says everything that is wrong.
+    any other is. Raises ConfigError: there is no board here, or its rules or errata are not valid; CardError: a card, submission or
+    verdict can't be read or is not valid; `check` says everything that is wrong.
     """
     folder, rules, errata = BoardFolder(path), load_rules(path), load_errata(path)
     return Board(folder, rules, tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted()), errata)
@@ -148,7 +134,6 @@ class _Kind(Struct):
 
 
 def _checked_card(data: bytes, path: Path) -> Card:
-    """Decode a card that the check has found in order."""
     advice = "though it has a verdict; run `ktdeval leaderboard check`"
     if decode_own(data, _Kind, path, advice).kind == "trading":
         return decode_own(data, TradingCard, path, advice)

@@ -67,28 +67,19 @@ _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
 @dataclass(frozen=True)
 class NewBoard:
-    """Wishes for a new board.
-
-    Attributes:
-        tasks: names, groups or globs of installed tasks; each becomes a division.
-        opened_on: its first day, YYYY-MM-DD.
-        windows: names, globs or FIRST:LAST days; the tasks' own by default.
-        seeds: seeds of every division; they follow each other, as those of a run do.
-        market: None takes what the snapshot is.
-        baselines: models; `DEFAULT_BASELINES` by default. For trading tasks only.
-    """
+    """Wishes for a new board."""
 
     name: str
     title: str
-    tasks: tuple[str, ...]
-    opened_on: str
+    tasks: tuple[str, ...]  #: names, groups or globs of installed tasks; each becomes a division
+    opened_on: str  #: its first day, YYYY-MM-DD
     data: str = "synthetic"
     data_args: Mapping[str, JsonValue] = field(default_factory=dict)
-    windows: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = (0,)
-    market: MarketKind | None = None
+    windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST days; the tasks' own by default
+    seeds: tuple[int, ...] = (0,)  #: seeds of every division; they follow each other, as those of a run do
+    market: MarketKind | None = None  #: None takes what the snapshot is
     certificate: Literal["required", "optional"] = "optional"
-    baselines: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()  #: models; `DEFAULT_BASELINES` by default. For trading tasks only
     contact: str = ""
     url: str = ""
     summary: str = ""
@@ -105,17 +96,9 @@ class Begun:
 def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
     """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is written.
 
-    Args:
-        folder: the board's repository.
-        new: what it is to be.
-        plugins: the loaded plugins: the tasks and models must be installed.
-
-    Raises:
-        UsageError: the folder holds something; an unknown task, window or model; seeds that do not follow each other; or
-            `market` is not what the snapshot is.
-        DataError: the snapshot can't be opened, or does not cover a window.
-        ConfigError: a name or address is not usable.
-        StoreError: the folder can't be written.
+    Raises UsageError: the folder holds something; an unknown task, window or model; seeds that do not follow each other; or
+    `market` is not what the snapshot is; DataError: the snapshot can't be opened, or does not cover a window; ConfigError: a name
+    or address is not usable; StoreError: the folder can't be written.
     """
     _check_folder(folder)
     _check_texts(new)

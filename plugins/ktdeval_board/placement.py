@@ -51,13 +51,7 @@ class Placement:
 def replacing(out: Path, marker: str = "") -> Iterator[Path]:
     """Give a new folder that takes the place of `out` when the block ends well, and is gone when it does not.
 
-    Args:
-        out: a new folder, or an empty one.
-        marker: file of a folder that was made before and may be replaced; empty where none may.
-
-    Raises:
-        UsageError: `out` is there and may not be replaced.
-        StoreError: it can't be written.
+    Raises UsageError: `out` is there and may not be replaced; StoreError: it can't be written.
     """
     _check_replaceable(out, marker)
     try:

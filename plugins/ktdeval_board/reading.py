@@ -88,20 +88,12 @@ def parse_untrusted(text: str, where: str) -> JsonValue:
 
 
 def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
-    """Document that a stranger wrote.
-
-    Raises:
-        CardError: it can't be read or decoded; names the file and the field.
-    """
+    """Document that a stranger wrote. Raises CardError: it can't be read or decoded; names the file and the field."""
     return from_plain(parse_untrusted(read_text(path, max_bytes), str(path)), type_, str(path), CardError)
 
 
 def read_own(path: Path, type_: type[T]) -> T:
-    """Document that the board's own check wrote.
-
-    Raises:
-        CardError: it can't be read or decoded.
-    """
+    """Document that the board's own check wrote. Raises CardError: it can't be read or decoded."""
     try:
         return decode_own(path.read_bytes(), type_, path)
     except OSError as error:
@@ -111,14 +103,7 @@ def read_own(path: Path, type_: type[T]) -> T:
 def decode_own(
     data: bytes, type_: type[T], path: Path, advice: str = "run `ktdeval leaderboard check --all` to write it again"
 ) -> T:
-    """Decode what was read from a path already; errors as of `read_own`.
-
-    Args:
-        data: JSON.
-        type_: what it should be.
-        path: for the message.
-        advice: what to do where it is not that.
-    """
+    """Decode what was read from a path already; errors as of `read_own`."""
     try:
         return msgspec.json.decode(data, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

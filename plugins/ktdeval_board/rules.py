@@ -160,8 +160,7 @@ class Errata(Value, frozen=True):
 def load_rules(folder: Path) -> Rules:
     """Read the rules of the board in a folder.
 
-    Raises:
-        ConfigError: there is no board here, or a rule is not valid; names the field.
+    Raises ConfigError: there is no board here, or a rule is not valid; names the field.
     """
     path = folder / RULES_FILE
     if not path.is_file():
@@ -175,8 +174,7 @@ def load_rules(folder: Path) -> Rules:
 def load_errata(folder: Path) -> tuple[Erratum, ...]:
     """Read the errata of the board in a folder; none where it has no file of them.
 
-    Raises:
-        ConfigError: the file is not valid; names the entry.
+    Raises ConfigError: the file is not valid; names the entry.
     """
     path = folder / ERRATA_FILE
     return _read(path, Errata).errata if path.is_file() else ()
@@ -190,7 +188,6 @@ def _read(path: Path, type_: type[T]) -> T:
 
 
 def _explained(message: str) -> str:
-    """Say a pattern in words, and near names of an unknown field."""
     if unknown := _UNKNOWN.search(message):
         known = {name for type_ in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in type_.__struct_fields__}
         return message + near_matches(unknown[1], known)

@@ -43,11 +43,7 @@ _FORMS = (
     _Form("a token (hf_…)", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"), REDACTED),
     _Form("a token (xox…)", re.compile(r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}"), REDACTED),
     _Form("a JSON web token", re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"), REDACTED),
-    _Form(
-        "a bearer token",
-        re.compile(r"\b[Bb]earer\s+(?=[A-Za-z._~+/-]*\d)[A-Za-z0-9._~+/-]{16,}=*"),
-        f"Bearer {REDACTED}",
-    ),
+    _Form("a bearer token", re.compile(r"\b[Bb]earer\s+(?=[A-Za-z._~+/-]*\d)[A-Za-z0-9._~+/-]{16,}=*"), f"Bearer {REDACTED}"),
     _Form("a home folder", re.compile(r"(?<![\w./~-])/(?:home|Users)/[^\s/\\\"'<>\[\](){}:;,]+"), HOME),
     _Form("a home folder", re.compile(r"\b[A-Za-z]:\\+Users\\+[^\s/\\\"'<>\[\](){}:;,]+"), HOME),
 )
@@ -63,9 +59,8 @@ class Found(Value, frozen=True, kw_only=False):
 class Redactor:
     """Finds and replaces what must not be published. Equal texts give equal texts, so that a record and its copies stay equal.
 
-    Args:
-        environment: its secret-looking variables are looked for by their values (`redact_secrets` says which these are).
-        home: home folder of the user; looked for where it is none of the usual ones.
+    `environment`: its secret-looking variables are looked for by their values (`redact_secrets` says which these are). `home`: home
+    folder of the user; looked for where it is none of the usual ones.
     """
 
     def __init__(self, environment: Mapping[str, str], home: str = "") -> None:

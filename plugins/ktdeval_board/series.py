@@ -111,7 +111,6 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
 
 
 def _linked(parts: Attribution) -> dict[str, JsonValue]:
-    """Return the four cumulated lines; factors and industries together are `style`."""
     columns = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
     trading = sum(columns.pop(name) for name in _TRADING)
     common, selection = columns.pop(_COMMON), columns.pop(_SELECTION)

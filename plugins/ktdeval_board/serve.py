@@ -42,13 +42,7 @@ class LiveSite:
     """A built site that follows its board."""
 
     def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
-        """Nothing is built yet.
-
-        Args:
-            board: the board's repository.
-            folder: a folder that is there, private to this site.
-            progress: is told what is done.
-        """
+        """Nothing is built yet."""
         self.board = board
         self.site = folder / "site"
         self.problem: str | None = None
@@ -101,13 +95,7 @@ class SiteServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, address: tuple[str, int], live: LiveSite, log: Callable[[str], None] | None = None) -> None:
-        """Listen.
-
-        Args:
-            address: host and port; port 0 is any that is free.
-            live: the site.
-            log: is told each request.
-        """
+        """Listen."""
         self.live = live
         self.log = log
         try:

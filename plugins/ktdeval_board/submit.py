@@ -38,31 +38,19 @@ Stored = Literal["repository", "elsewhere"]
 
 @dataclass(frozen=True)
 class Request:
-    """Request to submit a run.
-
-    Attributes:
-        run: the run folder.
-        today: day of the submission, YYYY-MM-DD.
-        card: name of the task whose card is meant; None for those of all tasks that the board has.
-        stored: where the records are kept.
-        records_url: where records that are stored elsewhere can be had.
-        records_out: folder to write these to, a run folder for each task, so that they can be put there.
-        changes: `data` and `data_args` where the market has moved since the run.
-        plugins: further plugins, as given with --plugin, for the board's own check.
-        is_dry: write nothing.
-        is_checked: whether the run is verified and the board's own check made at once; without it, both are left to the next check,
-            as for a baseline that was run a moment ago.
-    """
+    """Request to submit a run."""
 
     run: Path
-    today: str
-    card: str | None = None
-    stored: Stored = "repository"
-    records_url: str = ""
-    records_out: Path | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    plugins: tuple[str, ...] = ()
+    today: str  #: day of the submission, YYYY-MM-DD
+    card: str | None = None  #: name of the task whose card is meant; None for those of all tasks that the board has
+    stored: Stored = "repository"  #: where the records are kept
+    records_url: str = ""  #: where records that are stored elsewhere can be had
+    records_out: Path | None = None  #: folder to write these to, a run folder for each task, so that they can be put there
+    changes: Mapping[str, Any] = field(default_factory=dict)  #: `data` and `data_args` where the market has moved since the run
+    plugins: tuple[str, ...] = ()  #: further plugins, as given with --plugin, for the board's own check
     is_dry: bool = False
+    #: whether the run is verified and the board's own check made at once; without it, both are left to the next check, as for a
+    #: baseline that was run a moment ago.
     is_checked: bool = True
 
 
@@ -89,18 +77,9 @@ class Outcome(Value, frozen=True, kw_only=False):
 def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plugins, redactor: Redactor) -> Outcome:
     """Submit the cards of a run to a board.
 
-    Args:
-        board_path: the board's repository.
-        request: the run.
-        claims: what the submitter says.
-        plugins: the loaded plugins.
-        redactor: what must not be published.
-
-    Raises:
-        ConfigError: there is no board, or its rules are not valid.
-        CardError: a card of the run or of the board is not valid.
-        StoreError: there is no run, its records are not readable, or the board can't be written.
-        UsageError: `request` names a card or a folder that is not there, or one that is there already.
+    Raises ConfigError: there is no board, or its rules are not valid; CardError: a card of the run or of the board is not valid;
+    StoreError: there is no run, its records are not readable, or the board can't be written; UsageError: `request` names a card or
+    a folder that is not there, or one that is there already.
     """
     board = load_board(board_path)
     run = RunFolder.load(request.run)

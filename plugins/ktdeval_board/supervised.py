@@ -30,12 +30,7 @@ _DIGITS = 4
 def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     """Coefficients for `builtin/linear_factor`, from days of a snapshot before a date alone.
 
-    Args:
-        snapshot: the market.
-        before: first day that must not be used, YYYY-MM-DD.
-
-    Returns:
-        `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of `FACTORS`.
+    Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of `FACTORS`.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)
@@ -56,14 +51,8 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
     """Pooled ridge regression of returns, less their mean over the day, on exposures.
 
-    `b = (X'X + RIDGE n I)^-1 X'y` over all days and names where everything is defined (Hoerl and Kennard 1970).
-
-    Args:
-        exposures: [D, K, N] standardised, NaN where undefined.
-        targets: [D, N] returns, NaN where a name does not take part.
-
-    Returns:
-        [K] coefficients.
+    `b = (X'X + RIDGE n I)^-1 X'y` over all days and names where everything is defined (Hoerl and Kennard 1970). Returns [K]
+    coefficients.
     """
     usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
     counts = usable.sum(axis=1, keepdims=True)

@@ -239,23 +239,14 @@ def size(inputs: CardInputs) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SubmissionInputs:
-    """A submission beside its card.
+    """A submission beside its card."""
 
-    Attributes:
-        where: the submission's path relative to the board.
-        rules: the board's rules.
-        card_id: SHA-256 of the card's file.
-        card: the card.
-        submission: the submission.
-        today: day of the check; None where the card was looked at before, so that its days are past.
-    """
-
-    where: str
+    where: str  #: the submission's path relative to the board
     rules: Rules
-    card_id: str
+    card_id: str  #: SHA-256 of the card's file
     card: Card
     submission: Submission
-    today: str | None
+    today: str | None  #: day of the check; None where the card was looked at before, so that its days are past
 
 
 def submission(inputs: SubmissionInputs) -> Iterator[str]:
@@ -290,23 +281,14 @@ def date(inputs: SubmissionInputs) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ListInputs:
-    """A list of records beside its card.
+    """A list of records beside its card."""
 
-    Attributes:
-        where: the list's path relative to the board.
-        rules: the board's rules.
-        card_id: SHA-256 of the card's file.
-        card: the card.
-        records: the list.
-        has_folder: whether the board has a folder of these records.
-    """
-
-    where: str
+    where: str  #: the list's path relative to the board
     rules: Rules
-    card_id: str
+    card_id: str  #: SHA-256 of the card's file
     card: Card
     records: Records
-    has_folder: bool
+    has_folder: bool  #: whether the board has a folder of these records
 
     @cached_property
     def files(self) -> Mapping[str, RecordFile]:
@@ -319,11 +301,7 @@ class ListInputs:
         return self.records.stored == "repository"
 
     def wanted(self, is_whole: bool) -> set[str]:
-        """Return the files that records hold: for each episode three, beside the manifest and what the card was given.
-
-        Args:
-            is_whole: with marks of completeness, which need not be listed of records that lie elsewhere.
-        """
+        """Return the files that records hold: for each episode three, beside the manifest and what the card was given."""
         card = self.card
         names = [
             "transcript.jsonl.zst",

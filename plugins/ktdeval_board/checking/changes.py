@@ -46,14 +46,8 @@ def changes_since(folder: Path, since: str) -> list[Change]:
     """List the files that differ from where a branch left another one.
 
     Files that are not committed yet count, so that it can be asked before a commit, too; of these, what the check itself writes
-    (verdicts and what goes with them) does not.
-
-    Args:
-        folder: the board; changes outside of it are not looked at.
-        since: the revision to which the changes are proposed, such as `origin/main`.
-
-    Raises:
-        UsageError: git is not there, the folder is in no repository, or there is no such revision.
+    (verdicts and what goes with them) does not. Raises UsageError: git is not there, the folder is in no repository, or there is no
+    such revision.
     """
     return list(_changes(folder, _merge_base(folder, since)))
 

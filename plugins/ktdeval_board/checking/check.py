@@ -32,29 +32,17 @@ from ktdeval_board.rules import RULES_FILE, Rules, SnapshotRule, load_errata, lo
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Options of a check.
+    """Options of a check."""
 
-    Attributes:
-        today: day of the check, YYYY-MM-DD.
-        since: revision to which the board's changes are proposed; None where they are not looked at.
-        every: whether cards that have a verdict are executed again.
-        record: whether verdicts and what is derived are written.
-        only: cards whose records are executed, verdict or not; empty for all that have none.
-        data: where one of the board's markets is on this machine; None where the rules say it.
-        rerun: a run folder of the maintainers, of the plan of submitted cards; None for none.
-        rerun_by: who ran it.
-        plugins: further plugins to load, as given with --plugin.
-    """
-
-    today: str
-    since: str | None = None
-    every: bool = False
-    record: bool = True
-    only: tuple[str, ...] = ()
-    data: str | None = None
-    rerun: Path | None = None
+    today: str  #: day of the check, YYYY-MM-DD
+    since: str | None = None  #: revision to which the board's changes are proposed; None where they are not looked at
+    every: bool = False  #: whether cards that have a verdict are executed again
+    record: bool = True  #: whether verdicts and what is derived are written
+    only: tuple[str, ...] = ()  #: cards whose records are executed, verdict or not; empty for all that have none
+    data: str | None = None  #: where one of the board's markets is on this machine; None where the rules say it
+    rerun: Path | None = None  #: a run folder of the maintainers, of the plan of submitted cards; None for none
     rerun_by: str = ""
-    plugins: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()  #: further plugins to load, as given with --plugin
 
 
 class Checked(Value, frozen=True, kw_only=False):
@@ -68,19 +56,12 @@ class Checked(Value, frozen=True, kw_only=False):
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Report of a check.
+    """Report of a check."""
 
-    Attributes:
-        findings: what is refused, in the order of paths; empty when all is in order.
-        checked: cards whose records were looked at now.
-        skipped: how many cards have a verdict already.
-        notes: what maintainers should know of the board, such as a market that can't be opened here.
-    """
-
-    findings: tuple[Finding, ...]
-    checked: tuple[Checked, ...]
-    skipped: int
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...]  #: what is refused, in the order of paths; empty when all is in order
+    checked: tuple[Checked, ...]  #: cards whose records were looked at now
+    skipped: int  #: how many cards have a verdict already
+    notes: tuple[str, ...] = ()  #: what maintainers should know of the board, such as a market that can't be opened here
 
 
 Tell = Callable[[str], None]
@@ -92,17 +73,10 @@ def check_board(folder: Path, plugins: Plugins, options: CheckOptions, tell: Tel
 
     What a pull request changes comes first, for it may change the rules; then files, then the content of all cards; records only of
     cards in which nothing was found so far. Nothing of a submission is executed, and nothing is written but verdicts and what is
-    derived from records.
-
-    Returns:
-        Everything that is refused, and how far the cards in order are confirmed.
-
-    Raises:
-        ConfigError: there is no board here, or its own rules or errata are not valid.
-        DataError: `data` is no market of the board.
-        UsageError: `since` or a card of `only` is not there, or `rerun` fits no card.
-        VerificationError: the records of `rerun` do not give its card.
-        StoreError: a verdict can't be written.
+    derived from records. Returns everything that is refused, and how far the cards in order are confirmed. Raises ConfigError:
+    there is no board here, or its own rules or errata are not valid; DataError: `data` is no market of the board; UsageError:
+    `since` or a card of `only` is not there, or `rerun` fits no card; VerificationError: the records of `rerun` do not give its
+    card; StoreError: a verdict can't be written.
     """
     changed = check_changes(folder, options.since) if options.since is not None else []
     if changed:  # which may be of the rules by which the rest would be judged
@@ -127,8 +101,7 @@ def check_changes(folder: Path, since: str) -> list[Finding]:
 class _Run:
     """Looks at the records of sound cards.
 
-    Attributes:
-        findings, checked, skipped, notes: as in `CheckReport`, so far.
+    `findings, checked, skipped, notes`: as in `CheckReport`, so far.
     """
 
     def __init__(self, folder: BoardFolder, markets: OpenedMarkets, plugins: Plugins, options: CheckOptions, tell: Tell) -> None:
@@ -148,12 +121,7 @@ class _Run:
         return self._markets.rules
 
     def check(self, candidates: Sequence[Candidate], known: Sequence[str]) -> None:
-        """Look at the records of the cards that are to be checked.
-
-        Args:
-            candidates: the sound cards.
-            known: ids of all cards, or paths that hold them: those that may be asked for by id.
-        """
+        """Look at the records of the cards that are to be checked."""
         options = self._options
         for card_id in options.only:
             if not any(card_id in name for name in known):

@@ -42,21 +42,13 @@ class ContentOptions:
 
 @dataclass(frozen=True)
 class _Submitted:
-    """A card with what goes with it, as far as the stages have come; None is what is refused or not there.
-
-    Attributes:
-        files: where it lies.
-        verdict: what the board's check said of these very bytes.
-        errata: what maintainers said of it.
-        is_new: whether it has to be held against the rules again.
-        card, submission, records: plain JSON, and from the stage of documents on what they are.
-    """
+    """A card with what goes with it, as far as the stages have come; None is what is refused or not there."""
 
     files: CardFiles
-    verdict: Verdict | None
-    errata: tuple[Erratum, ...]
-    is_new: bool
-    card: Any = None
+    verdict: Verdict | None  #: what the board's check said of these very bytes
+    errata: tuple[Erratum, ...]  #: what maintainers said of it
+    is_new: bool  #: whether it has to be held against the rules again
+    card: Any = None  #: plain JSON, and from the stage of documents on what they are (card, submission, records)
     submission: Any = None
     records: Any = None
 
@@ -72,8 +64,7 @@ def check_content(
 ) -> tuple[list[Finding], list[Candidate]]:
     """Check every document that submitters wrote, as far as can be said without records and market.
 
-    Returns:
-        What is refused, and the cards that are sound, in the order of their paths.
+    Returns what is refused, and the cards that are sound, in the order of their paths.
     """
     stages = _Stages(BoardFolder(folder), rules, options)
     listed = [stages.begin(files, errata) for files in listed_cards(folder)]
@@ -225,7 +216,6 @@ class _Stages:
         return Candidate(files.card_id, files, card, division, submission, one.verdict, one.errata, baseline, where, records)
 
     def _found(self, stage: Stage, inputs: Inputs) -> bool:
-        """Note what a stage finds; whether it found anything."""
         found = findings_of(stage, inputs)
         self.findings += found
         return bool(found)

@@ -55,25 +55,15 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGN
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of a folder.
-
-    Attributes:
-        name: its name.
-        where: its path relative to the board.
-        path: where it is.
-        mode, size: what it is, without following a link; a mode of 0 is an entry that can't be looked at.
-        problem: why it can't be looked at.
-        twins: entries of its folder, itself included, whose names are equal but for case.
-        limits: of the board.
-    """
+    """An entry of a folder."""
 
     name: str
-    where: str
+    where: str  #: its path relative to the board
     path: Path
-    mode: int
+    mode: int  #: what it is, without following a link; a mode of 0 is an entry that can't be looked at (mode, size)
     size: int = 0
-    problem: str = ""
-    twins: int = 1
+    problem: str = ""  #: why it can't be looked at
+    twins: int = 1  #: entries of its folder, itself included, whose names are equal but for case
     limits: Limits | None = None
 
     @property

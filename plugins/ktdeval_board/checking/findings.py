@@ -25,16 +25,11 @@ class Finding:
 
     Both texts are made printable here, whoever made them: a submission can't colour a terminal, hide what is said or speak to the
     machine that runs the check through them.
-
-    Attributes:
-        path: the file or folder, relative to the board.
-        rule: id of a rule of the check.
-        message: what is wrong, what was found and what is asked for, on one line.
     """
 
-    path: str
-    rule: str
-    message: str
+    path: str  #: the file or folder, relative to the board
+    rule: str  #: id of a rule of the check
+    message: str  #: what is wrong, what was found and what is asked for, on one line
 
     def __post_init__(self) -> None:
         path = printable(self.path, _LONGEST_PATH)

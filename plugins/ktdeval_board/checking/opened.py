@@ -15,16 +15,9 @@ from ktdeval_board.rules import Division, Rules, SnapshotRule
 class OpenedMarkets:
     """Opens each market of a board once, when it is asked for.
 
-    Args:
-        rules: the board's rules.
-        plugins: where data providers are found.
-        data: a snapshot folder or data provider that goes before what the rules say of where one of their markets is; or None.
-
-    Attributes:
-        rules: the rules, with `data` in its place.
-
-    Raises:
-        DataError: `data` can't be opened, or is no market of the board.
+    Raises DataError: `data` can't be opened, or is no market of the board. `rules`: the rules, with `data` in its place. `rules`:
+    the board's rules. `plugins`: where data providers are found. `data`: a snapshot folder or data provider that goes before what
+    the rules say of where one of their markets is; or None.
     """
 
     def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
@@ -63,13 +56,7 @@ class OpenedMarkets:
 
 
 def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | None:
-    """Return why the episodes of a division can't be executed with what is installed here, in words; None where they can.
-
-    Args:
-        plugins: the loaded plugins.
-        division: the division.
-        agent: name of the agent scaffold, as on the card.
-    """
+    """Return why the episodes of a division can't be executed with what is installed here, in words; None where they can."""
     if agent not in plugins.specs("agents"):
         return f"agent {agent} is not installed where the check ran"
     try:

@@ -55,25 +55,16 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of a card's records.
+    """Evidence of a card's records."""
 
-    Attributes:
-        findings: why they are refused; then nothing else counts.
-        tier: how far the card's figures are confirmed by them.
-        notes: why the tier is not higher.
-        episodes, steps: what was executed again.
-        series, decisions: what was derived from them; None where there is nothing.
-        rerun: the board's own run of the same plan; None where there is none.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    tier: Tier = "self-reported"
-    notes: tuple[str, ...] = ()
-    episodes: int = 0
+    findings: tuple[Finding, ...] = ()  #: why they are refused; then nothing else counts
+    tier: Tier = "self-reported"  #: how far the card's figures are confirmed by them
+    notes: tuple[str, ...] = ()  #: why the tier is not higher
+    episodes: int = 0  #: what was executed again (episodes, steps)
     steps: int = 0
-    series: Series | None = None
+    series: Series | None = None  #: what was derived from them; None where there is nothing (series, decisions)
     decisions: Decisions | None = None
-    rerun: Rerun | None = None
+    rerun: Rerun | None = None  #: the board's own run of the same plan; None where there is none
 
 
 @dataclass(frozen=True)

@@ -46,15 +46,8 @@ class OwnRun:
 def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) -> Evidence:
     """Run a baseline again and hold its card against the submitted one.
 
-    Args:
-        case: the submitted card.
-        baseline: the baseline that it is of.
-        on: day of the check, YYYY-MM-DD.
-        plugins: the loaded plugins.
-
-    Returns:
-        `re-run` with series and decisions of the new run; refused where a figure differs; self-reported where the baseline can't be
-        run here.
+    Returns `re-run` with series and decisions of the new run; refused where a figure differs; self-reported where the baseline
+    can't be run here.
     """
     with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
         try:
@@ -83,10 +76,8 @@ def rerun_baseline(case: Case, baseline: Baseline, on: str, plugins: Plugins) ->
 def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
     """Return the maintainers' run of plans of this board: its cards, each verified against its records on the board's market.
 
-    Raises:
-        UsageError: it has no card of a division of this board.
-        VerificationError: its records do not give a card.
-        KtdevalError: it can't be read, or the market can't be opened.
+    Raises UsageError: it has no card of a division of this board; VerificationError: its records do not give a card; KtdevalError:
+    it can't be read, or the market can't be opened.
     """
     found = []
     for card_path in sorted((path / "cards").glob("*.json")):
@@ -136,11 +127,6 @@ def first_difference(submitted: JsonValue, found: JsonValue, path: str) -> str |
     """Return the first value, in the order of keys, in which two JSON values differ; None where they are equal.
 
     Numbers are equal when no reader could tell them apart: the last bits of a sum are another machine's affair.
-
-    Args:
-        submitted: one value.
-        found: the other.
-        path: what they are called in the message.
     """
     pairs: Iterable[tuple[str, JsonValue, JsonValue]]
     if isinstance(submitted, Mapping) and isinstance(found, Mapping):
@@ -181,7 +167,6 @@ def _call(card: Card) -> dict[str, JsonValue]:
 
 
 def _rerun(by: str, on: str, card_id: str, submitted: Card, found: Card) -> Rerun:
-    """Set the headline figures of both runs side by side."""
     one, other = figures_of(submitted), figures_of(found)
     names = [name for name, entry in one.items() if entry.headline]
     figures = {name: Figure(one[name].value, other[name].value if name in other else None) for name in names}

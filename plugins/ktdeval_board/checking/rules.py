@@ -50,17 +50,11 @@ Check = Callable[[Any], Iterator[str | At]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the check.
+    """A rule of the check."""
 
-    Attributes:
-        id: what findings call it.
-        holds: what holds on a board, in a sentence.
-        checks: stage to the function that looks for what breaks the rule.
-    """
-
-    id: str
-    holds: str
-    checks: Mapping[Stage, Check]
+    id: str  #: what findings call it
+    holds: str  #: what holds on a board, in a sentence
+    checks: Mapping[Stage, Check]  #: stage to the function that looks for what breaks the rule
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,6 @@ class Faults:
 
 
 def _fault(rule: str) -> Check:
-    """Make the check of a stage whose reading tells what is wrong."""
     return lambda inputs: (message for broken, message in inputs.faults if broken == rule)
 
 

@@ -36,49 +36,28 @@ _BYTES_OF_VALUE = 8
 
 
 class Job(Value, frozen=True, kw_only=True):
-    """Job of the process.
+    """Job of the process."""
 
-    Attributes:
-        run: the records as a run folder; the submitted card lies in it as that run's.
-        card_id: SHA-256 of the card's file.
-        out: the folder for what is found.
-        data: the market as the board declares it, for `open_snapshot`.
-        data_args: arguments of its provider.
-        plugins: further plugins to load.
-        unpacked_bytes: largest size of a record unpacked.
-        rows: most steps of an episode.
-        memory_bytes: address space that this process may take.
-        seconds: processor time that it may take.
-        file_bytes: largest file that it may write.
-    """
-
-    run: str
-    card_id: str
-    out: str
-    data: str
-    data_args: dict[str, Any]
-    plugins: tuple[str, ...]
-    unpacked_bytes: int
-    rows: int
-    memory_bytes: int
-    seconds: int
-    file_bytes: int
+    run: str  #: the records as a run folder; the submitted card lies in it as that run's
+    card_id: str  #: SHA-256 of the card's file
+    out: str  #: the folder for what is found
+    data: str  #: the market as the board declares it, for `open_snapshot`
+    data_args: dict[str, Any]  #: arguments of its provider
+    plugins: tuple[str, ...]  #: further plugins to load
+    unpacked_bytes: int  #: largest size of a record unpacked
+    rows: int  #: most steps of an episode
+    memory_bytes: int  #: address space that this process may take
+    seconds: int  #: processor time that it may take
+    file_bytes: int  #: largest file that it may write
 
 
 class Result(Value, frozen=True, kw_only=True):
-    """Result of the process.
+    """Result of the process."""
 
-    Attributes:
-        size: path and problem of files that are not read.
-        findings: what verification says.
-        error: why it came to no end.
-        episodes, steps: what was executed again.
-    """
-
-    size: tuple[tuple[str, str], ...] = ()
+    size: tuple[tuple[str, str], ...] = ()  #: path and problem of files that are not read
     findings: tuple[str, ...] = ()
-    error: str = ""
-    episodes: int = 0
+    error: str = ""  #: why it came to no end
+    episodes: int = 0  #: what was executed again (episodes, steps)
     steps: int = 0
 
 
@@ -143,7 +122,6 @@ def _derive(job: Job, run: Path, plugins: Plugins, changes: dict[str, JsonValue]
 
 
 def _short(text: str, run: Path) -> str:
-    """A message without the path of the private folder."""
     return text.replace(f"{run}/", "").replace(str(run), "records")
 
 
@@ -154,10 +132,6 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
     """Return why compressed lines are not to be unpacked, or None.
 
     The size in the frame's header is looked at first; then everything is unpacked once, a block at a time, for a header may lie.
-
-    Args:
-        path: a file of zstd frames.
-        most_bytes: the largest size unpacked.
     """
     try:
         with path.open("rb") as stream:
@@ -182,11 +156,6 @@ def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
     """Return why a Parquet file is not to be read, or None; only its footer is looked at.
 
     A footer may lie as well, so the reading itself needs a limit of memory besides.
-
-    Args:
-        path: the file.
-        most_bytes: the largest size unpacked, of all columns together.
-        most_rows: the largest number of rows.
     """
     try:
         footer = pq.read_metadata(path)

@@ -45,21 +45,14 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Read:
-    """A document as it was read.
+    """A document as it was read."""
 
-    Attributes:
-        where: the file, relative to the board.
-        value: its JSON; None where it could not be read.
-        faults: why it could not be read, by the rule that it breaks.
-        schemes: schemes that addresses may have. A card holds that of the server that a model ran on, which may be http.
-        is_table: whether its texts become cells of tables, which spreadsheets compute.
-    """
-
-    where: str
-    value: JsonValue
-    faults: tuple[tuple[str, str], ...] = ()
+    where: str  #: the file, relative to the board
+    value: JsonValue  #: its JSON; None where it could not be read
+    faults: tuple[tuple[str, str], ...] = ()  #: why it could not be read, by the rule that it breaks
+    #: schemes that addresses may have. A card holds that of the server that a model ran on, which may be http.
     schemes: Sequence[str] = ("https",)
-    is_table: bool = False
+    is_table: bool = False  #: whether its texts become cells of tables, which spreadsheets compute
 
     @cached_property
     def is_too_deep(self) -> bool:

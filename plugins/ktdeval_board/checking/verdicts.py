@@ -17,15 +17,7 @@ _REPLACE = msgspec.structs.replace
 
 
 def make_verdict(card_id: str, division: str, evidence: Evidence, on: str, plugins: Plugins) -> Verdict:
-    """Make the verdict that evidence without findings leads to.
-
-    Args:
-        card_id: SHA-256 of the card's file.
-        division: id of its division.
-        evidence: what was found.
-        on: day of the check, YYYY-MM-DD.
-        plugins: the loaded plugins, whose distribution says which version of the suite checked.
-    """
+    """Make the verdict that evidence without findings leads to."""
     info = plugins.info.get("ktdeval_board")
     return Verdict(
         card=card_id,

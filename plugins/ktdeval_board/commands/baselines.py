@@ -93,7 +93,6 @@ def _contact(rules: Rules, given: str) -> str:
 
 
 def _lacking(board: Board, divisions: list[Division], plugins: Plugins) -> Iterator[tuple[Division, Baseline]]:
-    """Baselines without a card, by division; scoring tasks have none."""
     for division in divisions:
         if hasattr(plugins.make_task(division.task), "samples"):
             continue

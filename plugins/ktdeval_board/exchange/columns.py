@@ -25,28 +25,16 @@ FRAME_SUMMARIES: dict[Frame, str] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a frame.
-
-    Attributes:
-        name: its name.
-        type: what it holds.
-        meaning: in a sentence.
-        unit: of its figures; empty where it has none.
-    """
+    """A column of a frame."""
 
     name: str
     type: Type
     meaning: str
-    unit: str = ""
+    unit: str = ""  #: of its figures; empty where it has none
 
 
 def columns_of(frame: Frame, metrics: dict[str, str] | None = None) -> tuple[Column, ...]:
-    """All columns of a frame, in order.
-
-    Args:
-        frame: which.
-        metrics: for cards and episodes: name of each metric's first column to its unit; their columns come last.
-    """
+    """All columns of a frame, in order."""
     fixed = _FIXED[frame]
     if frame not in ("cards", "episodes"):
         return fixed

@@ -36,11 +36,6 @@ def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) 
     """Write one record for each card of an entrant, ranked or not; what a reader must know of it is among its details.
 
     Baselines are left out, for they are no language models.
-
-    Args:
-        data: the board.
-        folder: an empty folder.
-        retrieved_on: day on which the records are made; its first second (UTC) is their `retrieved_timestamp`.
     """
     exported = Exported(unit="figures")
     retrieved = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
@@ -67,14 +62,7 @@ def record_path(board: str, entry: Entry) -> str:
 
 
 def make_record(data: BoardData, entry: Entry, division: Division, retrieved: str) -> dict[str, JsonValue]:
-    """Return the record of one card.
-
-    Args:
-        data: the board.
-        entry: the card.
-        division: its division.
-        retrieved: when the record is made, Unix seconds as text.
-    """
+    """Return the record of one card."""
     card, name = entry.card, f"{data.board.rules.name}.{division.id}"
     evaluated = _epoch(card.provenance.created_at)
     shared = {"evaluation_name": name, "source_data": _source_data(data, entry, division), "generation_config": _generation(card)}
@@ -204,10 +192,7 @@ def _score(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str,
         bounds = [end if bound is None else bound for bound, end in zip((lowest, highest), _UNBOUNDED, strict=True)]
         config |= {"score_type": "continuous", "min_score": bounds[0], "max_score": bounds[1]}
     details = dict(_details(figure))
-    return {
-        "metric_config": config,
-        "score_details": {"score": value, "uncertainty": _uncertainty(figure), "details": details},
-    }
+    return {"metric_config": config, "score_details": {"score": value, "uncertainty": _uncertainty(figure), "details": details}}
 
 
 def _details(figure: MetricLine | ScoreLine) -> Iterator[tuple[str, str]]:

@@ -35,9 +35,8 @@ _Rows = dict[str, list[Any]]
 def load_frame(path: Path | str) -> pd.DataFrame:
     """Return the cards of a board, one row each; `columns_of("cards", …)` tells the columns, `.attrs["metrics"]` the metrics.
 
-    Raises:
-        ConfigError: there is no board here, or its rules or errata are not valid.
-        CardError: a file of the board can't be read or is not valid.
+    Raises ConfigError: there is no board here, or its rules or errata are not valid; CardError: a file of the board can't be read
+    or is not valid.
     """
     return cards_frame(read_board(path))
 
@@ -213,8 +212,7 @@ def _fields(value: Value, names: Sequence[str]) -> dict[str, Any]:
 class _Cells:
     """Makes the cells of metrics.
 
-    Args:
-        metrics: name of each metric to its first column.
+    `metrics`: name of each metric to its first column.
     """
 
     def __init__(self, metrics: Mapping[str, str]) -> None:

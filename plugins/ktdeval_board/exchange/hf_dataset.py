@@ -50,12 +50,7 @@ def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
 
 
 def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
-    """Return a frame of a board that was published as a dataset.
-
-    Args:
-        name: a local folder, or an id on the Hub such as `ORG/NAME`.
-        frame: configuration of the dataset.
-    """
+    """Return a frame of a board that was published as a dataset."""
     import datasets  # noqa: PLC0415 - takes seconds
 
     published: pd.DataFrame = datasets.load_dataset(name, frame, split=SPLIT).to_pandas()

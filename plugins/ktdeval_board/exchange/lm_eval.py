@@ -44,17 +44,11 @@ _FIRST_SECOND, _LAST_SECOND = 1_262_304_000, 4_102_444_800  # 2010 and 2100: oth
 
 @dataclass
 class _Source:
-    """A results file while it is read.
+    """A results file while it is read."""
 
-    Attributes:
-        where: the file, for messages.
-        content: what it holds.
-        notes: what was left out, in words.
-    """
-
-    where: str
+    where: str  #: the file, for messages
     content: Mapping[str, JsonValue]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  #: what was left out, in words
 
     def part(self, name: str, key: str | None = None) -> Mapping[str, JsonValue]:
         """A mapping of the file, or of one task in it; empty where there is none (writers leave parts out, or write null)."""
@@ -91,16 +85,7 @@ class _Key:
 def import_results(path: Path, max_bytes: int, model: str | None = None) -> Imported:
     """Read a results file of lm-eval.
 
-    Args:
-        path: `results_*.json` of `lm_eval --output_path`, or the file of versions before 0.4.
-        max_bytes: largest size that is read.
-        model: name of the model, where the file does not give it or not well.
-
-    Returns:
-        The document.
-
-    Raises:
-        CardError: the file can't be read, is no results file, or holds a text that is no plain line.
+    Returns the document. Raises CardError: the file can't be read, is no results file, or holds a text that is no plain line.
     """
     text = read_text(path, max_bytes)
     source = _Source(str(path), _parse(text, str(path)))

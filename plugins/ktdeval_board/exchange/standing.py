@@ -25,20 +25,13 @@ _NO_FIGURE = EpisodeMetric(value=None, n=0, reason=NO_DIVISION)
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a card stands.
+    """Where a card stands."""
 
-    Attributes:
-        rank: place by the division's figure; None without one.
-        alpha_rank: place by selection_alpha; None where it has no rank or the figure is undefined.
-        why: why it has no rank; empty where it has one.
-        figure: what the rank goes by.
-        extra: the board's own figures by name, in the form of a metric on a card.
-    """
-
-    rank: int | None
-    alpha_rank: int | None
-    why: tuple[str, ...]
-    figure: EpisodeMetric = _NO_FIGURE
+    rank: int | None  #: place by the division's figure; None without one
+    alpha_rank: int | None  #: place by selection_alpha; None where it has no rank or the figure is undefined
+    why: tuple[str, ...]  #: why it has no rank; empty where it has one
+    figure: EpisodeMetric = _NO_FIGURE  #: what the rank goes by
+    #: the board's own figures by name, in the form of a metric on a card.
     extra: Mapping[str, EpisodeMetric] = field(default_factory=dict)
 
     @property

@@ -23,30 +23,19 @@ NO_SERIES = "no daily series: the board has not executed the records of this car
 
 @dataclass(frozen=True)
 class Daily:
-    """Days of one episode.
+    """Days of one episode."""
 
-    Attributes:
-        days: [n] trading days.
-        returns: [n] simple daily returns of the NAV; not finite where a NAV is not positive.
-        selection: [n] daily selection returns, unlinked; NaN where they are not defined.
-    """
-
-    days: Days
-    returns: Vector
-    selection: Vector
+    days: Days  #: [n] trading days
+    returns: Vector  #: [n] simple daily returns of the NAV; not finite where a NAV is not positive
+    selection: Vector  #: [n] daily selection returns, unlinked; NaN where they are not defined
 
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """Facts of one card's series, by cell.
+    """Facts of one card's series, by cell."""
 
-    Attributes:
-        gross: total return before fees.
-        beaten: share of random traders beaten, or the reason why there is none.
-        daily: days.
-    """
-
-    gross: Mapping[Cell, float] = field(default_factory=dict)
+    gross: Mapping[Cell, float] = field(default_factory=dict)  #: total return before fees
+    #: share of random traders beaten, or the reason why there is none.
     beaten: Mapping[Cell, float | str] = field(default_factory=dict)
     daily: Mapping[Cell, Daily] = field(default_factory=dict)
 
@@ -78,12 +67,7 @@ def _daily(episode: EpisodeSeries, known: dict[tuple[str, ...], Days]) -> Daily:
 
 
 def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
-    """[days, agents] mean over seeds, and over windows that share a day: a day counts once however many windows hold it.
-
-    Args:
-        episodes: of each agent, the same cells on the same days in the same order (`same_days`).
-        attribute: `returns` or `selection`.
-    """
+    """[days, agents] mean over seeds, and over windows that share a day: a day counts once however many windows hold it."""
     if not episodes or not episodes[0]:
         return np.empty((0, len(episodes)))
     days, place = np.unique(np.concatenate([each.days for each in episodes[0]]), return_inverse=True)

@@ -45,49 +45,30 @@ class Words:
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of entries over one scope; arrays are [entries, columns].
-
-    Attributes:
-        value: NaN where undefined.
-        low, high: ends of the interval; NaN where there is none.
-        kind: what the interval is; None where there is none.
-        n: episodes (scores: samples) that the value rests on.
-        planned: [entries] episodes that the scope asks for.
-        reasons: column -> why its value is undefined, for each entry.
-    """
+    """Figures of entries over one scope; arrays are [entries, columns]."""
 
     value: Vector
-    low: Vector
+    low: Vector  #: ends of the interval; NaN where there is none (low, high)
     high: Vector
-    kind: list[list[str | None]]
-    n: npt.NDArray[np.int64]
-    planned: npt.NDArray[np.int64]
-    reasons: list[dict[str, str]]
+    kind: list[list[str | None]]  #: what the interval is; None where there is none
+    n: npt.NDArray[np.int64]  #: episodes (scores: samples) that the value rests on
+    planned: npt.NDArray[np.int64]  #: [entries] episodes that the scope asks for
+    reasons: list[dict[str, str]]  #: column -> why its value is undefined, for each entry
 
 
 @dataclass
 class Samples:
-    """Figures by episode of entries that share windows and seeds; arrays are [entries, cells, columns].
-
-    Attributes:
-        entries: the cards.
-        cells: window and seed of each episode that was asked for.
-        columns: names.
-        value, low, high: NaN where undefined; low and high are the episode's own interval.
-        kind, reason: numbers in `words`.
-        decided, planned: [entries, cells] steps.
-        words: the texts.
-    """
+    """Figures by episode of entries that share windows and seeds; arrays are [entries, cells, columns]."""
 
     entries: Sequence[Entry]
-    cells: Sequence[Cell]
+    cells: Sequence[Cell]  #: window and seed of each episode that was asked for
     columns: Sequence[str]
-    value: Vector
+    value: Vector  #: NaN where undefined; low and high are the episode's own interval (value, low, high)
     low: Vector
     high: Vector
     kind: Codes
     reason: Codes
-    decided: Vector
+    decided: Vector  #: [entries, cells] steps (decided, planned)
     planned: Vector
     words: Words
 
@@ -149,13 +130,7 @@ def stacked(parts: Sequence[Figures]) -> Figures:
 def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
     """Median, quartiles and count along the second axis, NaN left out.
 
-    Quartiles are linear between order statistics; they are NaN for fewer than two values.
-
-    Args:
-        values: [a, b, c].
-
-    Returns:
-        Each [a, c].
+    Quartiles are linear between order statistics; they are NaN for fewer than two values. Returns each [a, c].
     """
     n = (~np.isnan(values)).sum(axis=1)
     if values.shape[1] == 0:
@@ -184,14 +159,7 @@ def collect(
     benchmark: Mapping[str, Mapping[str, float]],
     facts: Callable[[str], SeriesFacts | None],
 ) -> list[Samples]:
-    """Return the figures of trading cards by episode: one `Samples` for each set of seeds, as baselines may have more of them.
-
-    Args:
-        entries: cards of one division.
-        columns: names of metrics, and of `describe.EXTRA`.
-        benchmark: window -> metric -> value of the benchmark.
-        facts: card id -> what is known of its daily series.
-    """
+    """Return the figures of trading cards by episode: one `Samples` for each set of seeds, as baselines may have more of them."""
     groups: dict[tuple[int, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.card.seeds), []).append(entry)

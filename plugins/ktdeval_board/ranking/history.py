@@ -17,9 +17,8 @@ _ORDER = ("submitted", "checked", "rerun", "erratum")
 def history(board: Board, rankings: Rankings) -> JsonValue:
     """Events of the board, and the best of each division over time.
 
-    Returns:
-        `events` in the order of their dates, errata of cards that are no longer there included; `best`: for each division the
-        ranked cards that were ahead of all on the day of their submission, by today's ranks.
+    Returns `events` in the order of their dates, errata of cards that are no longer there included; `best`: for each division the
+    ranked cards that were ahead of all on the day of their submission, by today's ranks.
     """
     labels = system_labels(board)
     events = [event for entry in board.entries for event in _events(entry, labels[entry.card_id])]

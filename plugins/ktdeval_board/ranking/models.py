@@ -45,7 +45,6 @@ def _rows(rankings: Rankings) -> _Rows:
 
 
 def _ranked(rankings: Rankings) -> dict[str, int]:
-    """Division id -> entrants with a rank."""
     return {division: sum(row["ranked"] for row in scopes["all"]["rows"]) for division, scopes in rankings.items()}
 
 
@@ -125,7 +124,6 @@ def _designs(entries: Sequence[Entry]) -> dict[str, dict[str, list[TradingCard]]
 
 
 def _shared(card: TradingCard) -> str:
-    """Hash of all that cards of different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "rules", "windows", "seeds", "mask_draw", "limit")
     return content_hash(
@@ -179,5 +177,4 @@ def _by_cell(card: TradingCard, metric: str) -> dict[Cell, float | None]:
 
 
 def _six(value: float | None) -> float | None:
-    """To six significant digits."""
     return None if value is None else float(f"{value:.6g}")

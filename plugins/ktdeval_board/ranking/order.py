@@ -48,13 +48,7 @@ def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> s
 
 
 def competition_ranks(values: Vector, better: str, eligible: npt.NDArray[np.bool_]) -> list[int | None]:
-    """Ranks 1, 2, 2, 4 among the eligible: one more than how many of them are strictly better.
-
-    Args:
-        values: [n] figures, as exact as the cards have them.
-        better: `higher` or `lower`.
-        eligible: [n] who takes part; their values are not NaN.
-    """
+    """Ranks 1, 2, 2, 4 among the eligible: one more than how many of them are strictly better."""
     keys = -values if better == "higher" else values
     ordered = np.sort(keys[eligible])
     ranks = np.searchsorted(ordered, keys, side="left") + 1

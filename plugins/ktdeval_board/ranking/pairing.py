@@ -50,15 +50,11 @@ _NOT_HERE = "windows share days, and some of them do not differ or have no figur
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows that cards are paired on.
+    """Windows that cards are paired on."""
 
-    Attributes:
-        windows: in the order of the division; none for a scoring task, whose scores are of all answers together.
-        correlation: [n, n] of figures over windows, by the days that they share.
-    """
-
+    #: in the order of the division; none for a scoring task, whose scores are of all answers together.
     windows: Sequence[WindowRule]
-    correlation: Vector
+    correlation: Vector  #: [n, n] of figures over windows, by the days that they share
 
     @property
     def names(self) -> list[str]:
@@ -142,7 +138,6 @@ def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> V
 
 
 def _turned(row: Row) -> Row:
-    """Return the test of second less first."""
     turned = row.copy()
     for name, other in (("effect", "effect"), ("value", "value"), ("low", "high"), ("high", "low")):
         turned[_PLACE[name]] = _minus(row[_PLACE[other]])
@@ -220,7 +215,6 @@ def _test(differences: Vector, windows: Windows) -> Row:
 
 
 def _row(*values: JsonValue) -> Row:
-    """Return values as JSON takes them, floats to six significant digits."""
     return [
         (None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") + 0.0) if isinstance(value, float) else value
         for value in values

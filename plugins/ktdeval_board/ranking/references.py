@@ -31,15 +31,7 @@ def reference_rows(
     entries: Sequence[Entry],
     samples: Sequence[Samples],
 ) -> list[Row]:
-    """Return the rows of a scope that are not of a card.
-
-    Args:
-        columns: names.
-        windows: names of the windows of the scope.
-        benchmark: window -> metric -> value of the benchmark.
-        entries: the cards of the division.
-        samples: their figures by episode; none for a scoring task.
-    """
+    """Return the rows of a scope that are not of a card."""
     if not samples:
         return list(_chance(columns, entries))
     return [_benchmark(columns, windows, benchmark, by_trust(entries)[0]), *_random(columns, windows, samples)]

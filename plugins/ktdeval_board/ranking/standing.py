@@ -26,22 +26,15 @@ MOST_TESTED = 40
 
 @dataclass(frozen=True)
 class Standing:
-    """Ranks and tie groups of one table.
+    """Ranks and tie groups of one table."""
 
-    Attributes:
-        ranks, alpha_ranks: of each entry; None where it has none.
-        groups, alpha_groups: card id -> tie group, for those that took part in the test.
-        ties, alpha_ties: how the groups were found, as the site shows it.
-        notes: what a reader must know of them.
-    """
-
-    ranks: Ranks
+    ranks: Ranks  #: of each entry; None where it has none (ranks, alpha_ranks)
     alpha_ranks: Ranks
-    groups: Mapping[str, int]
+    groups: Mapping[str, int]  #: card id -> tie group, for those that took part in the test (groups, alpha_groups)
     alpha_groups: Mapping[str, int]
-    ties: JsonValue
+    ties: JsonValue  #: how the groups were found, as the site shows it (ties, alpha_ties)
     alpha_ties: JsonValue
-    notes: Sequence[str]
+    notes: Sequence[str]  #: what a reader must know of them
 
 
 def stand(division: Division, kind: str, ranks: tuple[Ranks, Ranks], test: TieTest) -> Standing:
@@ -49,12 +42,6 @@ def stand(division: Division, kind: str, ranks: tuple[Ranks, Ranks], test: TieTe
 
     The groups beside the rank are those of daily NAV returns where the rank goes by the total return, those of daily selection
     returns where it goes by selection alpha; no daily returns say which other figures are tied.
-
-    Args:
-        division: the division.
-        kind: `trading` or `scoring`.
-        ranks: of each entry: by the division's figure, and by selection alpha.
-        test: of the same entries.
     """
     by = division.rank_by
     if kind == "scoring":
@@ -77,11 +64,8 @@ def _untested(reason: str) -> dict[str, JsonValue]:
 class TieTest:
     """Tie test of one table.
 
-    Args:
-        entries: cards.
-        cells: windows and seeds of the scope.
-        facts: card id -> what is known of its daily series.
-        level: of the model confidence sets.
+    `entries`: cards. `cells`: windows and seeds of the scope. `facts`: card id -> what is known of its daily series. `level`: of
+    the model confidence sets.
     """
 
     def __init__(

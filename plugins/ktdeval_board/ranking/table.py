@@ -26,13 +26,7 @@ Row = dict[str, JsonValue]
 def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, JsonValue]:
     """Return the tables of a division.
 
-    Args:
-        board: the board.
-        division: one of its divisions.
-        load_series: card id -> its daily series, None where there is none; called once for each card.
-
-    Returns:
-        Scope (`all`, and each window of a trading task) -> table: columns, rows in the order in which they stand, ties, notes.
+    Returns scope (`all`, and each window of a trading task) -> table: columns, rows in the order in which they stand, ties, notes.
     """
     work = _Work(board, division)
     if not work.entries:
@@ -196,13 +190,11 @@ def _frame(work: _Work, scope: str) -> Row:
 
 
 def _empty(work: _Work, scope: str) -> JsonValue:
-    """Return the table of a division without cards."""
     none = {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": "nobody was submitted"}
     return {**_frame(work, scope), "rows": [], "notes": [], "ties": {"return": none, "alpha": dict(none)}}
 
 
 def _why(work: _Work, figures: Figures, row: int) -> list[str]:
-    """Return why an entry has no rank in this scope."""
     name = work.division.rank_by
     place = work.columns.index(name)
     n = int(figures.planned[row]) if name == "decided" else int(figures.n[row, place])  # counts steps, not episodes
@@ -225,7 +217,6 @@ def _ranks(work: _Work, figures: Figures, why: Sequence[Sequence[str]]) -> tuple
 def _stand(
     work: _Work, scope: str, figures: Figures, why: Sequence[Sequence[str]], facts: Mapping[str, SeriesFacts | None]
 ) -> Standing:
-    """Return ranks and tie groups."""
     cells = [(window, seed) for window in work.windows_of(scope) for seed in work.division.seeds]
     test = TieTest(work.entries, cells, facts, work.board.rules.tie_level)
     return stand(work.division, work.kind, _ranks(work, figures, why), test)

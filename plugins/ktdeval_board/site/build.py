@@ -47,19 +47,9 @@ class BuildReport:
 def build_site(board_path: Path, out: Path, progress: Progress | None = None, workers: int | None = None) -> BuildReport:
     """Write the site of a board; equal boards give equal bytes.
 
-    The folder is written beside `out` and put in its place at the end; a failure leaves what was there.
-
-    Args:
-        board_path: the board's repository.
-        out: folder of the site: a new one, an empty one, or one that was built before.
-        progress: is told what is done.
-        workers: processes; as many as there are processors by default.
-
-    Raises:
-        ConfigError: no board here, or its rules or errata are not valid.
-        CardError: a file of the board can't be read, or a division lacks the board's baselines; names it.
-        UsageError: `out` holds something else.
-        StoreError: the site can't be written.
+    The folder is written beside `out` and put in its place at the end; a failure leaves what was there. Raises ConfigError: no
+    board here, or its rules or errata are not valid; CardError: a file of the board can't be read, or a division lacks the board's
+    baselines; names it; UsageError: `out` holds something else; StoreError: the site can't be written.
     """
     tell = progress or _be_quiet
     with replacing(out, MARKER) as folder, without_collection():
@@ -162,7 +152,6 @@ def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tab
 
 
 def _card_bytes(board: Board, entry: Entry) -> bytes:
-    """A card's file as it was when the board was read."""
     data = read_bytes(entry.files.card, board.rules.limits.bytes_of("card_mb"))
     if sha256_hex(data) != entry.card_id:
         raise CardError(f"{entry.files.card}: has changed while the site was built; build it again")

@@ -41,12 +41,6 @@ def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool =
 
     Long values come packed (zlib, in base64), so that they are small on hosts that pack nothing, too. What is packed can't be
     anything but a value: the page unpacks it and reads it as JSON.
-
-    Args:
-        name: of the data file, without its ending.
-        value: strict JSON, which is also an expression of the script.
-        is_plain: whether it is there as plain JSON, too, and so one of a few.
-        is_packed: whether it is packed however short it is.
     """
     quoted = dumps_canonical(name).encode()
     value = value.strip()
@@ -84,13 +78,7 @@ class SiteWriter:
             raise StoreError(f"{path}: can't write: {error.strerror or error}; free space or choose another --out") from error
 
     def put(self, name: str, value: JsonValue, is_plain: bool = False) -> None:
-        """A data file.
-
-        Args:
-            name: such as `division/blinded/all`.
-            value: JSON.
-            is_plain: whether it is there as plain JSON, too.
-        """
+        """A data file."""
         self.put_json(name, dumps_canonical(value).encode(), is_plain)
 
     def put_json(self, name: str, value: bytes, is_plain: bool = False, is_packed: bool = False) -> None:

@@ -21,8 +21,7 @@ _MAIL = re.compile(r"[^\s<>@\"'?&]+@[^\s<>@\"'?&]+\.[^\s<>@\"'?&]+")
 def render_pages(rules: Rules) -> dict[str, str]:
     """Return the HTML of every page by its file name.
 
-    Returns:
-        Pages without inline script or style; they load `assets/` and `data/` beside them, from a web server or from a folder.
+    Returns pages without inline script or style; they load `assets/` and `data/` beside them, from a web server or from a folder.
     """
     pages = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
     shared = {

@@ -31,12 +31,7 @@ def usable_workers() -> int:
 
 
 def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Result]:
-    """Yield the results of jobs, in their order.
-
-    Args:
-        jobs: each writes files of its own and returns something small that can be pickled.
-        workers: processes; with one, the jobs run in this process.
-    """
+    """Yield the results of jobs, in their order."""
     if workers < 2 or len(jobs) < 2:
         for job in jobs:
             yield job()

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def render(name: str, /, **values: Any) -> str:
-    """Fill in a template of this folder.
-
-    Args:
-        name: path of the template; values are escaped where it ends in `.html`.
-        values: what stands for its names.
-    """
+    """Fill in a template of this folder."""
     return _environment().get_template(name).render(**values)
 
 

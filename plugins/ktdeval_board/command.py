@@ -10,14 +10,14 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 
 COMMANDS = {
-    "init": _in("init", "init", "Begin a board: its rules, README, schemas and CI workflow."),
-    "baselines": _in("baselines", "baselines", "Run the baselines that a board always shows, and submit them."),
+    "init": _in("begin", "init", "Begin a board: its rules, README, schemas and CI workflow."),
+    "baselines": _in("begin", "baselines", "Run the baselines that a board always shows, and submit them."),
     "submit": _in("submit", "submit", "Check a run against a board's rules and write its submission."),
     "check": _in("check", "check", "Check submissions as the board's CI does, and record what was found."),
-    "build": _in("build", "build", "Write the static site of a board."),
-    "serve": _in("serve", "serve", "Build the site and serve it on this machine."),
-    "export": _in("export", "export", "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever."),
-    "import": _in("import_results", "import_results", "Take over results of scoring tasks from lm-eval's JSON."),
+    "build": _in("site", "build", "Write the static site of a board."),
+    "serve": _in("site", "serve", "Build the site and serve it on this machine."),
+    "export": _in("exchange", "export", "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever."),
+    "import": _in("exchange", "import_results", "Take over results of scoring tasks from lm-eval's JSON."),
 }
 leaderboard = LazyGroup(
     "ktdeval leaderboard",

@@ -12,8 +12,7 @@ from msgspec import Struct, UnsetType
 from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, SnapshotPart, TradingCard, load_evaluation
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
-from ktdeval_board.derived import Verdict
-from ktdeval_board.documents import Records, Submission, Tier
+from ktdeval_board.documents import Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata, load_rules

@@ -20,6 +20,7 @@ from ktdeval.jsonio import JsonValue, content_hash, write_atomic
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
 from ktdeval.runner import describe_any, open_snapshot
+from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.placement import Placement
@@ -36,7 +37,6 @@ from ktdeval_board.rules import (
     WindowRule,
     load_rules,
 )
-from ktdeval_board.supervised import train_coefficients
 from ktdeval_board.templates import render
 
 DEFAULT_BASELINES = (

@@ -1,8 +1,9 @@
-"""Daily series of a card's episodes, derived from its records: what the ranking and the site know of each day."""
+"""What the check derives: daily series of episodes, orders and holdings by day, and the markets of a board over its windows."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,13 +14,14 @@ from ktdeval.cards import TradingCard
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue
-from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder
 from ktdeval.stats import EnvelopeSettings, benchmark_levels, random_envelope
-from ktdeval.trading import Ledger, TradingConfig
+from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig
 from ktdeval.typed import from_plain
-from ktdeval_board.derived import Series
+from ktdeval_board.documents import Decisions, Market, Regime, Series
+from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
 DIGITS = 6
 """Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of a third of the size."""
@@ -132,3 +134,137 @@ def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -
         "paths": len(found.returns),
     }
     return {"envelope": envelope, "envelope_reason": None}
+
+
+WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
+_TICKS_PER_CNY = 10_000
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+"""Categories of characters that show nothing, end lines or turn text round: a page could seem to say something else."""
+
+
+def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions:
+    """Make the decisions of a trading card; equal records give equal values."""
+    episodes: list[JsonValue] = []
+    for entry in card.episodes:
+        ledger = run.load_ledger(episode_spec(run, entry.id))
+        steps = [_step(step) for step in ledger.steps]
+        episodes.append({"id": entry.id, "window": entry.window, "seed": entry.seed, "steps": steps})
+    return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Decisions, "decisions")
+
+
+def plain_line(text: str, length: int) -> str:
+    """A model's words on one line without characters that are not seen, cut to a length with an ellipsis."""
+    seen = "".join(" " if unicodedata.category(character) in _UNSEEN else character for character in text)
+    line = " ".join(seen.split())
+    return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
+
+
+def _step(step: StepRecord) -> JsonValue:
+    nav = step.nav_minor
+    held = sorted(step.positions, key=lambda position: (-position.value_minor, position.code))
+    return {
+        "day": step.filled_on,
+        "decided_on": step.decided_on,
+        "by": step.provenance,
+        "why": plain_line(step.overall_reason, WHY_LENGTH),
+        "orders": [_order(order) for order in step.orders],
+        "holdings": [[position.code, position.value_minor / nav if nav > 0 else 0.0] for position in held],
+    }
+
+
+def _order(order: OrderRecord) -> JsonValue:
+    return {
+        "code": plain_line(order.code or order.stock_id or "?", _CODE_LENGTH) or "?",
+        "side": order.side,
+        "asked": asked(order),
+        "filled": order.filled_shares,
+        "price": order.price_ticks / _TICKS_PER_CNY if order.filled_shares else None,
+        "status": order.status,
+        "rule": order.rule,
+        "reason": plain_line(order.reason, REASON_LENGTH),
+    }
+
+
+def asked(order: OrderRecord) -> str:
+    """Return what an order of a step record asked for, in words: the target weight, or shares."""
+    weight, shares = order.target_weight, order.shares
+    if weight is not None:
+        return f"{100.0 * weight:.4g} %"
+    return "1 share" if shares == 1 else f"{shares} shares"
+
+
+_MOVE, _FALL = 0.05, 0.10
+REGIME_RULE = (
+    f"bull: the benchmark rose by {_MOVE:.0%} or more from the close before the window to its last close; "
+    f"bear: it fell by as much; of the others volatile: it fell by {_FALL:.0%} or more from a peak within; flat: the rest"
+)
+_TRADING_DAYS = 252
+_NO_VARIANCE = 1e-12  # as the suite's Sharpe ratio: a smaller deviation of daily returns is rounding
+
+
+def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
+    """Return the windows of all divisions on a snapshot, each once, by first day."""
+    found = {window for division in rules.divisions if division.snapshot == snapshot.name for window in division.windows}
+    return sorted(found, key=lambda window: (window.first, window.last, window.name))
+
+
+def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> Market:
+    """Make the market of a snapshot; equal rules and snapshots give equal values."""
+    windows = windows_of(rules, rule)
+    spans = [window_rows(snapshot.days, window.first, window.last) for window in windows]
+    # The close before the first day is the base of a window's figures.
+    whole = slice(min(first for first, _ in spans) - 1, max(stop for _, stop in spans)) if spans else slice(0, 0)
+    value = {
+        "schema_version": 1,
+        "snapshot": _facts(rule, snapshot),
+        "days": [str(day) for day in snapshot.days[whole]],
+        "benchmark": snapshot.benchmark[whole].tolist(),
+        "regime_rule": REGIME_RULE,
+        "windows": [
+            {"name": window.name, "first": window.first, "last": window.last, "days": stop - first}
+            | _figures(snapshot.benchmark[first - 1 : stop])
+            for window, (first, stop) in zip(windows, spans, strict=True)
+        ],
+    }
+    return from_plain(rounded(value), Market, "market")
+
+
+def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    meta = snapshot.meta
+    return {
+        "name": rule.name,
+        "id": rule.id,
+        "benchmark": meta.benchmark,
+        "benchmark_name": snapshot.index_names.get(meta.benchmark) or meta.benchmark,
+        "synthetic": meta.synthetic,
+        "source": meta.source,
+        "assets": len(snapshot.codes),
+        "first_day": str(snapshot.days[0]),
+        "last_day": str(snapshot.days[-1]),
+    }
+
+
+def _figures(levels: FloatArray) -> dict[str, JsonValue]:
+    """Figures of [days + 1] levels of the benchmark, the base first."""
+    if not (np.isfinite(levels) & (levels > 0.0)).all():
+        return {"total_return": None, "volatility": None, "sharpe": None, "max_drawdown": None, "regime": "unknown"}
+    returns = levels[1:] / levels[:-1] - 1.0
+    total, fall = float(levels[-1] / levels[0] - 1.0), float(np.max(1.0 - levels / np.maximum.accumulate(levels)))
+    deviation = float(np.std(returns, ddof=1)) if len(returns) > 1 else 0.0
+    year = math.sqrt(_TRADING_DAYS)
+    return {
+        "total_return": total,
+        "volatility": deviation * year if len(returns) > 1 else None,
+        "sharpe": float(np.mean(returns)) / deviation * year if deviation >= _NO_VARIANCE else None,
+        "max_drawdown": fall,
+        "regime": regime(total, fall),
+    }
+
+
+def regime(total_return: float, max_drawdown: float) -> Regime:
+    """Return what sort of market a window was, by `REGIME_RULE`; both figures are fractions."""
+    if total_return >= _MOVE:
+        return "bull"
+    if total_return <= -_MOVE:
+        return "bear"
+    return "volatile" if max_drawdown >= _FALL else "flat"

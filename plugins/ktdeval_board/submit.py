@@ -18,7 +18,7 @@ from ktdeval.jsonio import dumps_pretty, file_sha256, write_atomic
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, verify_card
 from ktdeval.typed import Value, to_plain
-from ktdeval_board.bundle import Bundle, Source, make_bundle
+from ktdeval_board.bundle import Bundle, Found, Redactor, Source, make_bundle
 from ktdeval_board.checking.cards import CardInputs, size_problems
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.checking.rules import Stage, findings_of
@@ -28,7 +28,6 @@ from ktdeval_board.entries import NO_MARKET, Board, Card, identity, identity_wor
 from ktdeval_board.layout import CardFiles
 from ktdeval_board.placement import Placement
 from ktdeval_board.rules import Division, Rules
-from ktdeval_board.secrets import Found, Redactor
 
 _RUN = "run"
 """Folder of a bundle in its staging folder."""

@@ -29,14 +29,11 @@ from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import file_sha256
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
-from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
-from ktdeval_board.checking.opened import OpenedMarkets, missing_plugin
-from ktdeval_board.checking.records import Case, check_records, copy_records
+from ktdeval_board.checking.check import CheckOptions, CheckReport, OpenedMarkets, check_board, missing_plugin
+from ktdeval_board.checking.records import Case, check_records, copy_records, settle
 from ktdeval_board.checking.reruns import first_difference
 from ktdeval_board.checking.sandbox import lines_problem, table_problem
-from ktdeval_board.checking.verdicts import settle
-from ktdeval_board.derived import Decisions, Market, Rerun, Series, Verdict
-from ktdeval_board.documents import Records
+from ktdeval_board.documents import Decisions, Market, Records, Rerun, Series, Verdict
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import read_own

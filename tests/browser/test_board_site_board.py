@@ -27,7 +27,7 @@ from board_browser import (
     watching,
 )
 from ktdeval_board.rules import Rules, SnapshotRule
-from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY, render_pages
+from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
 
 ALL = "division/blinded-open-research/all"
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"

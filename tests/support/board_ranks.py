@@ -10,8 +10,17 @@ import numpy as np
 
 from board_cards import files_of, framed, typed
 from ktdeval.jsonio import content_hash
-from ktdeval_board.derived import Envelope, EpisodeSeries, Series, Verdict
-from ktdeval_board.documents import Attempts, Submission, SubmittedAgent, SubmittedModel, Submitter
+from ktdeval_board.documents import (
+    Attempts,
+    Envelope,
+    EpisodeSeries,
+    Series,
+    Submission,
+    SubmittedAgent,
+    SubmittedModel,
+    Submitter,
+    Verdict,
+)
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.daily import Daily

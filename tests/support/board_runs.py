@@ -13,9 +13,9 @@ from ktdeval.config import RunConfig
 from ktdeval.jsonio import dumps_pretty, loads_strict, write_atomic
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import evaluate
+from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
 from ktdeval_board.init import Begun, NewBoard, init_board
-from ktdeval_board.secrets import Redactor
 from ktdeval_board.submit import Outcome, Request, submit_run
 
 TASK, DIVISION = "blinded_open_research", "blinded-open-research"

@@ -8,26 +8,25 @@ from pathlib import Path
 
 import msgspec
 
-from ktdeval.errors import CardError, DataError, UsageError
+from ktdeval.errors import CardError, DataError, KtdevalError, UsageError
 from ktdeval.fields import near_matches
+from ktdeval.jsonio import content_hash
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.runner import describe_any, open_snapshot
 from ktdeval.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
 from ktdeval_board.checking.content import ContentOptions, check_content, check_files
 from ktdeval_board.checking.findings import Finding
-from ktdeval_board.checking.opened import OpenedMarkets, missing_plugin
-from ktdeval_board.checking.records import Case, Evidence, check_records
+from ktdeval_board.checking.records import Case, Evidence, check_records, is_whole, make_verdict, settle, write_findings, write_own
 from ktdeval_board.checking.reruns import OwnRun, load_own_run, matching_run, rerun_baseline, with_rerun
 from ktdeval_board.checking.rules import Stage, findings_of
-from ktdeval_board.checking.verdicts import is_whole, make_verdict, settle, write_findings, write_own
-from ktdeval_board.derived import Market, Verdict
-from ktdeval_board.documents import Tier
+from ktdeval_board.documents import Market, Tier, Verdict
 from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.markets import make_market, windows_of
 from ktdeval_board.reading import read_own
-from ktdeval_board.rules import RULES_FILE, Rules, SnapshotRule, load_errata, load_rules
+from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_errata, load_rules
+from ktdeval_board.series import make_market, windows_of
 
 
 @dataclass(frozen=True)
@@ -233,3 +232,57 @@ def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
     found = [(window.name, window.first, window.last) for window in market.windows]
     wanted = [(window.name, window.first, window.last) for window in windows_of(rules, rule)]
     return (market.snapshot.name, market.snapshot.id, found) == (rule.name, rule.id, wanted)
+
+
+class OpenedMarkets:
+    """Opens each market of a board once, when it is asked for.
+
+    Raises DataError: `data` can't be opened, or is no market of the board. `rules`: the rules, with `data` in its place. `rules`:
+    the board's rules. `plugins`: where data providers are found. `data`: a snapshot folder or data provider that goes before what
+    the rules say of where one of their markets is; or None.
+    """
+
+    def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
+        self._plugins = plugins
+        self._opened: dict[str, MarketSnapshot | str] = {}
+        self.rules = rules if data is None else self._moved(rules, data)
+
+    def _moved(self, rules: Rules, data: str) -> Rules:
+        snapshot = open_snapshot(self._plugins, data, {})
+        known = [rule.name for rule in rules.snapshots if rule.id == snapshot.id]
+        if not known:
+            wanted = ", ".join(f"{rule.name} ({rule.id[:12]})" for rule in rules.snapshots)
+            raise DataError(f"--data {data} is snapshot {snapshot.id[:12]}, which is none of the board's: {wanted}")
+        self._opened[known[0]] = snapshot
+        (rule,) = (rule for rule in rules.snapshots if rule.id == snapshot.id)
+        return rules.with_market(msgspec.structs.replace(rule, data=data, data_args={}))
+
+    def open(self, rule: SnapshotRule) -> MarketSnapshot | str:
+        """Return the market of a rule, or why the board can't open it, in words."""
+        if rule.name not in self._opened:
+            self._opened[rule.name] = self._open(rule)
+        return self._opened[rule.name]
+
+    def _open(self, rule: SnapshotRule) -> MarketSnapshot | str:
+        if not rule.data:
+            return f"the board does not say where market {rule.name} is; name it with --data"
+        try:
+            snapshot = open_snapshot(self._plugins, rule.data, rule.data_args)
+        except KtdevalError as error:
+            return f"market {rule.name} can't be opened here: {error}"
+        if snapshot.id != rule.id:
+            return (
+                f"market {rule.name} is another one here: {rule.data} is snapshot {snapshot.id[:12]}, the board's is {rule.id[:12]}"
+            )
+        return snapshot
+
+
+def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | None:
+    """Return why the episodes of a division can't be executed with what is installed here, in words; None where they can."""
+    if agent not in plugins.specs("agents"):
+        return f"agent {agent} is not installed where the check ran"
+    try:
+        found = content_hash(describe_any(plugins.make_task(division.task), plugins))
+    except KtdevalError as error:
+        return f"task {division.task} can't be made where the check ran: {error}"
+    return None if found == division.hash else f"task {division.task} is another version where the check ran ({found[:12]})"

@@ -17,8 +17,7 @@ from ktdeval_board.checking.files import Tree, listed_cards, listed_imports, rec
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
 from ktdeval_board.checking.texts import Read
-from ktdeval_board.derived import Verdict
-from ktdeval_board.documents import Imported, Records, Submission
+from ktdeval_board.documents import Imported, Records, Submission, Verdict
 from ktdeval_board.entries import NO_MARKET, Candidate, Card, division_of, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import parse_untrusted, read_own, read_text

@@ -18,11 +18,10 @@ from ktdeval_board.baselines import run_baseline
 from ktdeval_board.checking.findings import At
 from ktdeval_board.checking.records import Case, Evidence
 from ktdeval_board.checking.sandbox import CARD
-from ktdeval_board.decisions import make_decisions
-from ktdeval_board.derived import Figure, Rerun
+from ktdeval_board.documents import Figure, Rerun
 from ktdeval_board.entries import Card, division_of, figures_of
 from ktdeval_board.rules import Baseline, Rules
-from ktdeval_board.series import make_series
+from ktdeval_board.series import make_decisions, make_series
 
 BY_CHECK = "the board's check"
 _OF_MACHINE = ("provenance", "artefacts")

@@ -23,8 +23,7 @@ from ktdeval.jsonio import JsonValue, write_atomic
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.typed import Value, decode_json, encode_canonical
-from ktdeval_board.decisions import make_decisions
-from ktdeval_board.series import make_series
+from ktdeval_board.series import make_decisions, make_series
 
 RESULT, SERIES, DECISIONS = "result.json", "series.json", "decisions.json"
 CARD = "card.json"

@@ -13,9 +13,9 @@ import click
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
 from ktdeval.typed import to_plain
+from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
 from ktdeval_board.options import PLUGIN, as_day, as_mapping, warn
-from ktdeval_board.secrets import Redactor
 from ktdeval_board.submit import Outcome, Request, Stored, Submitted, submit_run
 
 _CLAIMS = Claims.__struct_fields__

@@ -1,17 +1,27 @@
-"""A board as every export reads it: its cards without the withdrawn ones, where they stand, and which metrics they have."""
+"""A board as every export reads it: its cards, where they stand, the columns of its frames; and what every export leaves."""
 
 from __future__ import annotations
 
+import csv
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from ktdeval.cards import Definition, ScoringCard
-from ktdeval_board.entries import Board, Entry, figures_of, load_board
-from ktdeval_board.exchange.columns import Frame, columns_of, metric_columns
-from ktdeval_board.exchange.standing import Standing, extra_definition, standings
-from ktdeval_board.ranking.describe import EXTRA, by_trust
+from msgspec import UNSET
+
+from ktdeval.cards import Definition, EpisodeMetric, Interval, ScoringCard
+from ktdeval.errors import StoreError
+from ktdeval.jsonio import JsonValue
+from ktdeval_board.documents import Series
+from ktdeval_board.entries import Board, Card, Entry, figures_of, load_board
+from ktdeval_board.placement import replacing
+from ktdeval_board.ranking.describe import EXTRA, by_trust, direction
+from ktdeval_board.ranking.table import Ranked, ranked_cards
+from ktdeval_board.reading import read_own
+from ktdeval_board.rules import Division
 
 _METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_@.-]{0,99}")
 _CLASH = "metric."
@@ -70,3 +80,180 @@ def _metric_columns(definitions: Mapping[str, Definition]) -> dict[str, str]:
         taken |= {each.name for each in metric_columns(column, "")}
         named[name] = column
     return named
+
+
+Frame = Literal["cards", "episodes", "daily", "metrics", "imported"]
+FRAMES: tuple[Frame, ...] = ("cards", "episodes", "daily", "metrics", "imported")
+
+Type = Literal["text", "texts", "flag", "count", "counts", "number", "day"]
+"""What a column holds: a text, a list of texts, yes or no, an integer, a list of integers, a float, a day. All but lists may be
+missing; a list is empty then."""
+
+FRAME_SUMMARIES: dict[Frame, str] = {
+    "cards": "one row for each card that was not withdrawn",
+    "episodes": "one row for each finished episode: one window, one seed",
+    "daily": "one row for each trading day of each episode whose records the board has executed again",
+    "metrics": "one row for each metric or score: what it means, and in which unit",
+    "imported": "one row for each result of another harness; shown, never ranked",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a frame."""
+
+    name: str
+    type: Type
+    meaning: str
+    unit: str = ""  #: of its figures; empty where it has none
+    value: str = ""  #: where its value stands among the facts of a row, such as `card.task.name`; empty of what is made apart
+
+
+def columns_of(frame: Frame, metrics: dict[str, str] | None = None) -> tuple[Column, ...]:
+    """All columns of a frame, in order."""
+    fixed = _FIXED[frame]
+    if frame not in ("cards", "episodes"):
+        return fixed
+    return (*fixed, *(column for name, unit in (metrics or {}).items() for column in metric_columns(name, unit)))
+
+
+def metric_columns(name: str, unit: str) -> tuple[Column, ...]:
+    """Return the columns of one metric."""
+    return (
+        Column(name, "number", f"{name}: the card's figure or the episode's; missing exactly where a reason says why", unit),
+        Column(f"{name}_low", "number", "lower end of its interval; missing where there is none", unit),
+        Column(f"{name}_high", "number", "upper end of its interval", unit),
+        Column(f"{name}_interval", "text", "how the interval was made, such as interquartile (over episodes) or a bootstrap"),
+        Column(f"{name}_n", "count", "what it rests on: episodes of a card, days or orders of an episode, samples", "count"),
+        Column(f"{name}_reason", "text", "why the figure is missing"),
+    )
+
+
+def _fixed() -> dict[Frame, tuple[Column, ...]]:
+    """Read the columns of each frame that do not depend on the cards' metrics."""
+    found: dict[Frame, list[Column]] = {frame: [] for frame in FRAMES}
+    with Path(__file__).with_name("columns.csv").open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            for frame in row["frames"].split():
+                made = Column(row["column"], row["type"], row["meaning"], row["unit"], row["value"])  # type: ignore[arg-type]
+                found[frame].append(made)  # type: ignore[index]
+    return {frame: tuple(columns) for frame, columns in found.items()}
+
+
+_FIXED = _fixed()
+
+
+@dataclass
+class Exported:
+    """Report of an export."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    unit: str = "rows"
+    left_out: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def leave_out(self, reason: str) -> None:
+        """Count a card that is left out."""
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+    def as_json(self) -> Mapping[str, JsonValue]:
+        """For `--json`."""
+        return {"files": self.files, "left_out": self.left_out, "notes": self.notes}
+
+
+def write_folder(out: Path, write: Callable[[Path], Exported]) -> Exported:
+    """Make a new or empty folder with what `write` puts there; after a failure nothing is left."""
+    try:
+        with replacing(out) as folder:
+            return write(folder)
+    except OSError as error:
+        raise StoreError(f"{out}: can't write: {error.strerror or error}; free space or choose another folder") from error
+
+
+def write_text(folder: Path, name: str, text: str) -> None:
+    """Write a file below a folder; folders on the way are made."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+NO_DIVISION = "the board has no division for it"
+IS_BASELINE = "a baseline: shown at its place, not ranked"
+"""Why these have no rank."""
+
+_NO_FIGURE = EpisodeMetric(value=None, n=0, reason=NO_DIVISION)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a card stands."""
+
+    rank: int | None  #: place by the division's figure; None without one
+    alpha_rank: int | None  #: place by selection_alpha; None where it has no rank or the figure is undefined
+    why: tuple[str, ...]  #: why it has no rank; empty where it has one
+    figure: EpisodeMetric = _NO_FIGURE  #: what the rank goes by
+    #: the board's own figures by name, in the form of a metric on a card.
+    extra: Mapping[str, EpisodeMetric] = field(default_factory=dict)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it has a rank."""
+        return self.rank is not None
+
+
+def standings(board: Board) -> dict[str, Standing]:
+    """Return where each card stands that was not withdrawn, by card id."""
+    found = {entry.card_id: Standing(None, None, (NO_DIVISION,)) for entry in board.entries if entry.division is None}
+    for division in board.rules.divisions:
+        if board.of_division(division):
+            found |= _of_division(board, division)
+    return found
+
+
+def definition(card: Card, name: str) -> Definition:
+    """Return what a figure is, by its name: unit, direction, formula, source."""
+    own = figures_of(card).get(name)
+    return own if own is not None else extra_definition(name)
+
+
+def extra_definition(name: str) -> Definition:
+    """Return what one of the board's own figures is, in the form of a metric on a card."""
+    extra = EXTRA[name]
+    return Definition(
+        better=extra.better,
+        formula=extra.formula,
+        headline=extra.headline,
+        range=[None, None],
+        source=extra.source,
+        unit=extra.unit,
+    )
+
+
+def _of_division(board: Board, division: Division) -> dict[str, Standing]:
+    def load(card_id: str) -> Series | None:
+        path = board.folder.series(card_id)
+        return read_own(path, Series) if path.is_file() else None
+
+    ranked = ranked_cards(board, division, load)
+    can_rank = direction(board, division, division.rank_by) != "neither"
+    found = {}
+    for row, entry in enumerate(ranked.entries):
+        why, ranks = list(ranked.why[row]), (ranked.ranks[row], ranked.alpha_ranks[row])
+        if not can_rank:
+            why, ranks = [*why, f"of {division.rank_by} neither more nor less is better"], (None, None)
+        figures = {name: _figure(ranked, row, name) for name in {division.rank_by, *EXTRA} if name in ranked.columns}
+        extra = {name: figures[name] for name in EXTRA if name in figures}
+        said = (IS_BASELINE,) if entry.baseline is not None else tuple(why)
+        found[entry.card_id] = Standing(*ranks, said, figures[division.rank_by], extra)
+    return found
+
+
+def _figure(ranked: Ranked, row: int, name: str) -> EpisodeMetric:
+    """Return a figure in the form of a metric on a card."""
+    figures, place = ranked.figures, ranked.columns.index(name)
+    value, low, high = (float(part[row, place]) for part in (figures.value, figures.low, figures.high))
+    kind = figures.kind[row][place]
+    n = int(figures.n[row, place])
+    if math.isnan(value):
+        return EpisodeMetric(value=None, n=n, reason=figures.reasons[row][name])
+    return EpisodeMetric(value=value, n=n, interval=UNSET if kind is None else Interval(kind=kind, low=low, high=high))

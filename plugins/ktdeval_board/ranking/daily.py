@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_board.derived import EpisodeSeries, Series
+from ktdeval_board.documents import EpisodeSeries, Series
 
 Cell = tuple[str, int]
 """Window and seed."""

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
-from ktdeval.errors import CardError
+from ktdeval.errors import CardError, StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval.typed import to_plain
-from ktdeval_board.derived import Market, Series
-from ktdeval_board.documents import Imported
+from ktdeval_board.documents import Imported, Market, Series
 from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.placement import replacing
-from ktdeval_board.ranking.history import history
-from ktdeval_board.ranking.models import model_pages
+from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import Division
 from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, check_addresses, ranks_of, scope_key, standings_of
-from ktdeval_board.site.files import MARKER, SiteWriter
-from ktdeval_board.site.frame import render_pages
-from ktdeval_board.site.pool import run_jobs, usable_workers, without_collection
+from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
 Progress = Callable[[str], None]
 """Is told in a few words what a build does next."""
@@ -217,3 +222,60 @@ def _notes(board: Board) -> Iterator[str]:
     for division in board.rules.divisions:
         if not board.of_division(division):
             yield f"division {division.id} has no cards yet"
+
+
+Result = TypeVar("Result")
+
+_MOST_WORKERS = 8
+
+_jobs: Sequence[Callable[[], Any]] = ()
+"""Jobs of the pool that is open; processes forked from this one have them without being sent them."""
+
+
+def usable_workers() -> int:
+    """Return how many processes a build uses: as many as there are processors; one where processes can't inherit memory safely."""
+    if sys.platform != "linux":  # elsewhere libraries may not be used after a fork
+        return 1
+    return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Result]:
+    """Yield the results of jobs, in their order."""
+    if workers < 2 or len(jobs) < 2:
+        for job in jobs:
+            yield job()
+        return
+    global _jobs
+    _jobs = jobs
+    context = multiprocessing.get_context("fork")
+    try:
+        with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_begin_worker) as pool:
+            try:
+                yield from pool.map(_run_job, range(len(jobs)))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    except BrokenProcessPool as error:
+        raise StoreError("a process of the build was killed, most likely for want of memory; nothing was written") from error
+    finally:
+        _jobs = ()
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep the collector of reference cycles from walking over a large board again and again: JSON has no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _begin_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the build, and says so once
+
+
+def _run_job(place: int) -> Any:
+    return _jobs[place]()

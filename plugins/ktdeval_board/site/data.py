@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import to_plain
-from ktdeval_board.derived import Market
+from ktdeval_board.documents import Market
 from ktdeval_board.entries import Board, Entry, market_of, mismatches
 from ktdeval_board.layout import path_segment
 from ktdeval_board.ranking.describe import (
@@ -17,8 +17,8 @@ from ktdeval_board.ranking.describe import (
     division_columns,
     division_kind,
     division_scopes,
+    system_labels,
 )
-from ktdeval_board.ranking.order import system_labels
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 SITE_VERSION = 1

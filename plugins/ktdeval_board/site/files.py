@@ -1,9 +1,13 @@
-"""Files of a site: written into a folder beside it, which takes its place when all of them are there."""
+"""Files and pages of a site: written into a folder beside it, which takes its place when all of them are there.
+
+Each page is one HTML file without any content; what it shows, its scripts read from `data/`.
+"""
 
 from __future__ import annotations
 
 import base64
 import importlib.resources
+import re
 import zlib
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
@@ -11,8 +15,9 @@ from pathlib import Path
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.yamlio import load_yaml
+from ktdeval_board import templates
 from ktdeval_board.rules import Rules
-from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY
 from ktdeval_board.templates import render
 
 MARKER = ".ktdeval-site"
@@ -25,6 +30,13 @@ _QUICK, _SMALL = 1, 9
 """Levels of zlib: for values of single cards, of which there are thousands, and for tables, which readers wait for."""
 
 _FOLDER_MODE = 0o755
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'none'; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""No script, style or picture but the site's own; nothing is fetched or sent. Stands in each page, for a file has no headers."""
+
 
 RESPONSE_HEADERS = {
     "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'",
@@ -111,3 +123,22 @@ def _assets(folder: Traversable, where: str) -> Iterator[tuple[str, str]]:
             yield from _assets(item, name)
         elif not item.name.startswith(".") and not item.name.endswith((".py", ".pyc")):
             yield name, item.read_text(encoding="utf-8")
+
+
+_MAIL = re.compile(r"[^\s<>@\"'?&]+@[^\s<>@\"'?&]+\.[^\s<>@\"'?&]+")
+
+
+def render_pages(rules: Rules) -> dict[str, str]:
+    """Return the HTML of every page by its file name.
+
+    Returns pages without inline script or style; they load `assets/` and `data/` beside them, from a web server or from a folder.
+    """
+    pages = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
+    shared = {
+        "rules": rules,
+        "pages": pages,
+        "policy": CONTENT_SECURITY_POLICY,
+        "is_address": rules.contact.startswith("https://"),
+        "is_mail": _MAIL.fullmatch(rules.contact) is not None,
+    }
+    return {page["file"]: templates.render("site/page.html", page=page, **shared) for page in pages}

@@ -22,10 +22,8 @@ from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.reading import DOCUMENTS, read_untrusted
-from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import MARKER, SiteWriter, data_file, read_data_file
-from ktdeval_board.site.frame import CONTENT_SECURITY_POLICY
-from ktdeval_board.site.pool import run_jobs
+from ktdeval_board.site.build import build_site, run_jobs
+from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, MARKER, SiteWriter, data_file, read_data_file
 from run_support import error_line, ktdeval
 
 DIVISION = "blinded-open-research"

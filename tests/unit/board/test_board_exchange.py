@@ -29,16 +29,12 @@ from ktdeval.errors import CardError, KtdevalError, UsageError
 from ktdeval.jsonio import dumps_pretty, sha256_hex
 from ktdeval.typed import to_plain
 from ktdeval_board.command import leaderboard
-from ktdeval_board.derived import Series
+from ktdeval_board.documents import Series
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.exchange import load_daily_frame, load_episodes_frame, load_frame, load_imported_frame
-from ktdeval_board.exchange.board_data import read_board
-from ktdeval_board.exchange.columns import FRAMES, Frame, columns_of
-from ktdeval_board.exchange.eval_results import repository_of
-from ktdeval_board.exchange.every_eval_ever import make_record, record_path
+from ktdeval_board.exchange.board_data import FRAMES, IS_BASELINE, Exported, Frame, columns_of, read_board, write_folder
 from ktdeval_board.exchange.frame import MAKERS
-from ktdeval_board.exchange.output import Exported, write_folder
-from ktdeval_board.exchange.standing import IS_BASELINE
+from ktdeval_board.exchange.results import make_record, record_path, repository_of
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.describe import EXTRA
 from ktdeval_board.ranking.table import rank_division

@@ -15,7 +15,7 @@ from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.jsonio import loads_strict
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.init import init
+from ktdeval_board.commands.begin import init
 from ktdeval_board.entries import division_of, load_board
 from ktdeval_board.init import DEFAULT_BASELINES
 from ktdeval_board.options import as_mapping, as_seeds

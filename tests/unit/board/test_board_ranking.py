@@ -20,14 +20,19 @@ from compare_cards import make_card
 from ktdeval.errors import CardError, ConfigError
 from ktdeval.jsonio import content_hash
 from ktdeval.typed import to_plain
-from ktdeval_board.derived import Rerun, Series
+from ktdeval_board.documents import Rerun, Series
 from ktdeval_board.entries import load_board
 from ktdeval_board.ranking.daily import NO_SERIES
-from ktdeval_board.ranking.describe import default_columns, describe_metrics, division_columns, division_scopes
+from ktdeval_board.ranking.describe import (
+    competition_ranks,
+    default_columns,
+    describe_metrics,
+    division_columns,
+    division_scopes,
+    system_labels,
+)
 from ktdeval_board.ranking.figures import benchmark_of, collect, medians, score_figures, six_digits
-from ktdeval_board.ranking.history import history
-from ktdeval_board.ranking.models import mask_effects, model_pages
-from ktdeval_board.ranking.order import competition_ranks, system_labels
+from ktdeval_board.ranking.models import history, mask_effects, model_pages
 from ktdeval_board.ranking.pairing import FIELDS, MOST_PAIRED, pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import missing_baselines, rank_division, require_baselines
 from ktdeval_board.reading import read_own

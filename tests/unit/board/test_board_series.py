@@ -22,10 +22,8 @@ from ktdeval.stats import random_envelope
 from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
 from ktdeval.typed import encode_canonical, from_plain, to_plain
-from ktdeval_board.decisions import asked, make_decisions, plain_line
-from ktdeval_board.markets import make_market, regime, windows_of
 from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule
-from ktdeval_board.series import make_series, rounded
+from ktdeval_board.series import asked, make_decisions, make_market, make_series, plain_line, regime, rounded, windows_of
 from metric_cases import order as order_dict
 from run_support import store_market
 

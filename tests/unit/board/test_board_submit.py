@@ -38,15 +38,15 @@ from ktdeval.jsonio import dumps_pretty, file_sha256, loads_strict
 from ktdeval.runner import verify_card
 from ktdeval.typed import to_plain
 from ktdeval_board.baselines import run_baseline
+from ktdeval_board.bundle import HOME, REDACTED, Redactor
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.baselines import baselines
+from ktdeval_board.commands.begin import baselines
 from ktdeval_board.commands.submit import submit as submit_command
 from ktdeval_board.documents import Records
 from ktdeval_board.entries import NO_MARKET, load_board, mismatches, seeds_of
 from ktdeval_board.placement import Placement
 from ktdeval_board.reading import read_untrusted
 from ktdeval_board.rules import Baseline, WindowRule, load_rules
-from ktdeval_board.secrets import HOME, REDACTED, Redactor
 from run_support import store_market
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"

@@ -14,7 +14,7 @@ from ktdeval.market import with_id
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval_board.supervised import MOST_FACTORS, RIDGE, ridge_coefficients, train_coefficients
+from ktdeval_board.baselines import MOST_FACTORS, RIDGE, ridge_coefficients, train_coefficients
 
 
 @pytest.fixture(scope="module")

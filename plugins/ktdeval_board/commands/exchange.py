@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard export`: a board's rows for other tools."""
+"""`ktdeval leaderboard export` and `import`: a board's rows for other tools, and other tools' results on a board."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 
-from ktdeval.errors import UsageError
-from ktdeval.jsonio import dumps_pretty
-from ktdeval_board.exchange.board_data import BoardData, read_board
-from ktdeval_board.exchange.eval_results import write_eval_results
-from ktdeval_board.exchange.every_eval_ever import write_every_eval_ever
-from ktdeval_board.exchange.hf_dataset import write_hf_dataset
-from ktdeval_board.exchange.output import Exported, write_folder
-from ktdeval_board.exchange.parquet import write_csv, write_parquet
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.typed import to_plain
+from ktdeval_board.exchange.board_data import BoardData, Exported, read_board, write_folder
+from ktdeval_board.exchange.lm_eval import file_name, import_results as read_lm_eval
+from ktdeval_board.exchange.results import write_eval_results, write_every_eval_ever
+from ktdeval_board.exchange.tables import write_csv, write_hf_dataset, write_parquet
+from ktdeval_board.layout import IMPORTED
+from ktdeval_board.rules import load_rules
 
 FORMATS = ("parquet", "csv", "hf-dataset", "eval-results", "every-eval-ever")
 _SHOWN = 12
@@ -73,3 +74,32 @@ def _lines(out: Path, exported: Exported) -> list[str]:
         lines.append(f"{out}: nothing to write")
     lines += [f"left out: {cards} cards ({reason})" for reason, cards in sorted(exported.left_out.items())]
     return lines + [f"note: {note}" for note in exported.notes]
+
+
+READERS = {"lm-eval": read_lm_eval}
+
+
+@click.command("import")
+@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS.json")
+@click.option(
+    "--board", type=click.Path(path_type=Path), default=Path(), show_default=True, metavar="DIR", help="the board's folder"
+)
+@click.option("--kind", type=click.Choice(sorted(READERS)), default="lm-eval", show_default=True, help="what wrote the file")
+@click.option("--model", metavar="NAME", help="name of the model [default: what the file says]")
+def import_results(results: Path, board: Path, kind: str, model: str | None) -> None:
+    """Take over the results of scoring tasks that another harness wrote, such as lm-eval's results_*.json.
+
+    They are shown on the site as imported, beside the source's SHA-256. They are never ranked: the board has no records of them.
+    """
+    rules = load_rules(board)
+    document = READERS[kind](results, rules.limits.bytes_of("card_mb"), model)
+    folder = board / IMPORTED
+    if folder.is_symlink():
+        raise StoreError(f"{folder}: is a link; make it a folder")
+    folder.mkdir(exist_ok=True)
+    path = folder / file_name(document)
+    write_atomic(path, dumps_pretty(to_plain(document)))
+    count = len(document.results)
+    click.echo(f"{path}: {count:,} {'result' if count == 1 else 'results'} of {document.model.name}")
+    for note in document.notes:
+        click.echo(f"note: {note}")

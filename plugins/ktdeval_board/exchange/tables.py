@@ -1,0 +1,199 @@
+"""Frames as Parquet or CSV files, and as a dataset for Hugging Face's `datasets`: `load_dataset(FOLDER, "cards")`.
+
+A dataset has one Parquet file for each configuration, and a README whose YAML header tells `datasets` and the Hub's viewer which
+file is which. Facts of the header are from the Hub's dataset card specification (`configs`, `size_categories`, `license`, `tags`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import JsonValue
+from ktdeval_board.exchange.board_data import (
+    FRAME_SUMMARIES,
+    FRAMES,
+    BoardData,
+    Column,
+    Exported,
+    Frame,
+    Type,
+    columns_of,
+    write_text,
+)
+from ktdeval_board.exchange.frame import MAKERS
+from ktdeval_board.rules import Rules
+from ktdeval_board.templates import render
+
+_ARROW: dict[Type, pa.DataType] = {
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "flag": pa.bool_(),
+    "count": pa.int64(),
+    "counts": pa.list_(pa.int64()),
+    "number": pa.float64(),
+    "day": pa.timestamp("ms"),  # as in the frames, so that pandas reads back what it wrote
+}
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_INT64 = 2**63 - 1
+
+
+def write_parquet(data: BoardData, folder: Path) -> Exported:
+    """Write each frame as `<frame>.parquet`; every column carries its unit and meaning as metadata."""
+    exported = Exported()
+    for frame in FRAMES:
+        table = arrow_table(data, frame)
+        name = f"{frame}.parquet"
+        pq.write_table(table, folder / name, compression="zstd")
+        exported.files[name] = table.num_rows
+    _write_columns(data, folder, exported)
+    return exported
+
+
+def write_csv(data: BoardData, folder: Path) -> Exported:
+    """Write each frame as `<frame>.csv`: UTF-8, missing cells empty, lists joined by `; `.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it: names on a board are chosen by submitters.
+    """
+    exported = Exported()
+    for frame in FRAMES:
+        made = MAKERS[frame](data)
+        plain = pd.DataFrame({column.name: _plain(column, made[column.name]) for column in _columns(data, frame)})
+        name = f"{frame}.csv"
+        plain.to_csv(folder / name, index=False, lineterminator="\n", encoding="utf-8")
+        exported.files[name] = len(plain)
+    _write_columns(data, folder, exported)
+    return exported
+
+
+def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
+    """A frame as an Arrow table whose schema does not depend on what is on the board."""
+    columns = _columns(data, frame)
+    fields = [
+        pa.field(column.name, _ARROW[column.type], metadata={"unit": column.unit, "description": column.meaning})
+        for column in columns
+    ]
+    made = MAKERS[frame](data)
+    for column in columns:
+        if column.type == "counts":
+            made[column.name] = made[column.name].map(_within_int64)
+    return pa.Table.from_pandas(made, schema=pa.schema(fields), preserve_index=False)
+
+
+def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
+    return columns_of(frame, data.units(frame))
+
+
+def _within_int64(numbers: list[int]) -> list[int]:
+    return [number for number in numbers if abs(number) <= _INT64]
+
+
+def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
+    made = values
+    match column.type:
+        case "texts" | "counts":
+            made = values.map(lambda parts: _no_formula("; ".join(map(str, parts))))
+        case "text":
+            made = values.map(_no_formula, na_action="ignore")
+        case "day":
+            made = values.dt.strftime("%Y-%m-%d")
+    return made
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
+    """Write `columns.csv`: what every column of every frame means."""
+    rows = [
+        {"frame": frame, "column": column.name, "type": column.type, "unit": column.unit, "meaning": column.meaning}
+        for frame in FRAMES
+        for column in _columns(data, frame)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "columns.csv", index=False, lineterminator="\n", encoding="utf-8")
+    exported.files["columns.csv"] = len(rows)
+
+
+SPLIT = "train"
+"""The split that `datasets` gives a file that is of none; there is only this one."""
+
+_TAGS = ("leaderboard", "evaluation", "finance", "agents", "ktdeval")
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10_000_000, "1M<n<10M"))
+_LARGEST_SIZE = "10M<n<100M"
+
+
+def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
+    """Write the dataset."""
+    if not data.entries:
+        raise UsageError(f"{data.board.folder.path}: has no card to export, and a dataset needs at least one row; submit one first")
+    exported = Exported()
+    for frame in FRAMES:
+        table = arrow_table(data, frame)
+        if table.num_rows == 0:
+            exported.notes.append(f"no configuration {frame!r}, for it would have no rows")
+            continue
+        # The Hub's viewer wants a folder for each configuration whose files would otherwise be taken together.
+        name = f"{frame}/{SPLIT}-00000-of-00001.parquet"
+        (folder / frame).mkdir()
+        pq.write_table(table, folder / name, compression="zstd")
+        exported.files[name] = table.num_rows
+    write_text(folder, "README.md", _readme(data, exported, licence))
+    return exported
+
+
+def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
+    """Return a frame of a board that was published as a dataset."""
+    import datasets  # noqa: PLC0415 - takes seconds
+
+    published: pd.DataFrame = datasets.load_dataset(name, frame, split=SPLIT).to_pandas()
+    return published
+
+
+def _readme(data: BoardData, exported: Exported, licence: str) -> str:
+    frames = {frame: rows for name, rows in exported.files.items() for frame in FRAMES if name.startswith(f"{frame}/")}
+    rules = data.board.rules
+    return render(
+        "dataset.md",
+        rules=rules,
+        header=yaml.safe_dump(_header(rules, frames, licence), sort_keys=False, allow_unicode=True, width=1000),
+        frames=[
+            {"name": frame, "rows": rows, "summary": FRAME_SUMMARIES[frame], "columns": columns_of(frame)}
+            for frame, rows in frames.items()
+        ],
+        metrics=[(_code(name), _code(unit)) for name, unit in data.units("cards").items()],
+    )
+
+
+def _header(rules: Rules, frames: Mapping[Frame, int], licence: str) -> dict[str, JsonValue]:
+    return {
+        "pretty_name": rules.title,
+        "license": licence,
+        "language": ["en"],
+        "tags": [*_TAGS, *(["synthetic"] if rules.market == "synthetic" else [])],
+        "size_categories": [_size(max(frames.values()))],
+        "configs": [
+            {
+                "config_name": frame,
+                **({"default": True} if frame == "cards" else {}),
+                "data_files": [{"split": SPLIT, "path": f"{frame}/*.parquet"}],
+            }
+            for frame in frames
+        ],
+    }
+
+
+def _size(rows: int) -> str:
+    return next((name for bound, name in _SIZES if rows < bound), _LARGEST_SIZE)
+
+
+def _code(text: str) -> str:
+    """Show a text of a card as code, which no Markdown reader runs."""
+    return "`" + "".join(" " if letter in "`|\r\n" else letter for letter in text) + "`"

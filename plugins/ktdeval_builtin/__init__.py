@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ktdeval.contracts import Runner
+    from ktdeval.contracts import EpisodeOutcome, EpisodeSpec
     from ktdeval.harness import Agent
     from ktdeval.stats import Metric
 
@@ -58,10 +58,26 @@ def _make_part(name: str) -> Metric:
     return attribution_metric(name)
 
 
-def _make_local() -> Runner:
-    from ktdeval_builtin.threads import ThreadRunner
+class ThreadRunner:
+    """Runs up to `concurrency` episodes at once, on threads, for model calls wait on the network; one at a time it has none."""
 
-    return ThreadRunner()
+    def run(
+        self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int
+    ) -> list[EpisodeOutcome]:
+        """Run every spec once; see `ktdeval.api.Runner`."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        if concurrency == 1 or len(specs) <= 1:
+            return [execute(spec) for spec in specs]
+        with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="episode") as pool:
+            futures = [pool.submit(execute, spec) for spec in specs]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                # An interrupt, or an episode's defect: no further episode starts; those under way stop between steps.
+                for future in futures:
+                    future.cancel()
+                raise
 
 
 def _make_react(params: None = None) -> Agent:  # noqa: ARG001 - the hook passes the parameters of the spec, here none
@@ -73,7 +89,7 @@ def _make_react(params: None = None) -> Agent:  # noqa: ARG001 - the hook passes
 @hookimpl
 def ktdeval_runners() -> Sequence[Spec]:
     """Backend of this machine."""
-    return [Spec("local", _make_local, "Episodes side by side on threads of this machine")]
+    return [Spec("local", ThreadRunner, "Episodes side by side on threads of this machine")]
 
 
 @hookimpl

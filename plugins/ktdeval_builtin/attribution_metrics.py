@@ -15,12 +15,14 @@ from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import MarketSnapshot
-from ktdeval.stats import Bootstrap, Metric, MetricValue, Resampling, RuleSet, Same, episode_resampling, newey_west_mean
+from ktdeval.stats import Bootstrap, Metric, MetricValue, RuleSet, Same, episode_resampling, newey_west_mean
 from ktdeval.trading import Ledger
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
 _FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
 TRADING = ("timing", "fees", "rounding")
+_Lines = Callable[[Attribution], tuple[str, ...]]
+_Detail = Callable[[Attribution, Ledger], Mapping[str, JsonValue]]
 
 
 # Pure functions of what they are given; cached because each of the metrics asks for the same attribution, and each ledger of a
@@ -43,8 +45,8 @@ class AttributionMetric:
     name: str
     formula: str
     better: Literal["higher", "lower", "neither"]
-    lines: Callable[[Attribution], tuple[str, ...]]
-    detail: Callable[[Attribution, Ledger], Mapping[str, JsonValue]]
+    lines: _Lines
+    detail: _Detail
     unit: str = "fraction"
     range: tuple[float | None, float | None] = (None, None)
     source: str = _SOURCE
@@ -69,37 +71,19 @@ def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonV
     return {name: lines[name] + 0.0 for name in names}
 
 
-def _no_detail(attribution: Attribution, _ledger: Ledger) -> Mapping[str, JsonValue]:
-    return {"invested": float(attribution.invested.mean())}
-
-
-def _style_detail(attribution: Attribution, _ledger: Ledger) -> Mapping[str, JsonValue]:
-    return {"linked": _linked(attribution, attribution.factor_names)}
-
-
-def _trading_detail(attribution: Attribution, _ledger: Ledger) -> Mapping[str, JsonValue]:
-    return {"linked": _linked(attribution, TRADING)}
-
-
-def _selection_detail(attribution: Attribution, ledger: Ledger) -> Mapping[str, JsonValue]:
+def _selection_detail(attribution: Attribution, ledger: Ledger) -> dict[str, JsonValue]:
+    columns, resampling = zip(attribution.line_names, attribution.linked_lines.T, strict=True), episode_resampling(ledger)
     return {
         "linked": _linked(attribution, attribution.line_names),
-        "intervals": _intervals(attribution, episode_resampling(ledger)),
+        # A block bootstrap interval over days of each linked line.
+        "intervals": {name: Bootstrap(np.ascontiguousarray(column), resampling).sum().to_json() for name, column in columns},
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
         "mean_exposures": _exposures(attribution, within_holdings=False),
         "mean_exposures_of_holdings": _exposures(attribution, within_holdings=True),
         # Without their meanings, which the docs give: a card has this for every episode.
-        "notes": [
-            {"kind": note.kind, "subject": note.subject, "count": note.count, "days": note.days} for note in attribution.notes
-        ],
+        "notes": [{name: getattr(note, name) for name in ("kind", "subject", "count", "days")} for note in attribution.notes],
     }
-
-
-def _intervals(attribution: Attribution, resampling: Resampling) -> dict[str, JsonValue]:
-    """Return a block bootstrap interval over days of each linked line."""
-    columns = zip(attribution.line_names, attribution.linked_lines.T, strict=True)
-    return {name: Bootstrap(np.ascontiguousarray(column), resampling).sum().to_json() for name, column in columns}
 
 
 def _daily(attribution: Attribution) -> dict[str, JsonValue]:
@@ -115,40 +99,42 @@ def _daily(attribution: Attribution) -> dict[str, JsonValue]:
 def _exposures(attribution: Attribution, within_holdings: bool) -> dict[str, JsonValue]:
     """Factor -> exposure averaged over the days on which something was held; null when nothing ever was."""
     values = attribution.mean_exposures(within_holdings)
-    return {
-        name: float(value) + 0.0 if math.isfinite(value) else None
-        for name, value in zip(attribution.factor_names, values, strict=True)
-    }
+    named = zip(attribution.factor_names, values, strict=True)
+    return {name: float(value) + 0.0 if math.isfinite(value) else None for name, value in named}
+
+
+_PARTS: Mapping[str, tuple[str, Literal["higher", "neither"], _Lines, _Detail]] = {
+    "common_return": (
+        f"linked sum of w * f0; {_FIT}",
+        "neither",
+        lambda _: ("common",),
+        lambda attribution, _: {"invested": float(attribution.invested.mean())},
+    ),
+    "style_return": (
+        f"linked sum of w * X_k * f_k over the styles; {_FIT}",
+        "neither",
+        lambda attribution: attribution.factor_names,
+        lambda attribution, _: {"linked": _linked(attribution, attribution.factor_names)},
+    ),
+    "selection_alpha": (f"linked sum of w * residual; {_FIT}", "higher", lambda _: ("selection",), _selection_detail),
+    "trading_effect": (
+        "linked sum of NAV return - sum of w * return: timing, fees, rounding",
+        "higher",
+        lambda _: TRADING,
+        lambda attribution, _: {"linked": _linked(attribution, TRADING)},
+    ),
+}
+"""The four parts, in the order in which they add to the total return: formula, better, lines of the attribution, detail."""
 
 
 def attribution_metrics() -> list[Metric]:
     """Return the four parts, in the order in which they add to the total return; new objects on each call."""
-    return [
-        AttributionMetric(
-            "common_return", f"common_return/1: linked sum of w * f0; {_FIT}", "neither", lambda _: ("common",), _no_detail
-        ),
-        AttributionMetric(
-            "style_return", f"style_return/1: linked sum of w * X_k * f_k over the styles; {_FIT}", "neither",
-            lambda attribution: attribution.factor_names, _style_detail,
-        ),
-        AttributionMetric(
-            "selection_alpha", f"selection_alpha/1: linked sum of w * residual; {_FIT}", "higher",
-            lambda _: ("selection",), _selection_detail,
-        ),
-        AttributionMetric(
-            "trading_effect", "trading_effect/1: linked sum of NAV return - sum of w * return: timing, fees, rounding", "higher",
-            lambda _: TRADING, _trading_detail,
-        ),
-    ]  # fmt: skip
+    return [attribution_metric(name) for name in _PARTS]
 
 
 def attribution_metric(name: str) -> Metric:
-    """One of the four parts.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    known = {metric.name: metric for metric in attribution_metrics()}
-    if name not in known:
-        raise UsageError(f"no attribution metric {name!r}{near_matches(name, known)}")
-    return known[name]
+    """One of the four parts; UsageError where there is none of that name."""
+    if name not in _PARTS:
+        raise UsageError(f"no attribution metric {name!r}{near_matches(name, _PARTS)}")
+    formula, better, lines, detail = _PARTS[name]
+    return AttributionMetric(name, f"{name}/1: {formula}", better, lines, detail)

@@ -24,8 +24,7 @@ _TOOLS = {
 
 
 def _make_task(name: str, config: Mapping[str, Any], where: str) -> Task:
-    from ktdeval_ktdfin.config import KtdfinConfig
-    from ktdeval_ktdfin.task import KtdfinTask
+    from ktdeval_ktdfin.task import KtdfinConfig, KtdfinTask
 
     return KtdfinTask(name, KtdfinConfig.load(config, where))
 

@@ -32,29 +32,17 @@ _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W
 
 @dataclass(frozen=True)
 class Stage:
-    """Parts that do not change within an episode.
-
-    Attributes:
-        lens: the episode's mask.
-        base_row: row of the first decision day.
-        harness, trading: the task's limits.
-        limit_ppm: [N] distance from the previous close at which trading stops, in parts per million.
-        min_buy_shares: [N] smallest buy.
-        place: [N] each asset's place in `lens.order`, the last tie-break of every ranking.
-        sector_of: [N] index into `sectors`.
-        sectors: industry names, ordered by the place of their first asset, which tells nothing about the name.
-        code_column: code -> asset column.
-    """
+    """Parts that do not change within an episode."""
 
     lens: Lens
-    base_row: int
+    base_row: int  #: row of the first decision day
     harness: HarnessConfig
     trading: TradingConfig
-    limit_ppm: IntArray
-    min_buy_shares: IntArray
-    place: IntArray
-    sector_of: IntArray
-    sectors: tuple[str, ...]
+    limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
+    min_buy_shares: IntArray  #: [N] smallest buy
+    place: IntArray  #: [N] each asset's place in `lens.order`, the last tie-break of every ranking
+    sector_of: IntArray  #: [N] index into `sectors`
+    sectors: tuple[str, ...]  #: industry names, ordered by the place of their first asset, which tells nothing about the name
     code_column: Mapping[str, int]
 
     @classmethod
@@ -86,20 +74,10 @@ def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
 
 
 class Step:
-    """Market and the account at the close of one decision day. Research tools get it as their first argument.
-
-    Attributes:
-        stage: the episode's constants.
-        number: 0 for the first decision.
-        view: the market up to this close.
-        account: cash and positions at this close.
-    """
+    """Market and account at the close of one decision day (`number` 0 is the first). Research tools get it as first argument."""
 
     def __init__(self, stage: Stage, number: int, view: MarketView, account: Account) -> None:
-        self.stage = stage
-        self.number = number
-        self.view = view
-        self.account = account
+        self.stage, self.number, self.view, self.account = stage, number, view, account
 
     @cached_property
     def has_bar(self) -> BoolArray:
@@ -177,20 +155,14 @@ class Step:
         """Every figure that candidates can be ranked and compared by: name -> [N], in the units that models are shown."""
         raw = factor_values(self.view).values
         values = {name: raw[name] * 100.0 if name in _PERCENT_FACTORS else raw[name] for name in FACTOR_NAMES}
-        values.update(self._measures())
-        return values
-
-    def _measures(self) -> dict[str, FloatArray]:
-        closes = self._closes
-        nothing = np.full(closes.shape[1], np.nan)
-        measures = {name: self.returns(days) * 100.0 for name, days in _RETURN_DAYS.items()}
+        values |= {name: self.returns(days) * 100.0 for name, days in _RETURN_DAYS.items()}
+        closes, amount = self._closes, self.view.amount[-AMOUNT_DAYS:]
+        usable = np.isfinite(amount) & (amount > 0)
+        count = usable.sum(axis=0)
         with np.errstate(all="ignore"):
-            measures["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0) - 1.0) * 100.0
-            amount = self.view.amount[-AMOUNT_DAYS:]
-            usable = np.isfinite(amount) & (amount > 0)
-            count = usable.sum(axis=0)
-            measures["amount_20d_cny"] = np.where(count > 0, np.where(usable, amount, 0.0).sum(axis=0) / count, nothing)
-        return measures
+            values["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0) - 1.0) * 100.0
+            values["amount_20d_cny"] = np.where(count > 0, np.where(usable, amount, 0.0).sum(axis=0) / count, np.nan)
+        return values
 
     def returns(self, days: int) -> FloatArray:
         """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN where the history is shorter."""
@@ -244,16 +216,14 @@ class Step:
     def next_day_at_closes(self) -> TradingDay:
         """Guess the next day from today: opens at the last closes, suspensions and limit states as they are."""
         ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
+        flags = {"tradable": self.has_bar, "member": self.member, "limit_up": self.limit_up, "limit_down": self.limit_down}
         return TradingDay(
             row=self.view.day + 1,
             open_ticks=ticks,
             close_ticks=ticks,
-            tradable=self.has_bar.tobytes(),
-            member=self.member.tobytes(),
-            limit_up=self.limit_up.tobytes(),
-            limit_down=self.limit_down.tobytes(),
             min_buy_shares=tuple(self.stage.min_buy_shares.tolist()),
             events={},
+            **{name: array.tobytes() for name, array in flags.items()},
         )
 
     def benchmark_return(self, since_row: int) -> float:
@@ -263,12 +233,9 @@ class Step:
 
 
 def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
-    """Assets of `pool`, best first.
+    """Assets of `pool` ([N]), best first by `keys` ([N] each, most important first, larger is better).
 
-    Args:
-        step: gives the tie-breaks after `keys`: all factor values, then the episode's shuffled order.
-        keys: [N] arrays, most important first, larger is better.
-        pool: [N] the assets to rank.
+    Ties fall to all factor values, then to the episode's shuffled order.
     """
     assets = np.flatnonzero(pool)
     first = -keys[0][assets]

@@ -18,11 +18,10 @@ from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stag
 
 BAR_COLUMNS = ("day", "open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny", "return_pct")
 POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "last_close_cny", "value_cny", "weight", "member", "status")
-ORDER_COLUMNS = (
-    "stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price_cny", "cost_cny",
-)  # fmt: skip
+ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price_cny", "cost_cny")
 EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
+LIMITS = ("max_positions", "max_weight", "lot_shares", "star_min_shares", "buy_fee_bps", "sell_fee_bps", "min_fee_cny")
 TODAY_COLUMNS = ("open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny")
 FEATURE_COLUMNS = ("stock_id", "board", "sector", "status", *TODAY_COLUMNS, *MEASURE_NAMES, *FACTOR_NAMES)
 
@@ -69,19 +68,10 @@ def positions(step: Step) -> Payload:
     rows = []
     for asset, value in step.held_fen.items():
         held = step.account.positions[asset]
-        rows.append(
-            (
-                AssetRef(asset),
-                str(step.view.boards[asset]),
-                Shares(asset, held.shares),
-                Shares(asset, held.locked),
-                last_close(step, asset),
-                cny(value),
-                weight(value, step.nav_fen),
-                bool(step.member[asset]),
-                step.status(asset),
-            )
-        )
+        name = (AssetRef(asset), str(step.view.boards[asset]))
+        worth = (last_close(step, asset), cny(value), weight(value, step.nav_fen))
+        shares = (Shares(asset, held.shares), Shares(asset, held.locked))
+        rows.append((*name, *shares, *worth, bool(step.member[asset]), step.status(asset)))
     return table(POSITION_COLUMNS, rows)
 
 
@@ -98,19 +88,13 @@ def performance(step: Step) -> Payload:
     }
 
 
-def constraints(stage: Stage, boards: Iterable[Board]) -> Payload:
+def constraints(step: Step) -> dict[str, Payload]:
     """Return the limits of the task as numbers; the system prompt says what they mean."""
-    trading = stage.trading
+    trading = step.stage.trading
     return {
-        "max_positions": trading.max_positions,
-        "max_weight": trading.max_weight,
-        "lot_shares": trading.lot_shares,
-        "star_min_shares": trading.star_min_shares,
-        "buy_fee_bps": trading.buy_fee_bps,
-        "sell_fee_bps": trading.sell_fee_bps,
-        "min_fee_cny": trading.min_fee_cny,
-        "price_limit_pct": {str(board): limit_stop_pct(board, trading) for board in boards},
-        "min_reason_chars": stage.harness.min_reason_chars,
+        **{name: getattr(trading, name) for name in LIMITS},
+        "price_limit_pct": {str(board): limit_stop_pct(board, trading) for board in Board if board in step.view.boards},
+        "min_reason_chars": step.stage.harness.min_reason_chars,
     }
 
 
@@ -131,27 +115,15 @@ def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
     head, tail = (order.side, order.target_weight), (order.status, order.rule)
     if asset is None:  # what was submitted is not repeated: it may be an identity that the mask hides
         return (None, *head, None, *tail, 0, None, 0)
-    ordered, filled = order.shares, order.filled_shares
-    return (
-        AssetRef(asset),
-        *head,
-        None if ordered is None else Shares(asset, ordered),
-        *tail,
-        Shares(asset, filled),
-        Price(asset, order.price_ticks / TICKS_PER_CNY) if filled else None,
-        cny(order.fee_minor),
-    )
+    ordered = None if order.shares is None else Shares(asset, order.shares)
+    price = Price(asset, order.price_ticks / TICKS_PER_CNY) if order.filled_shares else None
+    return (AssetRef(asset), *head, ordered, *tail, Shares(asset, order.filled_shares), price, cny(order.fee_minor))
 
 
 def _event_row(stage: Stage, event: CorporateActionRecord) -> Sequence[Payload]:
     asset = stage.code_column[event.code]
-    return (
-        AssetRef(asset),
-        event.ratio,
-        Shares(asset, event.shares_before),
-        Shares(asset, event.shares_after),
-        cny(event.cash_minor),
-    )
+    shares = (Shares(asset, event.shares_before), Shares(asset, event.shares_after))
+    return (AssetRef(asset), event.ratio, *shares, cny(event.cash_minor))
 
 
 def bars(step: Step, asset: int, lookback: int) -> Payload:
@@ -161,51 +133,36 @@ def bars(step: Step, asset: int, lookback: int) -> Payload:
     first = int(np.searchsorted(known, step.view.day + 1 - lookback))
     rows = []
     for place in range(first, len(known)):
-        row = int(known[place])
-        rows.append((DayRef(row), *_bar(step, asset, row), _change(step, asset, row, int(known[place - 1]) if place else None)))
+        row, change = int(known[place]), None
+        if place:  # an asset's first bar has no change
+            since = int(known[place - 1])
+            value = figure((adjusted[row] / adjusted[since] - 1.0) * 100.0)
+            change = None if value is None else AssetRef(asset).change_pct(value, row, since)
+        rows.append((DayRef(row), *_bar(step, asset, row), change))
     return table(BAR_COLUMNS, rows)
-
-
-def _change(step: Step, asset: int, row: int, since: int | None) -> Payload:
-    """Return of a bar since the bar before it, in per cent; null for an asset's first bar."""
-    if since is None:
-        return None
-    adjusted = step.view.adjusted_close
-    value = figure((adjusted[row, asset] / adjusted[since, asset] - 1.0) * 100.0)
-    return None if value is None else AssetRef(asset).change_pct(value, row, since)
 
 
 def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
     """open, high, low, close, volume, amount of one day."""
     view = step.view
-    prices = [_bar_price(asset, row, part, getattr(view, part)[row, asset]) for part in _PARTS]
+    prices = ((part, float(getattr(view, part)[row, asset])) for part in _PARTS)
     volume, amount = figure(view.volume[row, asset]), figure(view.amount[row, asset])
     return (
-        *prices,
+        *(Price(asset, value, row, part) if value == value else None for part, value in prices),
         None if volume is None else Shares(asset, volume, row),
         None if amount is None else AssetRef(asset).figure(amount, "amount_cny", row),
     )
 
 
-def _bar_price(asset: int, row: int, part: Literal["open", "high", "low", "close"], value: Any) -> Payload:
-    number = float(value)
-    return Price(asset, number, row, part) if number == number else None
+def identity(step: Step, asset: int) -> tuple[Payload, ...]:
+    """stock_id, board, sector and status of an asset."""
+    return (AssetRef(asset), str(step.view.boards[asset]), SectorRef(step.view.industries[asset]), step.status(asset))
 
 
 def features(step: Step, assets: Iterable[int]) -> Payload:
     """Today's bar, recent returns and all factors, one row an asset."""
-    names = (*MEASURE_NAMES, *FACTOR_NAMES)
-    rows = (
-        (
-            AssetRef(asset),
-            str(step.view.boards[asset]),
-            SectorRef(step.view.industries[asset]),
-            step.status(asset),
-            *_bar(step, asset, step.view.day),
-            *(step.shown(name, asset) for name in names),
-        )
-        for asset in assets
-    )
+    names, day = (*MEASURE_NAMES, *FACTOR_NAMES), step.view.day
+    rows = ((*identity(step, asset), *_bar(step, asset, day), *(step.shown(name, asset) for name in names)) for asset in assets)
     return table(FEATURE_COLUMNS, rows)
 
 
@@ -215,10 +172,7 @@ def factor_union(step: Step, most: int) -> list[int]:
     Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too many, factors are taken in
     their documented order until the list is full.
     """
-    rankings = []
-    for name in FACTOR_NAMES:
-        values = step.dims[name]
-        rankings.append(ranked(step, [values], step.candidates & np.isfinite(values)))
+    rankings = [ranked(step, [step.dims[name]], step.candidates & np.isfinite(step.dims[name])) for name in FACTOR_NAMES]
     chosen: dict[int, None] = {}
     for k in range(1, max(map(len, rankings), default=0) + 1):
         union = dict.fromkeys(asset for ranking in rankings for asset in ranking[:k])

@@ -10,10 +10,9 @@ import numpy as np
 
 from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
 from ktdeval.market import FloatArray
-from ktdeval.masking import AssetName, AssetRef, DayRef, Payload, SectorRef
+from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares
+from ktdeval.trading import Account, Order, Position, execute
 from ktdeval_ktdfin import tables
-from ktdeval_ktdfin.market_tone import market_context
-from ktdeval_ktdfin.risk import check_plan
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, figure, ranked
 
 Dim = Literal[
@@ -33,6 +32,14 @@ MAX_LOOKBACK_DAYS = 120
 MAX_COMPARED = 50
 MAX_FACTORS = 6
 MAX_SCREENED = 100
+SECTORS_SHOWN = 6
+HORIZONS = (1, 5, 20)
+INDEX_COLUMNS = (
+    *("index", "level", "return_1d_pct", "return_5d_pct", "return_20d_pct", "return_60d_pct"),
+    *("volatility_20d_pct", "drawdown_60d_pct"),
+)
+SECTOR_COLUMNS = ("sector", "members", "return_1d_pct", "return_5d_pct", "return_20d_pct", "advancing_pct")
+PLAN_COLUMNS = ("stock_id", "side", "weight_now", "weight_target", "shares", "amount_cny", "cost_cny", "violation")
 SCREEN_COLUMNS = ("stock_id", "board", "sector", "status", "close_cny", "score")
 
 
@@ -42,7 +49,14 @@ def get_market_context(step: Step) -> Payload:
     volatility_20d_pct is annualised, drawdown_60d_pct is the distance from the highest close of 60 days. Breadth counts index
     members; a sector's figures are plain means over its members.
     """
-    return market_context(step)
+    day, first = step.view.day, max(0, step.view.day - 4)
+    strongest, weakest, total = _sectors(step)
+    return {
+        "calendar": {"day": DayRef(day), "step": step.number, "last_trading_days": [DayRef(row) for row in range(first, day + 1)]},
+        "indices": tables.table(INDEX_COLUMNS, _index_rows(step)),
+        "breadth": _breadth(step),
+        "sectors": {"total": total, "strongest_20d": strongest, "weakest_20d": weakest},
+    }
 
 
 def screen_candidates(
@@ -68,12 +82,8 @@ def screen_candidates(
     best = ranked(step, [score, *signed], pool)[: min(k, step.stage.harness.max_candidates)]
     rows = (
         (
-            AssetRef(asset),
-            str(step.view.boards[asset]),
-            SectorRef(step.view.industries[asset]),
-            step.status(asset),
-            tables.last_close(step, asset),
-            figure(score[asset], 3),
+            *tables.identity(step, asset),
+            *(tables.last_close(step, asset), figure(score[asset], 3)),
             *(step.shown(name, asset) for name in shown),
         )
         for asset in best
@@ -124,12 +134,7 @@ def compare_candidates(
     """
     names = list(dict.fromkeys(dims))
     rows = (
-        (
-            AssetRef(asset),
-            step.status(asset),
-            tables.last_close(step, asset),
-            *(step.shown(name, asset) for name in names),
-        )
+        (AssetRef(asset), step.status(asset), tables.last_close(step, asset), *(step.shown(name, asset) for name in names))
         for asset in dict.fromkeys(stock_ids)
     )
     return {"day": DayRef(step.view.day), "grid": tables.table(("stock_id", "status", "close_cny", *names), rows)}
@@ -156,7 +161,36 @@ def risk_check(
     Args:
         target_weights: stock_id to the weight of NAV, 0 to 1, that the position shall have; 0 sells all of it.
     """
-    return check_plan(step, target_weights)
+    nav, held = step.nav_fen, step.held_fen
+    # What it takes to reach a weight: a sale where the holding is worth more than it, else a purchase.
+    orders = [
+        Order(asset, "SELL" if target * nav < held.get(asset, 0) else "BUY", 0.5, "", target)
+        for asset, target in target_weights.items()
+    ]
+    # Everything held can be sold at the next open.
+    account = Account(step.account.cash_fen, {asset: Position(one.shares) for asset, one in step.account.positions.items()})
+    after, fills = execute(account, step.next_day_at_closes, tuple(orders), step.stage.trading)
+    values = [step.value_fen(asset, position.shares) for asset, position in after.positions.items()]
+    plan = (
+        (
+            *(AssetRef(asset), order.side, tables.weight(held.get(asset, 0), nav), order.target_weight),
+            *(Shares(asset, fill.shares), tables.cny(fill.notional_fen), tables.cny(fill.fee_fen), fill.rule),
+        )
+        for asset, order, fill in zip(target_weights, orders, fills, strict=True)
+    )
+    return {
+        "plan": tables.table(PLAN_COLUMNS, plan),
+        "violations": sum(fill.rule is not None for fill in fills),
+        "projected": {
+            "cash_cny": tables.cny(after.cash_fen),
+            "cash_weight": tables.weight(after.cash_fen, nav),
+            "positions_held": len(values),
+            "largest_weight": tables.weight(max(values, default=0), nav),
+            "traded_weight": tables.weight(sum(fill.notional_fen for fill in fills), nav),
+            "costs_cny": tables.cny(sum(fill.fee_fen for fill in fills)),
+        },
+        "limits": {"max_positions": step.stage.trading.max_positions, "max_weight": step.stage.trading.max_weight},
+    }
 
 
 _FUNCTIONS = (
@@ -179,3 +213,83 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
     mean_rank = last - (counts - 1) / 2
     ranks: FloatArray = mean_rank[inverse] / (len(values) - 1)
     return ranks
+
+
+# ---- the market as a whole
+
+
+def _index_rows(step: Step) -> list[list[Payload]]:
+    """Return the benchmark, then the other indices. Their names are shown only where stocks are: an index is an identity too."""
+    view, hidden = step.view, step.stage.lens.hides_assets
+    others = [code for code in view.indices if code != view.benchmark_code]
+    rows: list[list[Payload]] = []
+    for number, code in enumerate([view.benchmark_code, *others]):
+        label = "benchmark" if number == 0 else f"index_{number}" if hidden else view.index_names.get(code, f"index_{number}")
+        levels = view.indices[code]
+        returns = [levels[-1] / levels[-1 - days] - 1.0 if len(levels) > days else np.nan for days in (*HORIZONS, 60)]
+        daily = np.diff(np.log(levels[-21:]))
+        volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0) if len(daily) > 1 else np.nan
+        figures = (*returns, volatility, levels[-1] / np.max(levels[-60:]) - 1.0)
+        rows.append([label, IndexLevel(code, float(levels[-1])), *(_shown(step, value * 100.0) for value in figures)])
+    return rows
+
+
+def _shown(step: Step, value: float) -> Payload:
+    """Return a figure of the whole market today, null where it is not defined."""
+    number = figure(value)
+    return None if number is None else DayRef(step.view.day).figure(number)
+
+
+def _breadth(step: Step) -> Payload:
+    member = step.member
+    trading = member & step.has_bar
+    change = step.dims["return_1d_pct"][trading]
+    amount = step.view.amount[-20:, member]
+    daily = np.where(np.isfinite(amount), amount, 0.0).sum(axis=1)
+    mean = float(daily.mean())
+    return {
+        "members": int(member.sum()),
+        "advancing": int((change > 0).sum()),
+        "declining": int((change < 0).sum()),
+        "suspended": int((member & ~step.has_bar).sum()),
+        "limit_up": int((member & step.limit_up).sum()),
+        "limit_down": int((member & step.limit_down).sum()),
+        "median_return_1d_pct": _shown(step, float(np.median(change))) if len(change) else None,
+        "amount_cny": _shown(step, float(daily[-1])),
+        "amount_vs_20d_mean": _shown(step, float(daily[-1]) / mean) if mean > 0 else None,
+    }
+
+
+def _sectors(step: Step) -> tuple[Payload, Payload, int]:
+    """Strongest and weakest sectors by their members' mean 20-day return: ranked tables, and how many sectors there are."""
+    stage = step.stage
+    size = len(stage.sectors)
+    means = [_mean_by_sector(step, step.dims[f"return_{days}d_pct"]) for days in HORIZONS]
+    change = step.dims["return_1d_pct"]
+    advancing = _mean_by_sector(step, np.where(np.isfinite(change), np.where(change > 0, 100.0, 0.0), np.nan))
+    members = np.bincount(stage.sector_of[step.member], minlength=size)
+    filled = [number for number in range(size) if members[number]]
+    # A sector without a 20-day return is neither strong nor weak; where none has one, the other figures decide.
+    shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
+    # Ties fall to the other figures, then to the episode's shuffled order of sectors.
+    lowest = [np.where(np.isnan(mean), -np.inf, mean) for mean in reversed(means)]
+    shown.sort(key=lambda number: (*(-float(mean[number]) for mean in lowest), int(members[number]), number))
+    rows = {
+        number: [
+            *(SectorRef(stage.sectors[number]), int(members[number])),
+            *(_shown(step, mean[number]) for mean in (*means, advancing)),
+        ]
+        for number in shown
+    }
+    split = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
+    halves = (shown[:split], shown[split:][-SECTORS_SHOWN:][::-1])
+    strongest, weakest = (tables.table(SECTOR_COLUMNS, (rows[number] for number in half)) for half in halves)
+    return strongest, weakest, len(filled)
+
+
+def _mean_by_sector(step: Step, values: FloatArray) -> FloatArray:
+    used, size = step.member & np.isfinite(values), len(step.stage.sectors)
+    groups = step.stage.sector_of[used]
+    with np.errstate(all="ignore"):
+        mean: FloatArray = np.bincount(groups, values[used], size) / np.bincount(groups, minlength=size)
+    return mean

@@ -45,7 +45,6 @@ _SERVER.set_forkserver_preload(
         "ktdeval_ktdfin.task",
         "ktdeval_ktdfin.tools",
         "ktdeval_builtin.attribution_metrics",
-        "ktdeval_builtin.threads",
         "ktdeval_models.catalogue",
         "ktdeval.stats.panel",
         "run_support",

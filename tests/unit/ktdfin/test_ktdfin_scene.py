@@ -15,9 +15,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Account, Position
-from ktdeval_ktdfin.config import KtdfinConfig
-from ktdeval_ktdfin.scene import KtdfinScene
-from ktdeval_ktdfin.task import KtdfinTask
+from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
 from ktdfin_market import poisoned, small_market, spec_of
 from metric_cases import order
 from paths import REPOSITORY

@@ -23,8 +23,8 @@ from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, Price,
 from ktdeval.registry import load_plugins
 from ktdeval.seeds import derive_seed
 from ktdeval.trading.types import Account, Position
-from ktdeval_ktdfin.scene import KtdfinScene
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Stage
+from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import compare_candidates, get_market_context, get_stock_snapshot, portfolio_state, screen_candidates
 from ktdfin_market import poisoned, small_market
 from ktdfin_play import Play, trades

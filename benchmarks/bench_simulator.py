@@ -31,10 +31,9 @@ import numpy.typing as npt
 
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.trading.account import Settlement, open_account
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Action, Order
+from ktdeval.trading.types import Action, Order, TradingConfig
 
 N_ASSETS, N_DAYS, TOP_K = 300, 548, 20
 # Qlib's capital and costs in qlib_bt.py, so that both sides trade the same.

@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of `ktdeval.stats.bootstrap` cover the truth: the table of `ktdeval/stats/coverage.py`.
+"""How often the 95 % intervals of `ktdeval.stats.bootstrap` cover the truth: the table of `ktdeval/stats/bootstrap.py`.
 
     python benchmarks/coverage_intervals.py [--samples 2000] [--days 20,43,120,250,548] [--seed 0]
 
@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from ktdeval.stats import coverage
+from ktdeval.stats import bootstrap
 from ktdeval.stats.bootstrap import Bootstrap, Resampling, drawdowns
 
 MEAN, SPREAD = 0.0006, 0.012
@@ -48,7 +48,7 @@ def returns(process: str, rng: np.random.Generator, shape: tuple[int, int]) -> n
 
 def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple[float, float]]:
     """Kind -> share of samples whose interval covers the truth, and the median width."""
-    rng = np.random.default_rng([seed, days, coverage.PROCESSES.index(process)])
+    rng = np.random.default_rng([seed, days, bootstrap.PROCESSES.index(process)])
     growth = float(np.mean([np.log1p(returns(process, rng, (4000, 500))).mean() for _ in range(4)]))
     truths = {
         "mean": float(np.expm1(days * growth)),
@@ -68,13 +68,13 @@ def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=2000)
-    parser.add_argument("--days", default=",".join(map(str, coverage.DAYS)))
+    parser.add_argument("--days", default=",".join(map(str, bootstrap.DAYS)))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(f"kind, days: coverage (median width) under {' | '.join(coverage.PROCESSES)}")
+    print(f"kind, days: coverage (median width) under {' | '.join(bootstrap.PROCESSES)}")
     for days in map(int, options.days.split(",")):
         started = time.perf_counter()
-        cells = [measure(process, days, options.samples, options.seed) for process in coverage.PROCESSES]
+        cells = [measure(process, days, options.samples, options.seed) for process in bootstrap.PROCESSES]
         for kind in cells[0]:
             print(f"{kind:9} {days:4}:", " | ".join(f"{cell[kind][0]:.4f} ({cell[kind][1]:.4f})" for cell in cells))
         print(f"{options.samples} samples a process in {time.perf_counter() - started:.0f} s", flush=True)

@@ -32,7 +32,7 @@ from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.seeds import derive_seed
-from ktdeval.stats.proportions import wilson
+from ktdeval.stats.intervals import wilson
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account

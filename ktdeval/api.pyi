@@ -58,6 +58,5 @@ from ktdeval.seeds import derive_seed as derive_seed
 from ktdeval.stats.intervals import Interval as Interval
 from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, metric as metric
 from ktdeval.task_files import task_specs as task_specs
-from ktdeval.trading.config import TradingConfig as TradingConfig
 from ktdeval.trading.ledger import Ledger as Ledger
-from ktdeval.trading.types import Order as Order
+from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig

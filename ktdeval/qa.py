@@ -15,8 +15,7 @@ from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.stats.intervals import Interval, no_interval
-from ktdeval.stats.proportions import wilson
+from ktdeval.stats.intervals import Interval, no_interval, wilson
 
 QASample = Mapping[str, JsonValue]
 """`question` is shown; `choices` (texts) limit the answer; `id` names the sample. All else, such as `gold`, is for scoring."""

@@ -7,6 +7,13 @@ With the weights w held at the previous close (shares of the NAV) and the return
 
 to rounding (1e-12 is tested). `timing` is what the day's fills made between the fill and the close, `fees` are negative, and
 `rounding` is what is left: corporate actions to whole shares, marks in whole ticks and fen, the jitter of adjustment factors.
+
+Daily contributions c add to the daily return r, but their sums don't add to the compounded total R. Carino ("Combining attribution
+effects over time", Journal of Performance Measurement, summer 1999) scales day t by
+
+    k_t / K,    k_t = ln(1 + r_t) / r_t    (1 where r_t = 0),    K = ln(1 + R) / R    (1 where R = 0)
+
+so that sum over days and lines of c k_t / K = sum of ln(1 + r_t) / K = R: no residual, whatever the lines.
 """
 
 from __future__ import annotations
@@ -19,14 +26,49 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.attribution.exposures import Note, daily_notes
 from ktdeval.attribution.fit import Fit, fit_factors
-from ktdeval.attribution.linking import RUIN, linking_coefficients
-from ktdeval.attribution.notes import Note, daily_notes
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 if TYPE_CHECKING:
     from ktdeval.trading.ledger import Ledger
+
+
+RUIN = "a daily return is -100 % or less: the NAV is gone, and contributions can't be linked over it"
+
+
+def linking_coefficients(returns: FloatArray) -> FloatArray:
+    """[..., D] Carino's k_t / K for daily returns; NaN throughout a series with a return of -100 % or less. `returns`: [..., D]
+    simple daily returns; leading axes are separate series, such as bootstrap draws.
+    """
+    ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
+    logs = np.log1p(np.where(ruined, 0.0, returns))
+    return np.where(ruined, np.nan, _log_share(returns, logs) / _total_share(logs))
+
+
+def link(contributions: FloatArray, returns: FloatArray) -> FloatArray:
+    """Contributions over the whole period, in fractions of the capital at its start. `contributions`: [..., D, L] daily
+    contributions of L lines, which add to `returns` or to a part of it; `returns`: [..., D] daily returns of the whole portfolio.
+    [..., L] linked contributions. Where the lines add to the return on each day, these add to the total return `prod(1 + r) - 1`.
+    NaN for a series with a return of -100 % or less (`RUIN` is the reason).
+    """
+    linked: FloatArray = np.einsum("...dl,...d->...l", contributions, linking_coefficients(returns))
+    return linked
+
+
+def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
+    """ln(1 + r) / r, 1 at 0; log1p keeps it accurate for the smallest r."""
+    zero = returns == 0.0
+    share: FloatArray = np.where(zero, 1.0, logs / np.where(zero, 1.0, returns))
+    return share
+
+
+def _total_share(logs: FloatArray) -> FloatArray:
+    """[..., 1] K from the log return of the whole period."""
+    total = logs.sum(axis=-1, keepdims=True)
+    return _log_share(np.expm1(total), total)
+
 
 IndexArray = npt.NDArray[np.intp]
 TICKS_PER_CNY, TICKS_PER_FEN = 10_000, 100
@@ -34,34 +76,23 @@ TICKS_PER_CNY, TICKS_PER_FEN = 10_000, 100
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Daily parts of `sum w r`, in fractions of the NAV; [..., D], the leading axes are separate portfolios.
-
-    Attributes:
-        factor_names, industry_names: the K and I factors.
-        held_return: [..., D] sum w r.
-        common: [..., D] sum w times the common return.
-        style: [..., D, K].
-        industry: [..., D, I]; I is 0 unless the fit has industries.
-        selection: [..., D] sum w u, the return that no factor explains.
-        exposures: [..., D, K] sum w X: of the NAV, so cash dilutes it.
-        invested: [..., D] sum w.
+    """Daily parts of `sum w r`, in fractions of the NAV; [..., D], the leading axes are separate portfolios. `factor_names,
+    industry_names`: the K and I factors.
     """
 
     factor_names: tuple[str, ...]
     industry_names: tuple[str, ...]
-    held_return: FloatArray
-    common: FloatArray
-    style: FloatArray
-    industry: FloatArray
-    selection: FloatArray
-    exposures: FloatArray
-    invested: FloatArray
+    held_return: FloatArray  #: [..., D] sum w r
+    common: FloatArray  #: [..., D] sum w times the common return
+    style: FloatArray  #: [..., D, K]
+    industry: FloatArray  #: [..., D, I]; I is 0 unless the fit has industries
+    selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
+    exposures: FloatArray  #: [..., D, K] sum w X: of the NAV, so cash dilutes it
+    invested: FloatArray  #: [..., D] sum w
 
     def mean_exposures(self, within_holdings: bool = False) -> FloatArray:
-        """[..., K] exposures averaged over the days on which something was held; NaN where nothing ever was.
-
-        Args:
-            within_holdings: exposures of the holdings alone (weights add to 1) instead of the whole NAV.
+        """[..., K] exposures averaged over the days on which something was held; NaN where nothing ever was. `within_holdings`:
+        exposures of the holdings alone (weights add to 1) instead of the whole NAV.
         """
         held = self.invested > 0.0
         scale = np.where(held, self.invested, 1.0) if within_holdings else np.ones(held.shape)
@@ -73,38 +104,23 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class Linked:
-    """Contributions over the whole period (Carino), which add to `total_return`; None with a reason where they can't be linked.
+    """Contributions over the whole period (Carino), which add to `total_return`; None with a reason where they can't be linked."""
 
-    Attributes:
-        total_return: geometric return of the NAV.
-        lines: line -> linked contribution, in the order of `Attribution.line_names`.
-        reason: why `lines` is None.
-    """
-
-    total_return: float
-    lines: Mapping[str, float] | None
-    reason: str | None = None
+    total_return: float  #: geometric return of the NAV
+    lines: Mapping[str, float] | None  #: line -> linked contribution, in the order of `Attribution.line_names`
+    reason: str | None = None  #: why `lines` is None
 
 
 @dataclass(frozen=True)
 class Attribution(Decomposition):
-    """Attribution of one ledger, [D] days each; see the module for the two identities.
+    """Attribution of one ledger, [D] days each; see the module for the two identities."""
 
-    Attributes:
-        days: fill days.
-        returns: returns of the NAV.
-        timing: what the day's fills made from fill to close, before fees.
-        fees: fees paid, negative.
-        rounding: the rest of the NAV's return.
-        notes: what had to be done without.
-    """
-
-    days: DayArray
-    returns: FloatArray
-    timing: FloatArray
-    fees: FloatArray
-    rounding: FloatArray
-    notes: tuple[Note, ...]
+    days: DayArray  #: fill days
+    returns: FloatArray  #: returns of the NAV
+    timing: FloatArray  #: what the day's fills made from fill to close, before fees
+    fees: FloatArray  #: fees paid, negative
+    rounding: FloatArray  #: the rest of the NAV's return
+    notes: tuple[Note, ...]  #: what had to be done without
 
     @property
     def trading(self) -> FloatArray:
@@ -131,9 +147,8 @@ class Attribution(Decomposition):
 
     @cached_property
     def linked_lines(self) -> FloatArray:
-        """[D, L] `lines` in fractions of the capital at the start (Carino): all days and lines add to the total return.
-
-        NaN throughout when the NAV falls to nothing.
+        """[D, L] `lines` in fractions of the capital at the start (Carino): all days and lines add to the total return. NaN
+        throughout when the NAV falls to nothing.
         """
         scaled: FloatArray = self.lines * linking_coefficients(self.returns)[:, None]
         return scaled
@@ -149,14 +164,9 @@ class Attribution(Decomposition):
 
 
 def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
-    """Split the returns of portfolios given by their weights.
-
-    Args:
-        weights: [..., D, N] shares of the capital held over each day of the fit (at the close before it); any sign, any sum.
-        fitted: the factor returns of these days.
-
-    Raises:
-        DataError: the weights are not of the fit's days and assets, or not finite.
+    """Split the returns of portfolios given by their weights. `weights`: [..., D, N] shares of the capital held over each day of
+    the fit (at the close before it); any sign, any sum; `fitted`: the factor returns of these days. Raises DataError: the weights
+    are not of the fit's days and assets, or not finite.
     """
     days, assets = fitted.returns.shape
     if weights.shape[-2:] != (days, assets) or not np.isfinite(weights.sum()):
@@ -205,20 +215,11 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
 
 
 def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None) -> Attribution:
-    """Split each day's NAV return of one episode.
-
-    Weights are those at the previous close: positions over NAV of the step before; nothing is held before the first step.
-
-    Args:
-        ledger: the episode.
-        snapshot: the market it was settled on.
-        fitted: factor returns that cover the ledger's days, to share between ledgers; None to fit its own days.
-
-    Returns:
-        The attribution; common + style + industry + selection + timing + fees + rounding is the NAV's return on each day.
-
-    Raises:
-        DataError: there is none (`attribution_problem` says why), the fit is of other days or assets, or a code is unknown.
+    """Split each day's NAV return of one episode. Weights are those at the previous close: positions over NAV of the step before;
+    nothing is held before the first step. `ledger`: the episode; `snapshot`: the market it was settled on; `fitted`: factor returns
+    that cover the ledger's days, to share between ledgers; None to fit its own days. The attribution; common + style + industry +
+    selection + timing + fees + rounding is the NAV's return on each day. Raises DataError: there is none (`attribution_problem`
+    says why), the fit is of other days or assets, or a code is unknown.
     """
     problem = attribution_problem(ledger, snapshot)
     if problem:
@@ -249,17 +250,11 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Holdings:
-    """Weights held over each day, one entry a position, in the order of the steps.
+    """Weights held over each day, one entry a position, in the order of the steps."""
 
-    Attributes:
-        day: step over which it was held, counted from 0.
-        asset: column.
-        weight: value over NAV at the previous close.
-    """
-
-    day: IndexArray
-    asset: IndexArray
-    weight: FloatArray
+    day: IndexArray  #: step over which it was held, counted from 0
+    asset: IndexArray  #: column
+    weight: FloatArray  #: value over NAV at the previous close
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:

@@ -1,45 +1,92 @@
-"""Regressors of each day's cross-section: standardised exposures known at the close of the day before, and weights."""
+"""Regressors of each day's cross-section: standardised exposures known at the close of the day before, weights, notes on what is
+missing, and the screen for factors that say the same.
+
+VIF of factor k is 1 / (1 - R^2) of its regression on an intercept and the others, over all name-days of the window pooled
+(exposures are standardised day by day, so pooling mixes no levels). The screen drops the factor with the largest VIF until none
+exceeds the limit. Source: KTD-Fin §4.5 (screened on a pre-evaluation calibration window); the limit of 10 is ktdeval's.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from ktdeval.attribution.factors import MONTH, standardise
-from ktdeval.attribution.notes import Note, daily_notes
+from ktdeval.attribution.factors import MONTH, standardise, trailing_count, trailing_sum
 from ktdeval.attribution.panel import FACTOR_NAMES, check_rows, factor_panel
-from ktdeval.attribution.rolling import trailing_count, trailing_sum
 from ktdeval.errors import DataError
 from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 
-_BLOCK = 256
-"""Days standardised at a time: bounds the memory beside the result."""
+NoteKind = Literal[
+    "missing_exposure", "no_exposures", "default_weight", "equal_weights", "constant_factor", "collinear_factor", "too_few_names",
+    "no_names", "held_outside_index", "held_without_exposures", "held_without_return",
+]  # fmt: skip
+
+NOTE_MEANINGS: dict[NoteKind, str] = {
+    "missing_exposure": "exposures of investable names that were undefined and count as 0, the cross-sectional mean",
+    "no_exposures": "investable names without any exposure, left out of the regression",
+    "default_weight": "investable names without turnover data, given the day's median regression weight",
+    "equal_weights": "days without any turnover data: all names weigh the same",
+    "constant_factor": "days on which the exposures did not differ: the factor's return is 0",
+    "collinear_factor": "days on which the factors before it explain the exposures: the factor's return is 0",
+    "too_few_names": "days with no more names than parameters: only the common return was fitted",
+    "no_names": "days without a name to fit: every factor return is 0 and all of a holding's return is selection",
+    "held_outside_index": "holdings that were not investable: they keep exposures, but took no part in the regression",
+    "held_without_exposures": "holdings without any exposure: common and selection only",
+    "held_without_return": "holdings without a bar that day: their return is 0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One kind of shortfall."""
+
+    kind: NoteKind  #: a key of `NOTE_MEANINGS`
+    subject: str  #: the factor or industry it is about; empty where it is about all
+    count: int  #: how many entries (name-days or days, as its meaning says)
+    days: int  #: on how many days
+
+    @property
+    def meaning(self) -> str:
+        """What was counted, in words."""
+        return NOTE_MEANINGS[self.kind]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the note with its meaning."""
+        return {**asdict(self), "meaning": self.meaning}
+
+
+def daily_notes(
+    kind: NoteKind, counts: npt.NDArray[np.intp] | npt.NDArray[np.bool_], subjects: tuple[str, ...] = ("",)
+) -> list[Note]:
+    """Notes from counts a day, one for each subject that has any. `kind`: of all of them; `counts`: [D] or [D, subjects];
+    `subjects`: what the columns are about.
+    """
+    table = counts.reshape(len(counts), -1)
+    totals, days = table.sum(axis=0), np.count_nonzero(table, axis=0)
+    return [Note(kind, subject, int(totals[place]), int(days[place])) for place, subject in enumerate(subjects) if days[place]]
+
+
+_BLOCK = 256  #: Days standardised at a time: bounds the memory beside the result
 
 
 @dataclass(frozen=True, slots=True)
 class Exposures:
-    """Exposures of D return days; those of day `rows[d]` are known at the close of the day before.
+    """Exposures of D return days; those of day `rows[d]` are known at the close of the day before."""
 
-    Attributes:
-        rows: rows of the snapshot whose returns they explain.
-        names: the K factors.
-        design: [D, 1 + K, N] the regression's columns: ones, then the exposures in standard deviations of the investable names,
-            winsorised at 1 % and 99 %; 0 where undefined.
-        weights: [D, N] regression weights: square root of the mean amount of the 20 days before, over the day's median.
-        investable: [D, N] index members at the close of the day before.
-        defined: [D, N] names with at least one exposure.
-        notes: undefined exposures and weights among the investable names.
-    """
-
-    rows: range
-    names: tuple[str, ...]
+    rows: range  #: rows of the snapshot whose returns they explain
+    names: tuple[str, ...]  #: the K factors
+    #: [D, 1 + K, N] the regression's columns: ones, then the exposures in standard deviations of the investable names, winsorised
+    #: at 1 % and 99 %; 0 where undefined
     design: FloatArray
-    weights: FloatArray
-    investable: BoolArray
-    defined: BoolArray
-    notes: tuple[Note, ...]
+    weights: FloatArray  #: [D, N] regression weights: square root of the mean amount of the 20 days before, over the day's median
+    investable: BoolArray  #: [D, N] index members at the close of the day before
+    defined: BoolArray  #: [D, N] names with at least one exposure
+    notes: tuple[Note, ...]  #: undefined exposures and weights among the investable names
 
     @property
     def z(self) -> FloatArray:
@@ -48,17 +95,10 @@ class Exposures:
 
 
 def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | None = None) -> Exposures:
-    """Exposures and regression weights for the returns of `rows`.
-
-    Names outside the index keep exposures: they are scaled by the index's figures.
-
-    Args:
-        snapshot: the market.
-        rows: consecutive rows, the first at least 1.
-        factors: which of the nine, such as those that a VIF screen kept; None for all.
-
-    Raises:
-        DataError: `rows` are not consecutive rows with a day before them, or a factor is unknown or named twice.
+    """Exposures and regression weights for the returns of `rows`. Names outside the index keep exposures: they are scaled by the
+    index's figures. `snapshot`: the market; `rows`: consecutive rows, the first at least 1; `factors`: which of the nine, such as
+    those that a VIF screen kept; None for all. Raises DataError: `rows` are not consecutive rows with a day before them, or a
+    factor is unknown or named twice.
     """
     check_rows(snapshot, rows, 1)
     names = FACTOR_NAMES if factors is None else factors
@@ -116,3 +156,91 @@ def _row_medians(values: FloatArray, used: BoolArray) -> FloatArray:
     low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)
     days = np.arange(len(values))
     return np.where(count > 0, 0.5 * (ordered[days, low] + ordered[days, high]), 1.0)
+
+
+VIF_LIMIT = 10.0
+_SINGULAR = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Outcome of a screen."""
+
+    kept: tuple[str, ...]  #: factors to use, in order
+    #: factor -> VIF among all factors; None where it is not finite (constant, or explained whole by the others)
+    vif: dict[str, float | None]
+    #: factors taken out, in the order taken out, with the VIF at that point (None where not finite) and the reason
+    dropped: tuple[tuple[str, float | None, str], ...]
+    final: dict[str, float | None]  #: factor -> VIF among those kept
+    name_days: int  #: rows of the pooled table
+
+
+def variance_inflation(table: FloatArray) -> FloatArray:
+    """[K] variance inflation factors of the columns of [n, K], against an intercept and each other. At least 1; infinite for
+    columns that the others explain whole; NaN for constant ones, which take no part. Raises DataError: no more rows than columns,
+    or a value that is not finite.
+    """
+    rows, columns = table.shape
+    if rows <= columns + 1 or not np.isfinite(table).all():
+        raise DataError(f"variance inflation: needs finite values and more than {columns + 1} rows, got {rows} × {columns}")
+    centred = table - table.mean(axis=0)
+    norm = np.sqrt((centred * centred).sum(axis=0))
+    varies = norm > _SINGULAR * np.sqrt((table * table).sum(axis=0))
+    result = np.full(columns, np.nan)
+    for column in np.flatnonzero(varies):
+        others = np.flatnonzero(varies & (np.arange(columns) != column))
+        if len(others) == 0:
+            result[column] = 1.0
+            continue
+        target = centred[:, column] / norm[column]
+        solution = np.linalg.lstsq(centred[:, others] / norm[others], target, rcond=_SINGULAR)[0]
+        unexplained = float(((target - centred[:, others] / norm[others] @ solution) ** 2).sum())
+        result[column] = np.inf if unexplained < _SINGULAR else 1.0 / unexplained
+    return result
+
+
+def vif_screen(snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit: float = VIF_LIMIT) -> Screen:
+    """Screen the nine factors on a calibration window. `snapshot`: the market; `rows`: return days of the window; their exposures
+    are of the days before. All lie before `evaluation_row`; `evaluation_row`: first row of the evaluation, of which nothing is
+    used; `limit`: largest VIF allowed. Raises DataError: the window reaches into the evaluation, is not in the snapshot, or holds
+    too few names.
+    """
+    if rows.stop > evaluation_row:
+        raise DataError(
+            f"VIF screen: the calibration window ends on row {rows.stop - 1}, not before the evaluation at {evaluation_row}"
+        )
+    known = exposures(snapshot, rows)
+    table = known.z[known.investable & known.defined]
+    names = list(known.names)
+    everything = variance_inflation(table)
+    dropped: list[tuple[str, float | None, str]] = []
+    current = everything
+    while len(names) > 0 and (worst := _worst(current, limit)) is not None:
+        value = float(current[worst])
+        reason = (
+            "does not vary" if np.isnan(value) else "explained whole by the others" if np.isinf(value) else f"VIF above {limit:g}"
+        )
+        dropped.append((names.pop(worst), _finite(value), reason))
+        table = np.delete(table, worst, axis=1)
+        current = variance_inflation(table)
+    return Screen(
+        kept=tuple(names),
+        vif={name: _finite(value) for name, value in zip(known.names, everything, strict=True)},
+        dropped=tuple(dropped),
+        final={name: _finite(value) for name, value in zip(names, current, strict=True)},
+        name_days=len(table),
+    )
+
+
+def _worst(values: FloatArray, limit: float) -> int | None:
+    """Place of the factor to drop, or None: constant ones first, then the largest VIF, the later of equals."""
+    if len(values) == 0:
+        return None
+    if np.isnan(values).any():
+        return int(np.flatnonzero(np.isnan(values))[-1])
+    worst = len(values) - 1 - int(np.argmax(values[::-1]))
+    return worst if values[worst] > limit else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -3,6 +3,9 @@
 KTD-Fin (Table 7) names the factors without windows; the windows here are ktdeval's. Each factor is one pure function of a
 `TrailingWindow` that reduces the leading (time) axis, so the same definitions serve one day ([rows, N] arrays) and many days
 at once ([rows, days, N], for instance from `numpy.lib.stride_tricks.sliding_window_view`).
+
+Sums over trailing windows take a number of passes logarithmic in the window: a sum over 20 rows is that of two sums over 10, and so
+on. Like pairwise summation, and unlike a difference of two running totals, this forgets what left the window.
 """
 
 from __future__ import annotations
@@ -18,116 +21,134 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray
 
+
+def trailing_sum(values: FloatArray, width: int) -> FloatArray:
+    """[rows - width + 1, N] sums over `width` consecutive rows; entry i covers rows i … i + width - 1. `values`: [rows, N] finite
+    numbers, at least `width` rows; `width`: rows of a window, at least 1; for 1 the result is `values` itself.
+    """
+    if width == 1:
+        return values
+    half = trailing_sum(values, width // 2)
+    length = len(values) - width + 1
+    total = half[:length] + half[width // 2 :][:length]
+    if width % 2:
+        total += values[width - 1 :]
+    return total
+
+
+def trailing_count(flags: BoolArray, width: int) -> FloatArray:
+    """[rows - width + 1, N] number of True among `width` consecutive rows, as floats. `flags`: [rows, N]; `width`: rows of a
+    window, 1 to 255.
+    """
+    return trailing_sum(flags.view(np.uint8), width).astype(np.float64)
+
+
+def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
+    """[rows - width + 1, N] maxima over `width` consecutive rows. `values`: [rows, N] numbers without NaN; `width`: rows of a
+    window, at least 1.
+    """
+    size = 1
+    while size * 2 <= width:
+        values = np.maximum(values[: len(values) - size], values[size:])
+        size *= 2
+    # Two overlapping windows of a power of two: a maximum may count a row twice.
+    return np.maximum(values[: len(values) - (width - size)], values[width - size :])
+
+
+def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
+    """Every NaN of [rows, N] replaced by the last number above it in its column. `values`: [rows, N]; `before`: [N] what stands
+    above the first row; NaN (the default) where nothing does.
+    """
+    # Missing places column by column: a run of them ends where the row does not follow on the one before.
+    column, row = np.divmod(np.flatnonzero(np.isnan(values).T), len(values))
+    if not len(row):
+        return values
+    begins = np.ones(len(row), dtype=bool)
+    begins[1:] = (row[1:] != row[:-1] + 1) | (column[1:] != column[:-1])
+    source = (row[begins] - 1)[np.cumsum(begins) - 1]
+    filled = values.copy()
+    filled[row, column] = values[source, column]
+    above = source < 0
+    filled[row[above], column[above]] = np.nan if before is None else before[column[above]]
+    return filled
+
+
 TRADING_DAYS_PER_YEAR = 252
-YEAR, QUARTER, MONTH = 252, 60, 20
-"""Window lengths in trading days."""
-MONTH_SKIPPED = 21
-"""MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal."""
-YEAR_MINIMUM, QUARTER_MINIMUM, MONTH_MINIMUM = 168, 40, 14
-"""Fewest observations in a window: two thirds of it, rounded up."""
-WINSOR_TAIL = 0.01
-"""Exposures are clipped at this quantile and its mirror image before they are z-scored."""
+YEAR, QUARTER, MONTH = 252, 60, 20  #: Window lengths in trading days
+MONTH_SKIPPED = 21  #: MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal
+YEAR_MINIMUM, QUARTER_MINIMUM, MONTH_MINIMUM = 168, 40, 14  #: Fewest observations in a window: two thirds of it, rounded up
+WINSOR_TAIL = 0.01  #: Exposures are clipped at this quantile and its mirror image before they are z-scored
 
 
 class PriceHistory(Protocol):
-    """Prices that the factors read of a market: `MarketView` offers it, and so may anything that grows day by day.
-
-    Arrays are [day + 1, N], their last row is `day`; units and NaN rules are those of `MarketSnapshot`.
+    """Prices that the factors read of a market: `MarketView` offers it, and so may anything that grows day by day. Arrays are [day
+    + 1, N], their last row is `day`; units and NaN rules are those of `MarketSnapshot`.
     """
 
     @property
     def day(self) -> int:
         """Row of the last day."""
-        ...
 
     @property
     def adjusted_close(self) -> FloatArray:
         """Close times factor."""
-        ...
 
     @property
     def adjusted_open(self) -> FloatArray:
         """Open times factor."""
-        ...
 
     @property
     def high(self) -> FloatArray:
         """Unadjusted CNY a share."""
-        ...
 
     @property
     def factor(self) -> FloatArray:
         """Cumulative adjustment factor."""
-        ...
 
     @property
     def volume(self) -> FloatArray:
         """Shares."""
-        ...
 
     @property
     def amount(self) -> FloatArray:
         """CNY turnover."""
-        ...
 
 
 @dataclass(frozen=True)
 class TrailingWindow:
-    """Last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is time.
+    """Last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is time."""
 
-    Attributes:
-        close: adjusted close, NaN on days without a bar.
-        last_close: adjusted close of the latest bar up to each day; NaN before an asset's first bar.
-        open: adjusted open (scaled by the same day's factor as the close).
-        high: adjusted high.
-        volume: shares, divided by the factor so that a split is no jump of volume.
-        amount: CNY turnover.
-    """
-
-    close: FloatArray
-    last_close: FloatArray
-    open: FloatArray
-    high: FloatArray
-    volume: FloatArray
-    amount: FloatArray
+    close: FloatArray  #: adjusted close, NaN on days without a bar
+    last_close: FloatArray  #: adjusted close of the latest bar up to each day; NaN before an asset's first bar
+    open: FloatArray  #: adjusted open (scaled by the same day's factor as the close)
+    high: FloatArray  #: adjusted high
+    volume: FloatArray  #: shares, divided by the factor so that a split is no jump of volume
+    amount: FloatArray  #: CNY turnover
 
     @cached_property
     def returns(self) -> FloatArray:
-        """Simple close-to-close returns of the last `QUARTER` days, [≤ 60, ...].
-
-        A day without a bar has no return (NaN); the first bar after a suspension is measured from the last close before it.
+        """Simple close-to-close returns of the last `QUARTER` days, [≤ 60, ...]. A day without a bar has no return (NaN); the first
+        bar after a suspension is measured from the last close before it.
         """
         return self.close[1:][-QUARTER:] / self.last_close[:-1][-QUARTER:] - 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FactorDefinition:
-    """One style factor.
+    """One style factor."""
 
-    Attributes:
-        name: as on cards and in tools, such as `MOM_12_1`.
-        description: what it measures, with its formula.
-        window: trading days that it looks back on.
-        minimum_observations: fewest usable days in the window; below it the value is NaN.
-        kernel: trailing window [rows, ...] -> raw values [...].
-    """
-
-    name: str
-    description: str
-    window: int
-    minimum_observations: int
-    kernel: Callable[[TrailingWindow], FloatArray]
+    name: str  #: as on cards and in tools, such as `MOM_12_1`
+    description: str  #: what it measures, with its formula
+    window: int  #: trading days that it looks back on
+    minimum_observations: int  #: fewest usable days in the window; below it the value is NaN
+    kernel: Callable[[TrailingWindow], FloatArray]  #: trailing window [rows, ...] -> raw values [...]
 
 
 @dataclass(frozen=True, slots=True)
 class FactorTable:
-    """Raw factor values at the close of one day.
+    """Raw factor values at the close of one day."""
 
-    Attributes:
-        values: factor name -> [N] float64, NaN where undefined, in the order of `FACTORS`.
-    """
-
-    values: Mapping[str, FloatArray]
+    values: Mapping[str, FloatArray]  #: factor name -> [N] float64, NaN where undefined, in the order of `FACTORS`
 
     def matrix(self) -> FloatArray:
         """[K, N] values, factors in the order of `FACTORS`."""
@@ -174,18 +195,10 @@ def trailing_factors(window: TrailingWindow) -> dict[str, FloatArray]:
 
 
 def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
-    """Winsorise at 1 % and 99 % and z-score, both over the investable names.
-
-    Args:
-        values: [..., N] raw values, NaN where undefined; the last axis is assets.
-        investable: [N] or [..., N] names that set the quantiles, mean and standard deviation (ddof 0).
-
-    Returns:
-        [..., N] exposures. Names that are not investable are clipped and scaled with the same figures. NaN stays NaN;
-        where the investable names do not differ every defined exposure is 0.
-
-    Raises:
-        DataError: `investable` does not fit the assets of `values`.
+    """Winsorise at 1 % and 99 % and z-score, both over the investable names. `values`: [..., N] raw values, NaN where undefined;
+    the last axis is assets; `investable`: [N] or [..., N] names that set the quantiles, mean and standard deviation (ddof 0). [...,
+    N] exposures. Names that are not investable are clipped and scaled with the same figures. NaN stays NaN; where the investable
+    names do not differ every defined exposure is 0. Raises DataError: `investable` does not fit the assets of `values`.
     """
     if investable.shape[-1:] != values.shape[-1:]:
         raise DataError(

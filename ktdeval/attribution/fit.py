@@ -8,51 +8,35 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution.exposures import Exposures, exposures
-from ktdeval.attribution.notes import Note, daily_notes
+from ktdeval.attribution.exposures import Exposures, Note, daily_notes, exposures
+from ktdeval.attribution.factors import filled_forward
 from ktdeval.attribution.panel import last_known
 from ktdeval.attribution.regression import CrossSections, Robust, robust_errors, weighted_least_squares
-from ktdeval.attribution.rolling import filled_forward
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 IndexArray = npt.NDArray[np.intp]
 _BLOCK = 128
-_FLAT = 1e-9
-"""Share of a column's sum of squares that must vary for it not to count as constant."""
+_FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Exposures and factor returns of D days, in fractions a day.
+    """Exposures and factor returns of D days, in fractions a day."""
 
-    Attributes:
-        rows: rows of the snapshot; `days` are their dates.
-        codes: the N assets.
-        exposures: what was regressed on, K factors.
-        returns: [D, N] adjusted close-to-close returns, after a suspension since the last close; 0 without a bar that day.
-        has_return: [D, N] names with a bar that day and a close before it.
-        weights: [D, N] regression weights; 0 for names that took no part.
-        common: [D] the intercept: the return of a name with no tilt.
-        style: [D, K] returns a unit of exposure; 0 where dropped.
-        industry: [D, I] returns of the industries beside the common return, weighted mean 0; I is 0 unless asked for.
-        industry_names: the I industries.
-        industry_of: [N] column of `industry`; empty where I is 0.
-        cross_sections: ranks and counts of the regressions.
-    """
-
-    rows: range
+    rows: range  #: rows of the snapshot; `days` are their dates
     days: DayArray
-    codes: tuple[str, ...]
-    exposures: Exposures
+    codes: tuple[str, ...]  #: the N assets
+    exposures: Exposures  #: what was regressed on, K factors
+    #: [D, N] adjusted close-to-close returns, after a suspension since the last close; 0 without a bar that day
     returns: FloatArray
-    has_return: BoolArray
-    weights: FloatArray
-    common: FloatArray
-    style: FloatArray
-    industry: FloatArray
-    industry_names: tuple[str, ...]
-    industry_of: IndexArray
-    cross_sections: CrossSections
+    has_return: BoolArray  #: [D, N] names with a bar that day and a close before it
+    weights: FloatArray  #: [D, N] regression weights; 0 for names that took no part
+    common: FloatArray  #: [D] the intercept: the return of a name with no tilt
+    style: FloatArray  #: [D, K] returns a unit of exposure; 0 where dropped
+    industry: FloatArray  #: [D, I] returns of the industries beside the common return, weighted mean 0; I is 0 unless asked for
+    industry_names: tuple[str, ...]  #: the I industries
+    industry_of: IndexArray  #: [N] column of `industry`; empty where I is 0
+    cross_sections: CrossSections  #: ranks and counts of the regressions
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -72,9 +56,8 @@ class Fit:
         return explained + self.industry[:, self.industry_of] if len(self.industry_names) else explained
 
     def standard_errors(self, kind: Robust = "HC3") -> FloatArray:
-        """[D, 1 + K] heteroskedasticity-consistent standard errors of `common` and `style`; NaN where dropped.
-
-        With industries they hold the industry effects fixed at one reference industry, so the first column is not that of `common`.
+        """[D, 1 + K] heteroskedasticity-consistent standard errors of `common` and `style`; NaN where dropped. With industries they
+        hold the industry effects fixed at one reference industry, so the first column is not that of `common`.
         """
         columns = 1 + len(self.factor_names)
         errors = np.empty((len(self.rows), columns))
@@ -119,23 +102,12 @@ class Fit:
 def fit_factors(
     snapshot: MarketSnapshot, first_row: int, last_row: int, industry: bool = False, factors: tuple[str, ...] | None = None
 ) -> Fit:
-    """Regress each day's returns on an intercept and the style exposures known the day before, weighted least squares.
-
-    In the regression are the names that were in the index at the close of the day before, have a bar on both days (so the
-    return is that of one day) and at least one exposure; on days on which nobody has one, all of them, for the common return alone.
-
-    Args:
-        snapshot: the market.
-        first_row: row of the first return, at least 1.
-        last_row: row of the last return, included.
-        industry: whether to add a factor for each industry.
-        factors: which style factors; None for all nine.
-
-    Returns:
-        The fit; pass it to `attribute` with every ledger of the same days.
-
-    Raises:
-        DataError: the rows are not in the snapshot, or a factor is unknown.
+    """Regress each day's returns on an intercept and the style exposures known the day before, weighted least squares. In the
+    regression are the names that were in the index at the close of the day before, have a bar on both days (so the return is that
+    of one day) and at least one exposure; on days on which nobody has one, all of them, for the common return alone. `snapshot`:
+    the market; `first_row`: row of the first return, at least 1; `last_row`: row of the last return, included; `industry`: whether
+    to add a factor for each industry; `factors`: which style factors; None for all nine. The fit; pass it to `attribute` with every
+    ledger of the same days. Raises DataError: the rows are not in the snapshot, or a factor is unknown.
     """
     rows = range(first_row, last_row + 1)
     known = exposures(snapshot, rows, factors)
@@ -164,10 +136,8 @@ def fit_factors(
 
 
 def close_to_close(snapshot: MarketSnapshot, rows: range) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Adjusted returns of `rows`, the first at least 1.
-
-    Returns:
-        [D, N] returns, 0 where there is none; whether there is one; and whether it is of one day (a bar on the day before as well).
+    """Adjusted returns of `rows`, the first at least 1. [D, N] returns, 0 where there is none; whether there is one; and whether it
+    is of one day (a bar on the day before as well).
     """
     close = snapshot.adjusted_close
     before = filled_forward(close[rows.start - 1 : rows.stop - 1], last_known(close, rows.start - 1))
@@ -205,10 +175,9 @@ def _with_industries(design: FloatArray, industry_of: IndexArray, count: int) ->
 
 
 def _centred(sections: CrossSections, weights: FloatArray, industry_of: IndexArray, styles: int) -> tuple[FloatArray, FloatArray]:
-    """[D] common returns and [D, I] industry returns whose weighted mean over the names in the regression is 0.
-
-    The regression drops the last industry, which the intercept and the others explain, so its effects are differences from that
-    one. Moving their mean to the common return changes no fitted value. Industries without a name that day keep 0.
+    """[D] common returns and [D, I] industry returns whose weighted mean over the names in the regression is 0. The regression
+    drops the last industry, which the intercept and the others explain, so its effects are differences from that one. Moving their
+    mean to the common return changes no fitted value. Industries without a name that day keep 0.
     """
     common, effects = sections.coefficients[:, 0], sections.coefficients[:, styles:]
     if effects.shape[1] == 0:

@@ -25,35 +25,28 @@ from ktdeval.attribution.factors import (
     YEAR,
     YEAR_MINIMUM,
     TrailingWindow,
+    filled_forward,
+    trailing_count,
+    trailing_maximum,
+    trailing_sum,
 )
-from ktdeval.attribution.rolling import filled_forward, trailing_count, trailing_maximum, trailing_sum
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 
 IndexArray = npt.NDArray[np.intp]
 
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
-_BLOCK = 192
-"""Days that one pass works on: its arrays of 300 assets fit the cache."""
+_BLOCK = 192  #: Days that one pass works on: its arrays of 300 assets fit the cache
 _CANCELLATION = 1e-3
 """Below this share of the raw second moment, a central one is left to the kernel: one-pass sums keep thirteen digits above it."""
-_GATHERED = 1024
-"""Windows that the kernel gets at a time."""
+_GATHERED = 1024  #: Windows that the kernel gets at a time
 
 
 def factor_panel(snapshot: MarketSnapshot, rows: range) -> FloatArray:
-    """Raw values of the nine factors at the close of each day of `rows`, each from information up to that close.
-
-    Args:
-        snapshot: the market.
-        rows: consecutive rows of the snapshot.
-
-    Returns:
-        [K, D, N] (K in the order of `FACTORS`): entry d equals `factor_values(snapshot.as_of(rows[d]))`, NaN where undefined. In
-        memory days come first, so that a day's cross-section is contiguous.
-
-    Raises:
-        DataError: `rows` are not consecutive rows of the snapshot.
+    """Raw values of the nine factors at the close of each day of `rows`, each from information up to that close. `snapshot`: the
+    market; `rows`: consecutive rows of the snapshot. [K, D, N] (K in the order of `FACTORS`): entry d equals
+    `factor_values(snapshot.as_of(rows[d]))`, NaN where undefined. In memory days come first, so that a day's cross-section is
+    contiguous. Raises DataError: `rows` are not consecutive rows of the snapshot.
     """
     check_rows(snapshot, rows, 0)
     values = np.empty((len(rows), len(FACTORS), len(snapshot.codes)))
@@ -67,11 +60,7 @@ def factor_panel(snapshot: MarketSnapshot, rows: range) -> FloatArray:
 
 
 def check_rows(snapshot: MarketSnapshot, rows: range, earliest: int) -> None:
-    """Refuse rows that are not a run of the snapshot's rows from `earliest` on.
-
-    Raises:
-        DataError: they are not.
-    """
+    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError: they are not."""
     if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(snapshot.days):
         raise DataError(
             f"rows {rows.start}…{rows.stop - 1} of snapshot {snapshot.meta.name}: expected consecutive rows within "
@@ -120,22 +109,15 @@ class _Market:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some consecutive days of a market, and what several factors read of them.
+    """Some consecutive days of a market, and what several factors read of them."""
 
-    Attributes:
-        market: where they are.
-        start: first of the days, counted from the first row asked for.
-        days: how many.
-    """
-
-    market: _Market
-    start: int
-    days: int
+    market: _Market  #: where they are
+    start: int  #: first of the days, counted from the first row asked for
+    days: int  #: how many
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
-        """[width - 1 + days, N] the rows of a market array that windows of `width` touch, ended `lag` days ago.
-
-        NaN stands before the first day of the data.
+        """[width - 1 + days, N] the rows of a market array that windows of `width` touch, ended `lag` days ago. NaN stands before
+        the first day of the data.
         """
         end = self.market.before + self.start - lag + self.days
         first = end - self.days - width + 1
@@ -215,18 +197,12 @@ def _mean(values: FloatArray, minimum: int, width: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """Window figures of a series, [days, N] each: NaN where there are too few values.
-
-    Attributes:
-        count, mean: of the values.
-        raw_squares: their sum of squares.
-        squares: sum of squared deviations from the mean.
-    """
+    """Window figures of a series, [days, N] each: NaN where there are too few values. `count, mean`: of the values."""
 
     count: FloatArray
     mean: FloatArray
-    raw_squares: FloatArray
-    squares: FloatArray
+    raw_squares: FloatArray  #: their sum of squares
+    squares: FloatArray  #: sum of squared deviations from the mean
 
     @classmethod
     def of(cls, values: FloatArray, count: FloatArray, width: int) -> _Moments:
@@ -328,5 +304,4 @@ _BATCHED: tuple[Callable[[_Block], FloatArray], ...] = (
     _price_volume_correlation,
     _year_high,
     _amount_variation,
-)
-"""One for each of `FACTORS`, in its order."""
+)  #: One for each of `FACTORS`, in its order

@@ -20,44 +20,28 @@ from ktdeval.market.snapshot import BoolArray, FloatArray
 RANK_TOLERANCE = 1e-9
 """Smallest share of a column that the columns before it must leave unexplained (a variance inflation of a thousand millions)."""
 _REFINE_BELOW = 1e-2
-_BLOCK = 48
-"""Days whose columns are weighted at a time, so that the product is still in the cache when it is multiplied."""
+_BLOCK = 48  #: Days whose columns are weighted at a time, so that the product is still in the cache when it is multiplied
 
 Robust = Literal["HC0", "HC1", "HC2", "HC3"]
 
 
 @dataclass(frozen=True, slots=True)
 class CrossSections:
-    """Fitted daily regressions.
+    """Fitted daily regressions."""
 
-    Attributes:
-        coefficients: [D, P]; 0 for a dropped column.
-        dropped: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or too few names.
-        too_few: [D] True where the names left no degree of freedom, so that only the first column was fitted.
-        count: [D] names with a positive weight.
-    """
-
-    coefficients: FloatArray
+    coefficients: FloatArray  #: [D, P]; 0 for a dropped column
+    #: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or too few names
     dropped: BoolArray
-    too_few: BoolArray
-    count: np.ndarray[tuple[int], np.dtype[np.intp]]
+    too_few: BoolArray  #: [D] True where the names left no degree of freedom, so that only the first column was fitted
+    count: np.ndarray[tuple[int], np.dtype[np.intp]]  #: [D] names with a positive weight
 
 
 def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: FloatArray) -> CrossSections:
-    """Fit one regression a day.
-
-    Args:
-        design: [D, P, N] columns, finite everywhere; the first is the intercept.
-        returns: [D, N], finite everywhere.
-        weights: [D, N] regression weights, at least 0; 0 leaves a name out.
-
-    Returns:
-        Coefficients as `statsmodels.api.WLS(returns, design, weights)` gives them where the columns are independent.
-        Where the names with weight are no more than the columns left, only the first column is fitted (the weighted mean, for an
-        intercept); without any name all coefficients are 0.
-
-    Raises:
-        DataError: shapes that don't fit, or a value that is not finite.
+    """Fit one regression a day. `design`: [D, P, N] columns, finite everywhere; the first is the intercept; `returns`: [D, N],
+    finite everywhere; `weights`: [D, N] regression weights, at least 0; 0 leaves a name out. Coefficients as
+    `statsmodels.api.WLS(returns, design, weights)` gives them where the columns are independent. Where the names with weight are no
+    more than the columns left, only the first column is fitted (the weighted mean, for an intercept); without any name all
+    coefficients are 0. Raises DataError: shapes that don't fit, or a value that is not finite.
     """
     _check_shapes(design, returns, weights)
     gram, moment = _normal_equations(design, returns, weights)
@@ -79,14 +63,9 @@ def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: Flo
 def robust_errors(
     design: FloatArray, returns: FloatArray, weights: FloatArray, fitted: CrossSections, kind: Robust = "HC3"
 ) -> FloatArray:
-    """[D, P] heteroskedasticity-consistent standard errors of the coefficients; NaN where a column was dropped.
-
-    Args:
-        design: [D, P, N] as fitted.
-        returns: [D, N] as fitted.
-        weights: [D, N] as fitted.
-        fitted: the fit.
-        kind: MacKinnon and White's variant: HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3 by leverage.
+    """[D, P] heteroskedasticity-consistent standard errors of the coefficients; NaN where a column was dropped. `design`: [D, P, N]
+    as fitted; `returns`: [D, N] as fitted; `weights`: [D, N] as fitted; `fitted`: the fit; `kind`: MacKinnon and White's variant:
+    HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3 by leverage.
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):
@@ -128,19 +107,12 @@ def _normal_equations(design: FloatArray, returns: FloatArray, weights: FloatArr
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs along contiguous memory.
+    """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs along contiguous memory."""
 
-    Attributes:
-        lower: [P, P, D] of the matrix scaled to unit diagonal; a dropped column is that of the identity.
-        scale: [P, D] square roots of the diagonal, 1 for a dropped column.
-        kept: [P, D].
-        weakest: [D] smallest pivot among the columns kept.
-    """
-
-    lower: FloatArray
-    scale: FloatArray
-    kept: BoolArray
-    weakest: FloatArray
+    lower: FloatArray  #: [P, P, D] of the matrix scaled to unit diagonal; a dropped column is that of the identity
+    scale: FloatArray  #: [P, D] square roots of the diagonal, 1 for a dropped column
+    kept: BoolArray  #: [P, D]
+    weakest: FloatArray  #: [D] smallest pivot among the columns kept
 
     @classmethod
     def of(cls, gram: FloatArray) -> _Factor:

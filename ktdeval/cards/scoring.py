@@ -18,7 +18,7 @@ from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
-from ktdeval.stats.proportions import clopper_pearson_upper, wilson
+from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.trading.types import PROVENANCES
 
 TARGET_CONFIG = "subject_config"

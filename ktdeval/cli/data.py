@@ -201,8 +201,8 @@ def _import(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) ->
 
 def _check_source(plugins: Plugins, spec: Spec, args: Mapping[str, Any], as_json: bool) -> int:
     """Body of `data check NAME`: judge a source before it is imported, after the repairs asked for."""
+    from ktdeval.market.assembly import apply_repairs
     from ktdeval.market.quality import raw_from_snapshot
-    from ktdeval.market.repairs import apply_repairs
 
     if "read" not in spec.extra:
         return _report(raw_from_snapshot(plugins.make_snapshot(spec.name, args)), as_json)

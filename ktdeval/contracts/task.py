@@ -15,9 +15,8 @@ from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketView
 from ktdeval.masking.lens import Lens
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.trading.types import Account
+from ktdeval.trading.types import Account, TradingConfig
 
 Mask = Literal["bright", "stock_blind", "date_blind", "blinded"]
 

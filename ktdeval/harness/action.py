@@ -18,7 +18,7 @@ from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.render import render_json
+from ktdeval.masking.payload import render_json
 from ktdeval.trading.types import Order
 
 SUBMIT_TOOL = "submit_action"

@@ -2,14 +2,17 @@
 
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.calendar import sessions as sessions, window_rows as window_rows
-from ktdeval.market.codes import DAILY_LIMIT_PCT as DAILY_LIMIT_PCT, Board as Board, board_of as board_of, parse_code as parse_code
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
 from ktdeval.market.snapshot import (
+    DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
+    Board as Board,
     BoolArray as BoolArray,
     DayArray as DayArray,
     FloatArray as FloatArray,
     MarketSnapshot as MarketSnapshot,
     MarketView as MarketView,
     SnapshotMeta as SnapshotMeta,
+    board_of as board_of,
+    parse_code as parse_code,
 )
 from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot, with_id as with_id

@@ -1,33 +1,186 @@
-"""From a source's tables to a market snapshot: refused while there are faults, unless a named repair fixes them."""
+"""From a source's tables to a market snapshot: refused while there are faults, unless a named repair fixes them.
+
+Each named repair changes one kind of fault and says how many rows it changed; nothing else changes data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
-from ktdeval.errors import DataError
-from ktdeval.market.quality import Finding, check
-from ktdeval.market.raw import INDEX_NAMES, PRICE_FIELDS, UNKNOWN_INDUSTRY, RawMarket, as_days, membership
-from ktdeval.market.repairs import apply_repairs
-from ktdeval.market.snapshot import BAR_FIELDS, FloatArray, MarketSnapshot, SnapshotMeta
+from ktdeval.errors import DataError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.market.calendar import sessions
+from ktdeval.market.quality import Finding, check, is_impossible, is_incomplete, is_known_code, is_non_positive
+from ktdeval.market.raw import INDEX_NAMES, PRICE_FIELDS, UNKNOWN_INDUSTRY, BarTable, RawMarket, as_days, membership
+from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, FloatArray, MarketSnapshot, SnapshotMeta
 
-_NOISE_CNY = 2e-4
-"""Single-precision sources are off from whole fen by less than this; prices that near are fen."""
+Repair = Callable[[RawMarket], tuple[RawMarket, int]]
+
+
+def _drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
+    """Drop the bars of a mask over the sorted table."""
+    keep = ~raw.table.source_mask(mask)
+    return dataclasses.replace(raw, bars=raw.bars.loc[keep].reset_index(drop=True)), int(mask.sum())
+
+
+def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Leave out bars and members whose code belongs to no A-share board."""
+    known = {code for code in raw.codes if is_known_code(code)}
+    bars = raw.bars["code"].isin(known).to_numpy()
+    members = raw.members["code"].isin(known).to_numpy()
+    repaired = dataclasses.replace(
+        raw, bars=raw.bars.loc[bars].reset_index(drop=True), members=raw.members.loc[members].reset_index(drop=True)
+    )
+    return repaired, len(raw.codes) - len(known)
+
+
+def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Keep the first of the rows that share code and day, in bars and index levels."""
+    repaired, dropped = _drop_bars(raw, raw.table.duplicated())
+    keep = ~raw.indices[["date", "code"]].duplicated()
+    return dataclasses.replace(repaired, indices=raw.indices.loc[keep].reset_index(drop=True)), dropped + int((~keep).sum())
+
+
+def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Leave out bars of days on which XSHG holds no session."""
+    days = raw.table.days
+    return _drop_bars(raw, ~np.isin(days, sessions(days[0], days[-1]))[raw.table.row])
+
+
+def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Leave out bars that no trading day can give, or without all four prices above zero: the asset has no bar that day."""
+    table = raw.table
+    return _drop_bars(raw, is_impossible(table) | is_non_positive(table) | is_incomplete(table))
+
+
+def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Take the higher and lower of open and close where high or low are missing."""
+    table = raw.table
+    first, last = table.values["open"], table.values["close"]
+    bounds = {"high": np.asarray(np.maximum(first, last), np.float64), "low": np.asarray(np.minimum(first, last), np.float64)}
+    changed = np.zeros(len(table.row), dtype=np.bool_)
+    columns: dict[str, FloatArray] = {}
+    for name, bound in bounds.items():
+        fill = table.traded & np.isnan(table.values[name]) & np.isfinite(bound)
+        columns[name] = np.where(fill, bound, table.values[name])
+        changed |= fill
+    return _with_columns(raw, columns), int(changed.sum())
+
+
+def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Round prices to whole fen."""
+    table = raw.table
+    columns: dict[str, FloatArray] = {name: np.asarray(np.round(table.values[name], 2), np.float64) for name in PRICE_FIELDS}
+    changed = np.stack([np.abs(columns[name] - table.values[name]) > 0 for name in PRICE_FIELDS]).any(axis=0)
+    return _with_columns(raw, columns), int(changed.sum())
+
+
+def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Take a code's last factor before where it is missing or not positive; at its start, its first one after."""
+    if not raw.has_factor:
+        return raw, 0
+    table = raw.table
+    bad = ~((table.values["factor"] > 0) & np.isfinite(table.values["factor"]))
+    series = pd.Series(np.where(bad, np.nan, table.values["factor"])).groupby(table.column)
+    filled: FloatArray = np.asarray(series.ffill().fillna(series.bfill()), dtype=np.float64)
+    return _with_columns(raw, {"factor": filled}), int((bad & table.traded).sum())
+
+
+def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Take volume * (high + low + close) / 3 where amount is missing on a day with trade."""
+    table = raw.table
+    typical = (table.values["high"] + table.values["low"] + table.values["close"]) / 3
+    estimate = table.values["volume"] * typical
+    fill = table.traded & np.isnan(table.values["amount"]) & np.isfinite(estimate)
+    return _with_columns(raw, {"amount": np.where(fill, estimate, table.values["amount"])}), int(fill.sum())
+
+
+def _with_columns(raw: RawMarket, columns: Mapping[str, FloatArray]) -> RawMarket:
+    """Replace columns, given in the sorted table's order."""
+    table: BarTable = raw.table
+    bars = raw.bars.copy(deep=False)
+    for name, values in columns.items():
+        in_source = np.empty_like(values)
+        in_source[table.order] = values
+        bars[name] = in_source
+    return dataclasses.replace(raw, bars=bars)
+
+
+def resolve_overlaps(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Join membership intervals of one code that overlap, and leave out those that end before they begin."""
+    members = raw.members.sort_values(["code", "first"], kind="stable")
+    spans = list(zip(members["code"], as_days(members["first"]), as_days(members["last"]), strict=True))
+    joined: list[tuple[str, np.datetime64, np.datetime64]] = []
+    for code, first, last in spans:
+        if last < first:
+            continue
+        if joined and joined[-1][0] == code and first <= joined[-1][2]:
+            joined[-1] = (code, joined[-1][1], max(last, joined[-1][2]))
+        else:
+            joined.append((code, first, last))
+    table = pd.DataFrame(joined, columns=["code", "first", "last"])
+    return dataclasses.replace(raw, members=table), len(spans) - len(joined)
+
+
+def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
+    """On days with bars but without an index level, take the index's last one before. A start without levels stays without."""
+    days = raw.table.days
+    tables, filled = [], 0
+    for code, group in raw.indices.groupby("code", sort=True):
+        levels = (
+            group[(group["close"] > 0) & np.isfinite(group["close"])]
+            .drop_duplicates("date")
+            .set_index("date")["close"]
+            .sort_index()
+        )
+        wanted = levels.reindex(levels.index.union(pd.DatetimeIndex(days))).ffill().reindex(pd.DatetimeIndex(days)).dropna()
+        filled += int((~wanted.index.isin(levels.index)).sum())
+        tables.append(pd.DataFrame({"date": wanted.index, "code": code, "close": wanted.to_numpy()}))
+    return (dataclasses.replace(raw, indices=pd.concat(tables, ignore_index=True)) if filled else raw), filled
+
+
+REPAIRS: Mapping[str, Repair] = {
+    "drop_unknown_codes": drop_unknown_codes,
+    "drop_duplicates": drop_duplicates,
+    "drop_non_sessions": drop_non_sessions,
+    "derive_high_low": derive_high_low,
+    "round_prices": round_prices,
+    "drop_impossible": drop_impossible,
+    "fill_factor": fill_factor,
+    "fill_amount": fill_amount,
+    "resolve_overlaps": resolve_overlaps,
+    "fill_indices": fill_indices,
+}  #: Repairs by name, in the order in which they are applied whatever the order they were asked for in
+
+
+def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
+    """Apply named repairs; each that changed something is recorded in `repairs` with its count. The repaired tables. Raises
+    UsageError: no repair has that name.
+    """
+    for name in names:
+        if name not in REPAIRS:
+            raise UsageError(f"repair {name!r} is unknown{near_matches(name, REPAIRS) or '; known: ' + ', '.join(REPAIRS)}")
+    for name, repair in REPAIRS.items():
+        if name in names:
+            raw, changed = repair(raw)
+            if changed:
+                unit = {"drop_unknown_codes": "codes", "resolve_overlaps": "intervals"}.get(name, "rows")
+                raw = dataclasses.replace(raw, repairs=(*raw.repairs, f"{name}: {changed} {unit}"))
+    return raw
+
+
+_NOISE_CNY = 2e-4  #: Single-precision sources are off from whole fen by less than this; prices that near are fen
 
 
 def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
-    """Build a snapshot from a source's tables.
-
-    Days are the days with bars; assets are the codes with bars and all members. A row of a day without trade leaves no prices and
-    volume 0; a missing row leaves NaN.
-
-    Returns:
-        The snapshot, without an id.
-
-    Raises:
-        DataError: faults remain that would change results silently; names each kind, its count, an example and the repair.
-        UsageError: no repair has that name.
+    """Build a snapshot from a source's tables. Days are the days with bars; assets are the codes with bars and all members. A row
+    of a day without trade leaves no prices and volume 0; a missing row leaves NaN. The snapshot, without an id. Raises DataError:
+    faults remain that would change results silently; names each kind, its count, an example and the repair; UsageError: no repair
+    has that name.
     """
     raw = apply_repairs(raw, repairs)
     check_importable(raw, check(raw))
@@ -56,10 +209,8 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
 
 
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
-    """Refuse a market that has faults of severity `error`.
-
-    Raises:
-        DataError: names each kind with its count, first example and repair.
+    """Refuse a market that has faults of severity `error`. Raises DataError: names each kind with its count, first example and
+    repair.
     """
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:

@@ -18,9 +18,8 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
-from ktdeval.market.codes import DAILY_LIMIT_PCT, board_of, parse_code
 from ktdeval.market.raw import PRICE_FIELDS, BarTable, RawMarket, as_days, membership, raw_from_snapshot
-from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray
+from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, FloatArray, board_of, parse_code
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
 
@@ -28,8 +27,7 @@ Severity = Literal["error", "warning", "info"]
 EXAMPLES = 5
 LOOKBACK_DAYS = 252
 """The first year of data only feeds look-backs (the longest factor window): what is missing there can't be traded or held."""
-UNLIMITED_DAYS = 5
-"""A new listing trades its first five days without a price limit."""
+UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
 _FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at 1,000 CNY and above
 _VWAP_SLACK = 1.01
@@ -38,23 +36,14 @@ _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagre
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of fault (or notable fact) in market data.
+    """One kind of fault (or notable fact) in market data."""
 
-    Attributes:
-        kind: identifier, as listed in the docs.
-        severity: `error` blocks an import, `warning` may bend results, `info` is worth knowing.
-        count: how many rows, codes or days; the hint says which.
-        examples: the first few, in words.
-        hint: what it means and how to fix it.
-        repairs: names of repairs that fix it.
-    """
-
-    kind: str
-    severity: Severity
-    count: int
-    examples: tuple[str, ...]
-    hint: str
-    repairs: tuple[str, ...] = ()
+    kind: str  #: identifier, as listed in the docs
+    severity: Severity  #: `error` blocks an import, `warning` may bend results, `info` is worth knowing
+    count: int  #: how many rows, codes or days; the hint says which
+    examples: tuple[str, ...]  #: the first few, in words
+    hint: str  #: what it means and how to fix it
+    repairs: tuple[str, ...] = ()  #: names of repairs that fix it
 
 
 def check(raw: RawMarket) -> list[Finding]:

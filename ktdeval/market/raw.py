@@ -30,34 +30,21 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class RawMarket:
-    """Tables of one market before any check.
+    """Tables of one market before any check."""
 
-    Attributes:
-        name: short name of the market, becomes the snapshot's.
-        source: where the data come from, in words.
-        benchmark: code of the benchmark index.
-        bars: date (datetime64), code, open, high, low, close (CNY a share, unadjusted where there is a factor), volume (shares),
-            amount (CNY), factor (NaN throughout where there is none), and optionally traded (False on days recorded as suspended).
-        indices: date, code, close.
-        members: intervals of membership: code, first, last, both ends included.
-        assets: code, name, industry; codes that it lacks are named by their code.
-        has_factor: False when prices came adjusted without a factor.
-        synthetic: True for generated markets.
-        index_names: display names beside those known.
-        repairs: what was changed so far, in words.
-    """
-
-    name: str
-    source: str
-    benchmark: str
+    name: str  #: short name of the market, becomes the snapshot's
+    source: str  #: where the data come from, in words
+    benchmark: str  #: code of the benchmark index
+    #: date (datetime64), code, open, high, low, close (CNY a share, unadjusted where there is a factor), volume (shares), amount
+    #: (CNY), factor (NaN throughout where there is none), and optionally traded (False on days recorded as suspended)
     bars: pd.DataFrame
-    indices: pd.DataFrame
-    members: pd.DataFrame
-    assets: pd.DataFrame
-    has_factor: bool
-    synthetic: bool = False
-    index_names: Mapping[str, str] = field(default_factory=dict)
-    repairs: tuple[str, ...] = ()
+    indices: pd.DataFrame  #: date, code, close
+    members: pd.DataFrame  #: intervals of membership: code, first, last, both ends included
+    assets: pd.DataFrame  #: code, name, industry; codes that it lacks are named by their code
+    has_factor: bool  #: False when prices came adjusted without a factor
+    synthetic: bool = False  #: True for generated markets
+    index_names: Mapping[str, str] = field(default_factory=dict)  #: display names beside those known
+    repairs: tuple[str, ...] = ()  #: what was changed so far, in words
 
     def __post_init__(self) -> None:
         for table, columns in _COLUMNS.items():
@@ -87,14 +74,10 @@ def as_days(column: pd.Series) -> DayArray:
 
 
 class BarTable:
-    """Bars as flat arrays sorted by code, then day (source order among duplicates).
-
-    Attributes:
-        codes: codes with bars, ascending. days: [T] days with bars, ascending.
-        column, row: [rows] place of each bar in codes and days.
-        order: [rows] position of each bar in the source table.
-        values: field -> [rows] float64.
-        suspended: [rows] no trade took place that day: marked so, or volume 0, or no volume and no or one flat price.
+    """Bars as flat arrays sorted by code, then day (source order among duplicates). `codes`: codes with bars, ascending. days: [T]
+    days with bars, ascending; `column, row`: [rows] place of each bar in codes and days; `order`: [rows] position of each bar in
+    the source table; `values`: field -> [rows] float64; `suspended`: [rows] no trade took place that day: marked so, or volume 0,
+    or no volume and no or one flat price.
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
@@ -141,15 +124,8 @@ class BarTable:
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
-    """Membership by day.
-
-    Args:
-        members: intervals code, first, last, both ends included.
-        days: [T] datetime64[D], ascending.
-        codes: N codes; intervals of others are ignored.
-
-    Returns:
-        [T, N] True where the code is a member that day.
+    """Membership by day. `members`: intervals code, first, last, both ends included; `days`: [T] datetime64[D], ascending; `codes`:
+    N codes; intervals of others are ignored. [T, N] True where the code is a member that day.
     """
     place = {code: column for column, code in enumerate(codes)}
     grid = np.zeros((len(days), len(codes)), dtype=np.bool_)

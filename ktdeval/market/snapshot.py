@@ -2,15 +2,73 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
-from ktdeval.market.codes import Board, board_of
+
+
+class Board(StrEnum):
+    """Boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix H)."""
+
+    MAIN = "main"
+    CHINEXT = "chinext"
+    STAR = "star"
+    BSE = "bse"
+
+
+DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
+
+_DIGITS_FIRST = re.compile(r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SZ|SZSE|XSHE|SHZ|BJ|BSE|XBSE))?", re.IGNORECASE)
+_LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)[.\-_ ]?(\d{6})", re.IGNORECASE)
+_EXCHANGE = {
+    "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH",
+    "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ",
+    "BJ": "BJ", "BSE": "BJ", "XBSE": "BJ",
+}  # fmt: skip
+
+
+def board_of(code: str) -> Board:
+    """Return the board of a normalised code. Raises DataError: the digits belong to no board of the A-share market."""
+    digits = code[:6]
+    if digits.startswith(("688", "689")):
+        return Board.STAR
+    if digits.startswith("30"):
+        return Board.CHINEXT
+    if digits.startswith(("6", "00")):
+        return Board.MAIN
+    if digits.startswith(("8", "4", "92")):
+        return Board.BSE
+    raise DataError(f"code {code!r} belongs to no A-share board (6, 00, 30, 688, 8, 4 or 92 at its start)")
+
+
+def parse_code(text: str) -> str | None:
+    """Return the normalised form `600519.SH` of any vendor style (600519, 600519.SS, SH600519, sh.600519), or None. Bare digits get
+    the exchange of their board: 6 is Shanghai, 00 and 30 Shenzhen, 8, 4 and 92 Beijing.
+    """
+    text = text.strip()
+    if match := _LETTERS_FIRST.fullmatch(text):
+        return f"{match[2]}.{match[1].upper()}"
+    match = _DIGITS_FIRST.fullmatch(text)
+    if match is None:
+        return None
+    digits, suffix = match[1], match[2]
+    if suffix is not None:
+        return f"{digits}.{_EXCHANGE[suffix.upper()]}"
+    if digits.startswith("6"):
+        return f"{digits}.SH"
+    if digits.startswith(("00", "30")):
+        return f"{digits}.SZ"
+    if digits.startswith(("8", "4", "92")):
+        return f"{digits}.BJ"
+    return None
+
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -21,60 +79,39 @@ BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """Facts about a snapshot besides its numbers. All of it is part of the snapshot's identity.
+    """Facts about a snapshot besides its numbers. All of it is part of the snapshot's identity."""
 
-    Attributes:
-        name: short name, such as `synthetic-7`.
-        source: where the data come from, in words.
-        synthetic: True for generated markets; a board never ranks them beside real ones.
-        has_factor: False when prices came adjusted without a factor: they are then traded as they are, and the card says so.
-        benchmark: code of the benchmark index, a key of `MarketSnapshot.indices`.
-        repairs: what import changed in the source, in words, in order.
-    """
-
-    name: str
-    source: str
-    synthetic: bool
-    has_factor: bool
-    benchmark: str
-    repairs: tuple[str, ...] = ()
+    name: str  #: short name, such as `synthetic-7`
+    source: str  #: where the data come from, in words
+    synthetic: bool  #: True for generated markets; a board never ranks them beside real ones
+    has_factor: bool  #: False when prices came adjusted without a factor: they are then traded as they are, and the card says so
+    benchmark: str  #: code of the benchmark index, a key of `MarketSnapshot.indices`
+    repairs: tuple[str, ...] = ()  #: what import changed in the source, in words, in order
 
 
 @dataclass(frozen=True)
 class MarketSnapshot:
-    """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY.
-
-    Attributes:
-        days: [T] datetime64[D], ascending.
-        codes: N codes such as `600519.SH`, ascending.
-        names: N company names (may repeat the code where unknown).
-        industries: N industry names (`unknown` where unknown).
-        open, high, low, close: [T, N] CNY a share, NaN where the asset has no bar (suspended, unlisted).
-        volume: [T, N] shares. 0 marks a day recorded as suspended; NaN a day with no record at all.
-        amount: [T, N] CNY turnover, NaN where unknown.
-        factor: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0 before the first bar.
-        member: [T, N] True where the asset is in the index that day.
-        indices: index code -> [T] closing levels. Contains `meta.benchmark`.
-        index_names: index code -> display name, such as `CSI300`.
-        id: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`).
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY. `open, high, low, close`: [T, N] CNY a share,
+    NaN where the asset has no bar (suspended, unlisted).
     """
 
     meta: SnapshotMeta
-    days: DayArray
-    codes: tuple[str, ...]
-    names: tuple[str, ...]
-    industries: tuple[str, ...]
+    days: DayArray  #: [T] datetime64[D], ascending
+    codes: tuple[str, ...]  #: N codes such as `600519.SH`, ascending
+    names: tuple[str, ...]  #: N company names (may repeat the code where unknown)
+    industries: tuple[str, ...]  #: N industry names (`unknown` where unknown)
     open: FloatArray
     high: FloatArray
     low: FloatArray
     close: FloatArray
-    volume: FloatArray
-    amount: FloatArray
+    volume: FloatArray  #: [T, N] shares. 0 marks a day recorded as suspended; NaN a day with no record at all.
+    amount: FloatArray  #: [T, N] CNY turnover, NaN where unknown
+    #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0 before the first bar
     factor: FloatArray
-    member: BoolArray
-    indices: Mapping[str, FloatArray]
-    index_names: Mapping[str, str]
-    id: str = ""
+    member: BoolArray  #: [T, N] True where the asset is in the index that day
+    indices: Mapping[str, FloatArray]  #: index code -> [T] closing levels. Contains `meta.benchmark`.
+    index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
+    id: str = ""  #: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`)
 
     def __post_init__(self) -> None:
         shape = (len(self.days), len(self.codes))
@@ -112,11 +149,7 @@ class MarketSnapshot:
         return self.indices[self.meta.benchmark]
 
     def day_index(self, day: np.datetime64 | str) -> int:
-        """Row of a trading day.
-
-        Raises:
-            DataError: the day is not a trading day of this snapshot.
-        """
+        """Row of a trading day. Raises DataError: the day is not a trading day of this snapshot."""
         wanted = np.datetime64(str(day), "D")
         row = int(np.searchsorted(self.days, wanted))
         if row == len(self.days) or self.days[row] != wanted:
@@ -136,10 +169,9 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 
 class MarketView:
-    """Market as known at the close of day `day`: every array ends with that day's row, so there is no future to read.
-
-    Attributes are those of `MarketSnapshot`, cut to [day + 1, N] (or [day + 1] for `days` and `indices`); `codes`,
-    `names`, `industries` and `boards` do not change with time.
+    """Market as known at the close of day `day`: every array ends with that day's row, so there is no future to read. Attributes
+    are those of `MarketSnapshot`, cut to [day + 1, N] (or [day + 1] for `days` and `indices`); `codes`, `names`, `industries` and
+    `boards` do not change with time.
     """
 
     __slots__ = (
@@ -170,11 +202,7 @@ class MarketView:
         self.benchmark_code = snapshot.meta.benchmark
 
     def row(self, field_name: str, day: int) -> FloatArray:
-        """[N] values of one array on `day`.
-
-        Raises:
-            LookAheadError: `day` lies after the cursor.
-        """
+        """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""
         if day > self.day:
             raise LookAheadError(f"{field_name} of day {day} asked for at the close of day {self.day}")
         values: FloatArray = getattr(self, field_name)[day]

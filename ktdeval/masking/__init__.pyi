@@ -1,7 +1,7 @@
 """Public names of masking: lens, handles, payloads, the identities of a market."""
 
-from ktdeval.masking.coarsen import FIGURE_DIGITS as FIGURE_DIGITS, WICK_SD as WICK_SD, WICK_SHIFT as WICK_SHIFT
 from ktdeval.masking.dates import is_amount as is_amount
+from ktdeval.masking.draws import FIGURE_DIGITS as FIGURE_DIGITS, WICK_SD as WICK_SD, WICK_SHIFT as WICK_SHIFT
 from ktdeval.masking.identities import WITHHELD as WITHHELD, IdentityIndex as IdentityIndex
 from ktdeval.masking.lens import (
     MASK_KINDS as MASK_KINDS,
@@ -20,8 +20,8 @@ from ktdeval.masking.payload import (
     Price as Price,
     SectorRef as SectorRef,
     Shares as Shares,
+    render_json as render_json,
 )
-from ktdeval.masking.render import render_json as render_json
 from ktdeval.masking.text import (
     normalise as normalise,
     normalise_with_places as normalise_with_places,

@@ -141,12 +141,8 @@ def is_money(text: str, start: int, end: int) -> bool:
 
 
 def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
-    """Spans of everything in a folded text that is or may be a calendar date; they may overlap.
-
-    Args:
-        text: folded text, in its own case.
-        shape: the shape of `text`.
-        words: those of `WORD_HINTS` that are in it.
+    """Spans of everything in a folded text that is or may be a calendar date; they may overlap. `text`: folded text, in its own
+    case; `shape`: the shape of `text`; `words`: those of `WORD_HINTS` that are in it.
     """
     yield from _years(text, shape)
     for needed, pattern in _BY_SHAPE:

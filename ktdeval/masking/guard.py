@@ -9,20 +9,15 @@ from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.identities import WITHHELD, identities_of
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.render import render_json
+from ktdeval.masking.payload import render_json
 
 _REMEMBERED = 64
 
 
 class LeakGuard:
-    """Scans text that leaves for the model.
-
-    `check` is for what the suite wrote: there a hidden identity is a defect and stops the step. `redact` is for what the
-    model wrote itself and is sent back to it as part of the conversation.
-
-    Args:
-        lens: the episode's mask.
-        snapshot: the true market, whose identities are hidden.
+    """Scans text that leaves for the model. `check` is for what the suite wrote: there a hidden identity is a defect and stops the
+    step. `redact` is for what the model wrote itself and is sent back to it as part of the conversation. `lens`: the episode's
+    mask; `snapshot`: the true market, whose identities are hidden.
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
@@ -32,14 +27,8 @@ class LeakGuard:
         self._withhold = lru_cache(maxsize=_REMEMBERED)(self._index.withhold)
 
     def check(self, text: str, what: str = "text for the model") -> None:
-        """Raise when `text` holds a hidden identity.
-
-        Args:
-            text: anything about to be sent.
-            what: what the text is, for the message.
-
-        Raises:
-            LeakError: names the kind of identity and its place, never the text.
+        """Raise when `text` holds a hidden identity. `text`: anything about to be sent; `what`: what the text is, for the message.
+        Raises LeakError: names the kind of identity and its place, never the text.
         """
         if not self._has_any(text):
             return
@@ -50,17 +39,15 @@ class LeakGuard:
         )
 
     def redact(self, text: str) -> str:
-        """Text with each hidden identity replaced by `[withheld]`. What comes back passes `check`.
-
-        Any code of the A-share numbering is withheld, of the snapshot or not: a model may guess at what it isn't shown.
+        """Text with each hidden identity replaced by `[withheld]`. What comes back passes `check`. Any code of the A-share
+        numbering is withheld, of the snapshot or not: a model may guess at what it isn't shown.
         """
         return self._withhold(text)
 
     def redact_json(self, text: str) -> str:
-        """Like `redact` for the JSON text of a tool call: if it was JSON before, it is JSON after.
-
-        Identities inside strings are withheld there; a string that is one as a whole, or a bare number that reads as one
-        (`{"stock_id": 600519}`), becomes the string `[withheld]`.
+        """Like `redact` for the JSON text of a tool call: if it was JSON before, it is JSON after. Identities inside strings are
+        withheld there; a string that is one as a whole, or a bare number that reads as one (`{"stock_id": 600519}`), becomes the
+        string `[withheld]`.
         """
         if not self._index.find(text, any_code=True):
             return text

@@ -16,13 +16,11 @@ from functools import lru_cache
 from operator import add
 from typing import Literal, NamedTuple
 
-from ktdeval.market.codes import Board, parse_code
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
 from ktdeval.masking.text import SPLITTERS, Shape, normalise, normalise_with_places, places_of
 
-WITHHELD = "[withheld]"
-"""What stands in a text for an identity that was taken out. Offered as an identity, it counts as one."""
+WITHHELD = "[withheld]"  #: What stands in a text for an identity that was taken out. Offered as an identity, it counts as one.
 
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 
@@ -65,12 +63,9 @@ class Named(NamedTuple):
 
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
-    """Return the index of a snapshot's hidden identities; episodes on the same names share one.
-
-    Args:
-        snapshot: its codes, index codes, company names and industries are read, never its prices.
-        assets: codes, names and industries are hidden.
-        dates: calendar dates are hidden.
+    """Return the index of a snapshot's hidden identities; episodes on the same names share one. `snapshot`: its codes, index codes,
+    company names and industries are read, never its prices; `assets`: codes, names and industries are hidden; `dates`: calendar
+    dates are hidden.
     """
     return _shared(Named(snapshot.codes, tuple(snapshot.indices), snapshot.names, snapshot.industries), assets, dates)
 
@@ -81,12 +76,8 @@ def _shared(named: Named, assets: bool, dates: bool) -> IdentityIndex:
 
 
 class IdentityIndex:
-    """The hidden identities of a snapshot. Immutable.
-
-    Args:
-        snapshot: its codes, index codes, company names and industries.
-        assets: codes, names and industries are hidden.
-        dates: calendar dates are hidden.
+    """The hidden identities of a snapshot. Immutable. `snapshot`: its codes, index codes, company names and industries; `assets`:
+    codes, names and industries are hidden; `dates`: calendar dates are hidden.
     """
 
     def __init__(self, snapshot: Named | MarketSnapshot, *, assets: bool, dates: bool) -> None:
@@ -110,12 +101,9 @@ class IdentityIndex:
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
-        """All hidden identities in `text`, by place; overlapping ones are merged into the first.
-
-        Args:
-            text: anything.
-            any_code: six digits of the A-share numbering count as a code though the snapshot has no such asset, unless
-                they are marked as an amount. For a model's words, not for ours: there they would be somebody's number.
+        """All hidden identities in `text`, by place; overlapping ones are merged into the first. `text`: anything; `any_code`: six
+        digits of the A-share numbering count as a code though the snapshot has no such asset, unless they are marked as an amount.
+        For a model's words, not for ours: there they would be somebody's number.
         """
         if not (self._assets or self._dates):
             return []

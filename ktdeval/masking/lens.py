@@ -18,13 +18,22 @@ import numpy as np
 from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.fields import option
 from ktdeval.jsonio import JsonValue
-from ktdeval.market.codes import parse_code
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.masking.alias import AliasMap
-from ktdeval.masking.coarsen import FIGURE_DIGITS, Noise, round_significant
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot, parse_code
+from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, Noise, round_significant
 from ktdeval.masking.identities import IdentityIndex, identities_of
-from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, Figure, IndexLevel, Payload, Price, SectorRef, Shares
-from ktdeval.masking.render import render_json
+from ktdeval.masking.payload import (
+    AssetName,
+    AssetRef,
+    DayRef,
+    Exact,
+    Figure,
+    IndexLevel,
+    Payload,
+    Price,
+    SectorRef,
+    Shares,
+    render_json,
+)
 from ktdeval.masking.text import normalise
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
@@ -73,16 +82,9 @@ class MaskConfig:
 
 
 class Lens:
-    """One episode's mask.
-
-    Args:
-        mask: which identities to hide.
-        seed: the mask seed of the episode; equal seeds give equal handles and order under every mask.
-        snapshot: the true market. Only static facts and rows up to `base_row` are read.
-        base_row: row of `day_+0`, the first decision day.
-
-    Raises:
-        DataError: `base_row` is no row of the snapshot.
+    """One episode's mask. `mask`: which identities to hide; `seed`: the mask seed of the episode; equal seeds give equal handles
+    and order under every mask; `snapshot`: the true market. Only static facts and rows up to `base_row` are read; `base_row`: row
+    of `day_+0`, the first decision day. Raises DataError: `base_row` is no row of the snapshot.
     """
 
     def __init__(self, mask: MaskConfig, seed: int, snapshot: MarketSnapshot, base_row: int) -> None:
@@ -120,11 +122,9 @@ class Lens:
     # --- from the market to the model
 
     def render(self, payload: Payload) -> JsonValue:
-        """Plain JSON value of a payload, as this mask shows it. NaN and infinite numbers become null.
-
-        Raises:
-            PluginError: the payload holds a type that is no payload type; the message says where.
-            DataError: a field names an asset, day, industry or index that the snapshot lacks.
+        """Plain JSON value of a payload, as this mask shows it. NaN and infinite numbers become null. Raises PluginError: the
+        payload holds a type that is no payload type; the message says where; DataError: a field names an asset, day, industry or
+        index that the snapshot lacks.
         """
         try:
             return self._render(payload)
@@ -135,11 +135,8 @@ class Lens:
             ) from None
 
     def render_text(self, payload: Payload) -> str:
-        """`render` as compact JSON text with numbers as in `ktdeval.masking.render`; an `Exact` payload as it is.
-
-        Raises:
-            PluginError: as `render`; or an `Exact` payload under a mask that hides something.
-            DataError: as `render`.
+        """`render` as compact JSON text with numbers as in `ktdeval.masking.payload`; an `Exact` payload as it is. Raises
+        PluginError: as `render`; or an `Exact` payload under a mask that hides something; DataError: as `render`.
         """
         if not isinstance(payload, Exact):
             return render_json(self.render(payload))
@@ -148,11 +145,7 @@ class Lens:
         return payload.text()
 
     def asset_handle(self, asset: int) -> str:
-        """`asset_0042` where assets are hidden, else the code.
-
-        Raises:
-            DataError: the snapshot has no such column.
-        """
+        """`asset_0042` where assets are hidden, else the code. Raises DataError: the snapshot has no such column."""
         handle = self._handles.get(asset)
         if handle is None:
             if not 0 <= asset < len(self._columns):
@@ -161,20 +154,16 @@ class Lens:
         return handle
 
     def day_handle(self, row: int) -> str:
-        """`day_+12` where dates are hidden (day_+0 is the first decision day), else the ISO date.
-
-        Raises:
-            DataError: the snapshot has no such row.
+        """`day_+12` where dates are hidden (day_+0 is the first decision day), else the ISO date. Raises DataError: the snapshot
+        has no such row.
         """
         if not 0 <= row < len(self._day_texts):
             raise DataError(f"there is no trading day at row {row}; the snapshot has {len(self._day_texts)}")
         return f"day_{row - self.base_row:+d}" if self.hides_dates else self._day_texts[row]
 
     def sector_handle(self, industry: str) -> str:
-        """`sector_07` where assets are hidden, else the industry's name.
-
-        Raises:
-            DataError: no asset of the snapshot is of this industry.
+        """`sector_07` where assets are hidden, else the industry's name. Raises DataError: no asset of the snapshot is of this
+        industry.
         """
         if industry not in self._alias.industries:
             raise DataError("a payload names an industry that no asset of the snapshot belongs to")
@@ -193,9 +182,8 @@ class Lens:
         return None if code is None else self._columns.get(code)
 
     def parse_day(self, text: str) -> int | None:
-        """Row of a day handle as this mask shows it, or None when it is no trading day of the snapshot.
-
-        The row may lie after the present: whoever reads with it must compare it with the view's cursor.
+        """Row of a day handle as this mask shows it, or None when it is no trading day of the snapshot. The row may lie after the
+        present: whoever reads with it must compare it with the view's cursor.
         """
         folded = normalise(text).strip()
         if not self.hides_dates:

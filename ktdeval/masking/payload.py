@@ -2,23 +2,31 @@
 
 A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the field types below. It is built from the true
 market; only `Lens.render` turns it into what a model may see.
+
+Numbers are rendered short, exact enough, and never to be mistaken for a code or a date. A run of six digits can be a security code,
+one of eight a date, and `2024` a year. So numbers from 100,000 on are written with an exponent, fractions have at most five digits,
+and whole numbers in the range of years carry a `.0`. Then the leak guard can treat every standalone run of six or eight digits and
+every bare year as what it looks like.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
+from ktdeval.errors import PluginError
 from ktdeval.jsonio import JsonValue
-from ktdeval.masking.coarsen import Part
+from ktdeval.masking.draws import Part
 
 Payload = Any  # str | int | float | bool | None | field type | list[Payload] | tuple[Payload, ...] | dict[str, Payload]
 
 
 class Exact(NamedTuple):
-    """A whole payload of plain JSON that is shown as it is, numbers to their last digit: what a service answered.
-
-    For masks that hide nothing; others refuse it, for they can't tell what is in it.
+    """A whole payload of plain JSON that is shown as it is, numbers to their last digit: what a service answered. For masks that
+    hide nothing; others refuse it, for they can't tell what is in it.
     """
 
     value: JsonValue
@@ -29,24 +37,16 @@ class Exact(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A number that comes from market data and so may tell whose it is: a return, a turnover, a factor value.
-
-    Rounded under `round_digits`; that of an asset carries noise under `noise_pct`. `AssetRef.figure`, `AssetRef.change_pct` and
-    `DayRef.figure` make them.
-
-    Attributes:
-        value: the number.
-        asset: column of the asset that it describes; None for the market as a whole, which gets no noise.
-        day: row of the day that it describes; None where there is none, and then it gets no noise.
-        name: which figure of this asset and day, so that each has a noise of its own.
-        since: for the change of a price in per cent: row of the day that it counts from.
+    """A number that comes from market data and so may tell whose it is: a return, a turnover, a factor value. Rounded under
+    `round_digits`; that of an asset carries noise under `noise_pct`. `AssetRef.figure`, `AssetRef.change_pct` and `DayRef.figure`
+    make them.
     """
 
-    value: float
-    asset: int | None = None
-    day: int | None = None
-    name: str = ""
-    since: int | None = None
+    value: float  #: the number
+    asset: int | None = None  #: column of the asset that it describes; None for the market as a whole, which gets no noise
+    day: int | None = None  #: row of the day that it describes; None where there is none, and then it gets no noise
+    name: str = ""  #: which figure of this asset and day, so that each has a noise of its own
+    since: int | None = None  #: for the change of a price in per cent: row of the day that it counts from
 
 
 class AssetRef(NamedTuple):
@@ -59,9 +59,8 @@ class AssetRef(NamedTuple):
         return Figure(value, self.asset, day, name)
 
     def change_pct(self, value: float, day: int, since: int) -> Figure:
-        """Change of this asset's price from the close of one day to that of another, in per cent.
-
-        Its noise is that of the two prices, so it agrees with them as they are shown.
+        """Change of this asset's price from the close of one day to that of another, in per cent. Its noise is that of the two
+        prices, so it agrees with them as they are shown.
         """
         return Figure(value, self.asset, day, "change_pct", since)
 
@@ -89,32 +88,20 @@ class SectorRef(NamedTuple):
 
 
 class Price(NamedTuple):
-    """CNY a share of one asset, rescaled under `rebase_prices`, rounded under `round_digits`.
+    """CNY a share of one asset, rescaled under `rebase_prices`, rounded under `round_digits`."""
 
-    Attributes:
-        asset: column of the asset.
-        value: CNY a share.
-        day: row of the bar that the price is of, or follows from; None for a price of no bar, which gets no noise.
-        part: which of the bar's prices.
-    """
-
-    asset: int
-    value: float
-    day: int | None = None
-    part: Part = "close"
+    asset: int  #: column of the asset
+    value: float  #: CNY a share
+    day: int | None = None  #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets no noise
+    part: Part = "close"  #: which of the bar's prices
 
 
 class Shares(NamedTuple):
-    """A number of shares of one asset, rescaled inversely under `rebase_prices`.
+    """A number of shares of one asset, rescaled inversely under `rebase_prices`."""
 
-    Attributes:
-        asset: column of the asset.
-        value: how many.
-        day: row of the bar whose volume it is, which is rounded and gets noise; None for shares held or ordered, which stay exact.
-    """
-
-    asset: int
-    value: float
+    asset: int  #: column of the asset
+    value: float  #: how many
+    #: row of the bar whose volume it is, which is rounded and gets noise; None for shares held or ordered, which stay exact
     day: int | None = None
 
 
@@ -123,3 +110,81 @@ class IndexLevel(NamedTuple):
 
     code: str
     value: float
+
+
+SIGNIFICANT_DIGITS = 6
+DECIMALS = 5
+FIRST_YEAR, LAST_YEAR = 1990, 2039
+
+_EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
+_PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
+_YEARS = frozenset(f"{sign}{year}" for year in range(FIRST_YEAR, LAST_YEAR + 1) for sign in ("", "-"))
+_JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
+
+
+def render_number(value: int | float) -> str:
+    """One number as JSON text. Floats keep 5 decimals and 6 significant digits, integers all their digits; from 100,000 on both are
+    written with an exponent (`6.0312e5`). Whole numbers 1990…2039 are written `2024.0`. Negative zero is `0`; NaN and infinity are
+    `null`.
+    """
+    if isinstance(value, int):
+        text = _integer(value)
+    elif not math.isfinite(value):
+        return "null"
+    else:
+        text = _float(value)
+    # The comparison spares nearly every number the look at its text.
+    return f"{text}.0" if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS else text
+
+
+def _integer(value: int) -> str:
+    text = str(value)
+    if -_EXPONENT_FROM < value < _EXPONENT_FROM:
+        return text
+    sign, digits = ("-", text[1:]) if value < 0 else ("", text)
+    fraction = digits[1:].rstrip("0")
+    return f"{sign}{digits[0]}{'.' if fraction else ''}{fraction}e{len(digits) - 1}"
+
+
+def _float(value: float) -> str:
+    if -1.0 < value < 1.0:
+        text = f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+        return "0" if text == "-0" else text
+    if -_PLAIN_BELOW < value < _PLAIN_BELOW:
+        return f"{value:.{SIGNIFICANT_DIGITS}g}"
+    mantissa, _, exponent = f"{value:.{SIGNIFICANT_DIGITS - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def render_json(value: JsonValue) -> str:
+    """Compact JSON of a plain value, keys in the order given, numbers as in `render_number`. Raises PluginError: something in it is
+    no JSON value; the message names its type.
+    """
+    kind = type(value)
+    if kind is float or kind is int:
+        return render_number(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is list or kind is tuple:
+        return f"[{','.join([encode_basestring(item) if type(item) is str else render_json(item) for item in value])}]"
+    if kind is dict:
+        return f"{{{','.join([f'{_key(key)}:{render_json(item)}' for key, item in value.items()])}}}"
+    if value is None or kind is bool:
+        return "null" if value is None else "true" if value else "false"
+    return _render_rare(value)
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise PluginError(f"a payload has a key of type {type(key).__name__}; keys must be text")
+    return encode_basestring(key)
+
+
+def _render_rare(value: JsonValue) -> str:
+    """Subclasses of the JSON types and other mappings; all else is refused."""
+    if isinstance(value, Mapping):
+        return render_json(dict(value))
+    for base in _JSON_BASES:
+        if isinstance(value, base):
+            return render_json(base(value))
+    raise PluginError(f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a payload")

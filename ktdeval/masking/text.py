@@ -80,9 +80,8 @@ def normalise(text: str) -> str:
 
 
 def normalise_with_places(text: str) -> tuple[str, list[int]]:
-    """Folded form, and for each of its characters the place in `text` where its origin starts; one more place for the end.
-
-    A folded span [a, b) comes from `text[places[a] : places[b]]`.
+    """Folded form, and for each of its characters the place in `text` where its origin starts; one more place for the end. A folded
+    span [a, b) comes from `text[places[a] : places[b]]`.
     """
     if text.isascii() and "\\" not in text:
         return text, list(range(len(text) + 1))
@@ -105,8 +104,7 @@ def _units(text: str) -> Iterator[tuple[int, str]]:
 
 Text = TypeVar("Text", str, bytes)
 
-SPLITTERS = "-_/|~*·•"
-"""What may stand between the digits of one code. Nothing of it separates numbers in JSON."""
+SPLITTERS = "-_/|~*·•"  #: What may stand between the digits of one code. Nothing of it separates numbers in JSON.
 
 _DASHES = b"-_/|~*?"  # the splitters in ASCII, `?` standing for the rest
 
@@ -125,10 +123,8 @@ _WORDS = _bytes_table({letter: letter.lower() for letter in "abcdefghijklmnopqrs
 
 
 class Shape:
-    """Views of one folded text, each made when first asked for.
-
-    `digits`, `runs` have an `x` put before and after the text, so that a match of `x…` at place p says that the rest begins at
-    place p of the text.
+    """Views of one folded text, each made when first asked for. `digits`, `runs` have an `x` put before and after the text, so that
+    a match of `x…` at place p says that the rest begins at place p of the text.
     """
 
     def __init__(self, folded: str) -> None:

@@ -22,11 +22,10 @@ from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import LEDGER
 from ktdeval.trading.account import Settlement, open_account, value_fen
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import CorporateActionRecord, CountsRecord, Ledger, OrderRecord, PositionRecord, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Order, Outcome, Position
+from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
 
 
 class Bookkeeper:

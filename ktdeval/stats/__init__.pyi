@@ -6,23 +6,39 @@ from ktdeval.stats.bootstrap import (
     episode_intervals as episode_intervals,
     episode_resampling as episode_resampling,
 )
-from ktdeval.stats.calibration import Forecast as Forecast, judged_orders as judged_orders
-from ktdeval.stats.calibration_terms import brier_terms as brier_terms, reliability_points as reliability_points
-from ktdeval.stats.confidence_set import Ties as Ties, tie_groups as tie_groups
+from ktdeval.stats.calibration import (
+    Forecast as Forecast,
+    brier_terms as brier_terms,
+    judged_orders as judged_orders,
+    reliability_points as reliability_points,
+)
+from ktdeval.stats.confidence_set import (
+    Ties as Ties,
+    benjamini_hochberg as benjamini_hochberg,
+    holm as holm,
+    tie_groups as tie_groups,
+)
 from ktdeval.stats.designs import (
     MASK_FACTORS as MASK_FACTORS,
     MODE_PIECES as MODE_PIECES,
     VARIANT_FIELDS as VARIANT_FIELDS,
     Variant as Variant,
+    blocks_of as blocks_of,
+    effective_count as effective_count,
     ladder_contributions as ladder_contributions,
     mask_contrasts as mask_contrasts,
+    mean_with_interval as mean_with_interval,
+    overlap_correlation as overlap_correlation,
     variant_order as variant_order,
     window_means as window_means,
 )
 from ktdeval.stats.envelope import Envelope as Envelope, EnvelopeSettings as EnvelopeSettings, random_envelope as random_envelope
-from ktdeval.stats.episode import Same as Same
-from ktdeval.stats.hac import newey_west_mean as newey_west_mean
-from ktdeval.stats.intervals import Interval as Interval
+from ktdeval.stats.intervals import (
+    Interval as Interval,
+    clopper_pearson_upper as clopper_pearson_upper,
+    poisson_binomial as poisson_binomial,
+    wilson as wilson,
+)
 from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
 from ktdeval.stats.metric import (
     FunctionMetric as FunctionMetric,
@@ -30,13 +46,6 @@ from ktdeval.stats.metric import (
     MetricValue as MetricValue,
     Range as Range,
     RuleSet as RuleSet,
-)
-from ktdeval.stats.multiple import benjamini_hochberg as benjamini_hochberg, holm as holm
-from ktdeval.stats.overlap import (
-    blocks_of as blocks_of,
-    effective_count as effective_count,
-    mean_with_interval as mean_with_interval,
-    overlap_correlation as overlap_correlation,
 )
 from ktdeval.stats.paired import (
     EXACT_UP_TO as EXACT_UP_TO,
@@ -57,9 +66,4 @@ from ktdeval.stats.panel import (
     benchmark_levels as benchmark_levels,
     panel_metric as panel_metric,
 )
-from ktdeval.stats.proportions import (
-    clopper_pearson_upper as clopper_pearson_upper,
-    poisson_binomial as poisson_binomial,
-    wilson as wilson,
-)
-from ktdeval.stats.series import TRADING_DAYS as TRADING_DAYS
+from ktdeval.stats.series import TRADING_DAYS as TRADING_DAYS, Same as Same, newey_west_mean as newey_west_mean

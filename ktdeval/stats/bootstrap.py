@@ -10,9 +10,10 @@ get percentile intervals. How often each kind covers the truth is measured, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +21,113 @@ import numpy.typing as npt
 from ktdeval.jsonio import content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.seeds import derive_seed
-from ktdeval.stats.block_length import stationary_block_length
-from ktdeval.stats.coverage import MEASURED_LEVEL, Kind, measured_coverage
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.panel import benchmark_levels
 from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, simple_returns
 from ktdeval.trading.ledger import Ledger
 
-Draws = npt.NDArray[np.float64]
-"""[draws, n] resampled series, or [draws, n, k] of several that are resampled together."""
+Kind = Literal["mean", "ratio", "drawdown", "percentile"]
+"""`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio; `percentile`: any other, unmeasured."""
+
+MEASURED_LEVEL = 0.95  #: Nominal coverage of the measured intervals
+
+DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows
+
+PROCESSES = ("iid normal", "AR(1) 0.2", "GARCH(1,1) Student t")
+"""The daily processes simulated, in the order of the table's figures; means 0.06 % and standard deviations 1.2 % a day."""
+
+MEASURED: Mapping[Kind, Mapping[int, tuple[float, float, float]]] = {
+    "mean": {
+        20: (0.9185, 0.9135, 0.9295),
+        43: (0.9300, 0.9400, 0.9520),
+        120: (0.9505, 0.9410, 0.9485),
+        250: (0.9485, 0.9510, 0.9490),
+        548: (0.9525, 0.9495, 0.9440),
+    },
+    "ratio": {
+        20: (0.9215, 0.9205, 0.9240),
+        43: (0.9345, 0.9355, 0.9510),
+        120: (0.9520, 0.9405, 0.9375),
+        250: (0.9510, 0.9505, 0.9405),
+        548: (0.9500, 0.9480, 0.9390),
+    },
+    "drawdown": {
+        20: (0.9010, 0.8710, 0.8675),
+        43: (0.9500, 0.9210, 0.8970),
+        120: (0.9795, 0.9515, 0.9175),
+        250: (0.9900, 0.9755, 0.9535),
+        548: (0.9935, 0.9815, 0.9665),
+    },
+}  #: Kind -> days -> coverage under each process; 2,000 samples a figure, so its standard error is half a percentage point
+
+
+def measured_coverage(kind: Kind, days: int) -> float | None:
+    """Return the lowest coverage over the processes, at the longest simulated window that is not longer than `days`."""
+    rows = MEASURED.get(kind, {})
+    known = [length for length in rows if length <= days]
+    return min(rows[max(known)]) if known else None
+
+
+QUIET_LAGS = 5
+"""Insignificant autocorrelations in a row that end the dependence: the papers' `max(5, sqrt(log10(n)))`, of any series there is."""
+
+MIN_VALUES = 9  #: The shortest series that has all `ceil(sqrt(n)) + 5` lags
+
+LARGEST = 1e60  #: Sizes of values below which the fourth powers taken here can't overflow
+
+
+def stationary_block_length(values: Series) -> float:
+    """Mean block length of the stationary bootstrap that suits [n] values in order of time, in steps; below 1 where neighbours have
+    little in common, 0 of a constant. Raises ValueError unless it is one series of at least `MIN_VALUES` numbers below `LARGEST`.
+
+    Politis and White (2004), corrected by Patton, Politis and White (2009): `(2 G^2 / D * n)^(1/3)`, at most
+    `ceil(min(3 sqrt(n), n/3))`, errs least in the variance of a mean, with
+
+        s2 = sum over |k| <= M of w(k/M) * R(k)          long-run variance of the series
+        G  = sum over |k| <= M of w(k/M) * |k| * R(k)
+        D  = 2 * s2^2                                    stationary bootstrap, corrected
+
+    `R(k)` is the autocovariance at lag k, `w(x) = min(1, 2 (1 - |x|))` the flat-top window of Politis and Romano (1995), and
+    `M = 2 m`, where m is the first of five lags in a row whose autocorrelations are all within `±2 sqrt(log10(n) / n)`; without
+    such lags, and at most, M is `ceil(sqrt(n)) + 5`. Two conventions are those of `arch.bootstrap.optimal_block_length`, so that
+    lengths equal its own: m is the first quiet lag, where the papers' is the one before it; and the autocorrelation at lag k
+    divides by the spreads of the first and of the last n - k - 1 values, where the papers' divides by that of all.
+    """
+    if values.ndim != 1 or len(values) < MIN_VALUES or not (np.abs(values) < LARGEST).all():
+        raise ValueError(f"a block length needs one series of at least {MIN_VALUES} finite values, all below {LARGEST:g} in size")
+    n = len(values)
+    centred = values - values.mean()
+    most = math.ceil(math.sqrt(n)) + QUIET_LAGS
+    # One product of slices a lag: few lags, and each sum is taken over its own days only.
+    products = np.array([centred[lag:] @ centred[: n - lag] for lag in range(most + 1)])
+    width = min(2 * _first_quiet_lag(centred, products), most)
+    lags = np.arange(1, width + 1)
+    weighted = 2 * np.minimum(1.0, 2 * (1 - lags / width))
+    covariances = products[: width + 1] / n
+    # Running sums add one lag after the other, whatever the number of lags.
+    slope = float(np.cumsum(weighted * lags * covariances[1:])[-1])
+    variance = float(np.cumsum(np.append(covariances[:1], weighted * covariances[1:]))[-1])
+    cap = float(math.ceil(min(3 * math.sqrt(n), n / 3)))
+    spread = 2 * variance**2
+    if spread == 0:
+        return cap if slope else 0.0
+    return min(float((2 * slope**2 / spread) ** (1 / 3) * n ** (1 / 3)), cap)
+
+
+def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
+    """Return the first of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags where there are none such.
+    `centred`: [n] deviations from the mean; `products`: [lags + 1] sums of their products at lags 0 to `lags`.
+    """
+    n, last = len(centred), len(products) - 1
+    squares = centred * centred
+    lags = np.arange(1, last)
+    first, final = np.cumsum(squares)[n - lags - 2], np.cumsum(squares[::-1])[n - lags - 2]
+    quiet = np.abs(products[lags]) < 2 * math.sqrt(math.log10(n) / n) * np.sqrt(first * final)
+    runs = np.lib.stride_tricks.sliding_window_view(quiet, QUIET_LAGS).all(axis=1)
+    return int(lags[runs.argmax()]) if runs.any() else last
+
+
+Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series, or [draws, n, k] of several that are resampled together
 
 Statistic = Callable[[Draws], npt.NDArray[np.float64]]
 """One figure for each resample: [draws, n] or [draws, n, k] -> [draws]. Applied to the data as one draw gives the figure itself."""
@@ -36,23 +135,16 @@ Statistic = Callable[[Draws], npt.NDArray[np.float64]]
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
-MIN_DAYS = 20
-"""Below this a block bootstrap has nothing to resample, and no interval is given."""
+MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """Settings of resampling. Equal settings and data give equal intervals.
+    """Settings of resampling. Equal settings and data give equal intervals."""
 
-    Attributes:
-        draws: resamples; 999 makes the 2.5 % and 97.5 % points order statistics.
-        seed: seed of the draws.
-        level: nominal coverage.
-    """
-
-    draws: int = 999
-    seed: int = 0
-    level: float = 0.95
+    draws: int = 999  #: resamples; 999 makes the 2.5 % and 97.5 % points order statistics
+    seed: int = 0  #: seed of the draws
+    level: float = 0.95  #: nominal coverage
 
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
@@ -65,14 +157,9 @@ def block_days(series: Series) -> float:
 
 
 def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDArray[np.int32]:
-    """[draws, n] days of each resample: blocks begin anywhere, go on for a geometric number of days, and wrap around the end.
-
-    The law of `arch.bootstrap.StationaryBootstrap`, drawn for all resamples at once.
-
-    Args:
-        n: days of the data.
-        block: mean block length in days, at least 1; need not be whole.
-        resampling: number of draws and seed.
+    """[draws, n] days of each resample: blocks begin anywhere, go on for a geometric number of days, and wrap around the end. The
+    law of `arch.bootstrap.StationaryBootstrap`, drawn for all resamples at once. `n`: days of the data; `block`: mean block length
+    in days, at least 1; need not be whole; `resampling`: number of draws and seed.
     """
     rng = np.random.default_rng(resampling.seed)
     shape = (resampling.draws, n)
@@ -91,14 +178,9 @@ def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDAr
 
 
 class Bootstrap:
-    """A daily series and its resamples; every interval asked of it uses the same ones.
-
-    Args:
-        values: [n] a daily series, or [n, k] several that are resampled together; the first decides the block length.
-        resampling: how to resample.
-
-    Attributes:
-        problem: why there can be no interval (too few days, a missing value, no variance), or None.
+    """A daily series and its resamples; every interval asked of it uses the same ones. `values`: [n] a daily series, or [n, k]
+    several that are resampled together; the first decides the block length; `resampling`: how to resample. `problem`: why there can
+    be no interval (too few days, a missing value, no variance), or None.
     """
 
     def __init__(self, values: npt.NDArray[np.float64], resampling: Resampling | None = None) -> None:
@@ -148,11 +230,8 @@ class Bootstrap:
         return self.percentile(drawdowns, "drawdown")
 
     def percentile(self, statistic: Statistic, kind: Kind = "percentile") -> Interval:
-        """Of any function of the series, between percentiles of the resampled figures.
-
-        Args:
-            statistic: the function, of all draws at once.
-            kind: under which name the coverage was measured.
+        """Of any function of the series, between percentiles of the resampled figures. `statistic`: the function, of all draws at
+        once; `kind`: under which name the coverage was measured.
         """
         if self.problem:
             return self._none(self.problem)
@@ -198,10 +277,8 @@ def episode_resampling(ledger: Ledger) -> Resampling:
 
 
 def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None) -> dict[str, Interval]:
-    """Intervals of the four daily metrics of one episode, by the metric's name.
-
-    Raises:
-        DataError: the ledger's days are not days of `market`.
+    """Intervals of the four daily metrics of one episode, by the metric's name. Raises DataError: the ledger's days are not days of
+    `market`.
     """
     settings, n = resampling or Resampling(), len(ledger.steps)
     if problem := level_problem(ledger.nav):
@@ -255,10 +332,9 @@ def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
 
 
 def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
-    """[draws] Newey-West standard errors of the means of [draws, n] terms, as `ktdeval.stats.hac` gives them one by one.
-
-    The Bartlett sum over lags equals the sum of squares of all moving sums of `lags + 1` terms (the series continued by zeros)
-    over `lags + 1`: one pass, however many lags.
+    """[draws] Newey-West standard errors of the means of [draws, n] terms, as `ktdeval.stats.series` gives them one by one. The
+    Bartlett sum over lags equals the sum of squares of all moving sums of `lags + 1` terms (the series continued by zeros) over
+    `lags + 1`: one pass, however many lags.
     """
     n, width = influence.shape[-1], lags + 1
     sums = np.cumsum(influence, axis=-1)

@@ -20,31 +20,46 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's (1979) step-down correction: holds the chance of any false positive, whatever the dependence of the tests."""
+    return _corrected(p_values, "holm")
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Benjamini and Hochberg's (1995) step-up correction: holds the expected share of false positives among positives. For
+    independent or positively dependent tests.
+    """
+    return _corrected(p_values, "fdr_bh")
+
+
+def _corrected(p_values: Sequence[float | None], method: str) -> list[float | None]:
+    from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - a second of import, which only comparisons need
+
+    known = [p for p in p_values if p is not None]
+    if outside := [p for p in known if not 0.0 <= p <= 1.0]:
+        raise ValueError(f"a p-value lies in 0 … 1, was {outside[0]!r}")
+    adjusted = iter(multipletests(known, method=method)[1].tolist() if known else ())
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
 Array = npt.NDArray[np.float64]
 
-MINIMUM_DAYS = 30
-"""Fewer days than this can't be resampled in blocks."""
-DRAWS = 1000
-"""Bootstrap samples: a p-value is known to 0.007 near 0.05."""
+MINIMUM_DAYS = 30  #: Fewer days than this can't be resampled in blocks
+DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
 
 _NO_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """Tie groups of agents.
+    """Tie groups of agents."""
 
-    Attributes:
-        group: [k] number of the agent's group, 1 being that of the best, the model confidence set; None where there are no groups.
-        p: [k] p-value of the agent in that set: it belongs to every set of a level below it.
-        days: observations.
-        reason: why there are no groups.
-    """
-
+    #: [k] number of the agent's group, 1 being that of the best, the model confidence set; None where there are no groups
     group: tuple[int, ...] | None
-    p: tuple[float, ...] | None
-    days: int
-    reason: str | None = None
+    p: tuple[float, ...] | None  #: [k] p-value of the agent in that set: it belongs to every set of a level below it
+    days: int  #: observations
+    reason: str | None = None  #: why there are no groups
 
     @property
     def block(self) -> int:
@@ -58,13 +73,8 @@ def block_length(days: int) -> int:
 
 
 def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> Ties:
-    """Tie groups of agents by their daily returns.
-
-    Args:
-        returns: [days, agents] over the same days.
-        level: of each model confidence set.
-        draws: bootstrap samples.
-        seed: of the bootstrap.
+    """Tie groups of agents by their daily returns. `returns`: [days, agents] over the same days; `level`: of each model confidence
+    set; `draws`: bootstrap samples; `seed`: of the bootstrap.
     """
     days, agents = returns.shape
     reason = _problem(returns)
@@ -125,10 +135,9 @@ class _Contest:
             self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:
-        """Agent -> p-value: it belongs to the model confidence set of the agents at every level below it.
-
-        The order of elimination follows from the observed means alone, so the largest resampled differences of ever larger sets are
-        running maxima, and no set is looked at twice.
+        """Agent -> p-value: it belongs to the model confidence set of the agents at every level below it. The order of elimination
+        follows from the observed means alone, so the largest resampled differences of ever larger sets are running maxima, and no
+        set is looked at twice.
         """
         observed = self.observed[np.ix_(agents, agents)].copy()
         out: list[int] = []

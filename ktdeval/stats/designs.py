@@ -12,14 +12,89 @@ order that has tools first does not exist. Contributions add up to the whole dif
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtr, stdtrit
+
+from ktdeval.stats.metric import MetricValue
+from ktdeval.stats.series import defined, undefined
+
+APART = 0.05  #: Windows whose correlation by shared days is no more than this count as apart: one common day in twenty
+
+Span = tuple[str, str]  #: First and last day, ISO, both included
+
+
+def shared_days(one: Span, other: Span) -> int:
+    """Weekdays that two spans have in common. Public holidays count: trading days of a market need its calendar."""
+    first, last = max(one[0], other[0]), min(one[1], other[1])
+    return max(0, int(np.busday_count(first, np.datetime64(last, "D") + 1))) if first <= last else 0
+
+
+def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
+    """[n, n] correlation of sums over the spans of independent daily terms: `shared days / sqrt(days_i * days_j)`. It is the Gram
+    matrix of the spans' day indicators, hence positive semi-definite. Total returns of one policy over windows that share days are
+    nearly such sums.
+    """
+    lengths = [max(1, shared_days(span, span)) for span in spans]
+    result = np.eye(len(spans))
+    for i, one in enumerate(spans):
+        for j in range(i):
+            result[i, j] = result[j, i] = shared_days(one, spans[j]) / math.sqrt(lengths[i] * lengths[j])
+    return result
+
+
+def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """[n] block of each window: windows linked by more than `APART` in common, directly or through others, are one block."""
+    labels = np.arange(len(correlation))
+    for i in range(len(correlation)):
+        for j in np.flatnonzero(correlation[i, :i] > APART):
+            labels[labels == labels[i]] = labels[j]
+    blocks: npt.NDArray[np.int64] = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return blocks
+
+
+def effective_count(correlation: npt.NDArray[np.float64]) -> float:
+    """How many independent windows have a mean as uncertain as that of these: `n**2 / sum of the correlation matrix`."""
+    return len(correlation) ** 2 / float(correlation.sum()) if len(correlation) else 0.0
+
+
+def mean_with_interval(
+    values: npt.NDArray[np.float64], correlation: npt.NDArray[np.float64] | None = None, confidence: float = 0.95
+) -> MetricValue:
+    """Mean over windows with its t interval, widened where windows share days. With correlation R of the windows, `var(mean) = s^2
+    * 1'R1 / n^2`, where `s^2` is the sample variance corrected for what R takes from it; degrees of freedom n - 1. `values`: [n]
+    finite values, one for each window; `correlation`: [n, n]; independent windows by default; `confidence`: of the interval. The
+    mean; `detail` holds `low`, `high`, `se` and `t_p` (two-sided, against zero), each null with a `reason` where it is not defined.
+    Undefined without a value.
+    """
+    n = len(values)
+    if n == 0:
+        return undefined("no window", 0)
+    mean = math.fsum(values) / n
+    if n == 1:
+        detail = {"low": None, "high": None, "se": None, "t_p": None, "reason": "one window says nothing of other windows"}
+        return MetricValue(mean + 0.0, 1, detail=detail)
+    total = float(n if correlation is None else correlation.sum())
+    share = (n - total / n) / (n - 1)  # expected sample variance, in units of the true one
+    if share < 1e-9:
+        detail = {"low": None, "high": None, "se": None, "t_p": None, "reason": "the windows are all the same days"}
+        return MetricValue(mean + 0.0, n, detail=detail)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) / share
+    error = math.sqrt(variance * total) / n
+    half = abs(float(stdtrit(n - 1, (1 - confidence) / 2))) * error
+    if error > 0:
+        t_p = float(2.0 * stdtr(n - 1, -abs(mean) / error))
+    else:
+        t_p = 1.0 if mean == 0 else 0.0
+    result = defined(mean, n)
+    return MetricValue(result.value, n, detail={"low": mean - half + 0.0, "high": mean + half + 0.0, "se": error, "t_p": t_p})
+
 
 Values = npt.NDArray[np.float64]
-Variant = tuple[str, str]
-"""Mask and mode."""
+Variant = tuple[str, str]  #: Mask and mode
 
 VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
 """Fields that task configs of one family may differ in from mask to mask and mode to mode."""
@@ -29,19 +104,16 @@ MASK_FACTORS: Mapping[str, frozenset[str]] = {
     "stock_blind": frozenset({"date"}),
     "date_blind": frozenset({"stock"}),
     "blinded": frozenset(),
-}
-"""Mask -> identities that it leaves in sight."""
+}  #: Mask -> identities that it leaves in sight
 
 
 MODE_PIECES: Mapping[str, frozenset[str]] = {
     "memory_only": frozenset(),
     "fixed_candidate": frozenset({"data"}),
     "open_research": frozenset({"data", "tools"}),
-}
-"""Mode -> pieces of information that it gives beyond the account and the handles."""
+}  #: Mode -> pieces of information that it gives beyond the account and the handles
 
-MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}
-"""Piece -> pieces that must be there before it."""
+MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}  #: Piece -> pieces that must be there before it
 
 
 def variant_order(variant: Variant) -> tuple[int, int]:
@@ -53,11 +125,8 @@ def variant_order(variant: Variant) -> tuple[int, int]:
 def window_means(
     variants: Sequence[Variant], figures: Mapping[tuple[str, int], Sequence[float]]
 ) -> tuple[list[str], dict[Variant, Values]]:
-    """Windows, and [windows] means over seeds of each variant.
-
-    Args:
-        variants: masks and modes.
-        figures: (window, seed) -> a figure of each variant, in their order.
+    """Windows, and [windows] means over seeds of each variant. `variants`: masks and modes; `figures`: (window, seed) -> a figure
+    of each variant, in their order.
     """
     by_window: dict[str, list[Sequence[float]]] = {}
     for (window, _), row in figures.items():
@@ -68,17 +137,10 @@ def window_means(
 
 
 def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
-    """Effects that the given masks can show.
-
-    Args:
-        cells: mask -> values of any one shape, paired element by element.
-
-    Returns:
-        Effect -> values of that shape:
-        `memory_premium` = bright - blinded, with both of these;
-        `stock_effect` = mean over dates in sight or not of (stock in sight - stock hidden), with all four;
-        `date_effect` likewise; `interaction` = (bright - stock_blind) - (date_blind - blinded), with all four: how much more
-        knowing the stock is worth when the date is known too.
+    """Effects that the given masks can show. `cells`: mask -> values of any one shape, paired element by element. Effect -> values
+    of that shape: `memory_premium` = bright - blinded, with both of these; `stock_effect` = mean over dates in sight or not of
+    (stock in sight - stock hidden), with all four; `date_effect` likewise; `interaction` = (bright - stock_blind) - (date_blind -
+    blinded), with all four: how much more knowing the stock is worth when the date is known too.
     """
     effects: dict[str, Values] = {}
     if {"bright", "blinded"} <= set(cells):
@@ -106,18 +168,10 @@ def orders(pieces: Collection[str], precedence: Mapping[str, frozenset[str]]) ->
 def order_averaged(
     values: Mapping[frozenset[str], Values], precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE
 ) -> dict[str, Values]:
-    """Order-averaged marginal contribution of each piece of information.
-
-    Args:
-        values: set of pieces given -> results, all of one shape; one entry for the set that all others contain, one for the set
-            that contains all others, and one for every set between that an order can pass.
-        precedence: piece -> pieces that it needs.
-
-    Returns:
-        Piece -> contributions of that shape; they add up to `values[full] - values[empty]`.
-
-    Raises:
-        ValueError: a set that an order passes has no results.
+    """Order-averaged marginal contribution of each piece of information. `values`: set of pieces given -> results, all of one
+    shape; one entry for the set that all others contain, one for the set that contains all others, and one for every set between
+    that an order can pass; `precedence`: piece -> pieces that it needs. Piece -> contributions of that shape; they add up to
+    `values[full] - values[empty]`. Raises ValueError: a set that an order passes has no results.
     """
     bottom = frozenset.intersection(*values)
     pieces = frozenset.union(*values) - bottom
@@ -137,9 +191,8 @@ def order_averaged(
 
 
 def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, Values]:
-    """Order-averaged contribution of each piece of information, and the `total` that they add up to.
-
-    Pieces that always come together are one, such as `date and stock` where only bright and blinded are there.
+    """Order-averaged contribution of each piece of information, and the `total` that they add up to. Pieces that always come
+    together are one, such as `date and stock` where only bright and blinded are there.
     """
     names: dict[tuple[bool, ...], list[str]] = {}
     for piece in sorted(frozenset.union(*values)):

@@ -26,14 +26,12 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.series import TRADING_DAYS, Series
 from ktdeval.trading.account import holdings_fen, nav_fen, open_day
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import TICKS_PER_FEN, Account, Order, Position
+from ktdeval.trading.types import TICKS_PER_FEN, Account, Order, Position, TradingConfig
 
-_TRIES = 8
-"""Names drawn for one entry before it is given up."""
+_TRIES = 8  #: Names drawn for one entry before it is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,45 +44,28 @@ class EnvelopeSettings:
 
 
 class Activity(NamedTuple):
-    """Activity that random traders share with the agent: averages over steps.
+    """Activity that random traders share with the agent: averages over steps."""
 
-    Attributes:
-        turnover: annualised two-way turnover, as `turnover/1` strict.
-        names: names held at the close.
-        cash_ratio: cash over NAV at the close.
-    """
-
-    turnover: float
-    names: float
-    cash_ratio: float
+    turnover: float  #: annualised two-way turnover, as `turnover/1` strict
+    names: float  #: names held at the close
+    cash_ratio: float  #: cash over NAV at the close
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Random traders beside one episode.
+    """Random traders beside one episode. `agent, random`: what the agent did, and the average of what the random traders did."""
 
-    Attributes:
-        levels: quantile levels of the bands.
-        bands: [levels, steps + 1] CNY, NAV of the random traders at each close, initial cash first.
-        returns: [paths] total return of each random trader.
-        agent_return: total return of the agent.
-        rank: share of random traders that the agent beats, ties counting half; None with `reason`.
-        p_value: (1 + random traders that do at least as well) / (1 + paths), the one-sided p value of "no better than chance".
-        agent, random: what the agent did, and the average of what the random traders did.
-        seed: seed of the draws.
-        reason: why there is no rank.
-    """
-
-    levels: tuple[float, ...]
-    bands: npt.NDArray[np.float64]
-    returns: Series
-    agent_return: float
-    rank: float | None
+    levels: tuple[float, ...]  #: quantile levels of the bands
+    bands: npt.NDArray[np.float64]  #: [levels, steps + 1] CNY, NAV of the random traders at each close, initial cash first
+    returns: Series  #: [paths] total return of each random trader
+    agent_return: float  #: total return of the agent
+    rank: float | None  #: share of random traders that the agent beats, ties counting half; None with `reason`
+    #: (1 + random traders that do at least as well) / (1 + paths), the one-sided p value of "no better than chance"
     p_value: float | None
     agent: Activity
     random: Activity
-    seed: int
-    reason: str | None = None
+    seed: int  #: seed of the draws
+    reason: str | None = None  #: why there is no rank
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the envelope as a JSON object, bands by level."""
@@ -97,27 +78,17 @@ class Envelope:
 
 
 class Moves(NamedTuple):
-    """Moves that the agent's fills of one step amount to; amounts are shares of the NAV at the open.
+    """Moves that the agent's fills of one step amount to; amounts are shares of the NAV at the open."""
 
-    Attributes:
-        entries: amounts of names bought that were not held.
-        adds: amounts bought of names held.
-        trims: amounts sold of names that were kept.
-        names_after: names held at the close.
-    """
-
-    entries: tuple[float, ...]
-    adds: tuple[float, ...]
-    trims: tuple[float, ...]
-    names_after: int
+    entries: tuple[float, ...]  #: amounts of names bought that were not held
+    adds: tuple[float, ...]  #: amounts bought of names held
+    trims: tuple[float, ...]  #: amounts sold of names that were kept
+    names_after: int  #: names held at the close
 
 
 def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
-    """Return the moves of a step; None when nothing was filled.
-
-    Args:
-        step: a step record.
-        held_before: codes held at the previous close.
+    """Return the moves of a step; None when nothing was filled. `step`: a step record; `held_before`: codes held at the previous
+    close.
     """
     bought: dict[str, int] = {}
     sold: dict[str, int] = {}
@@ -143,17 +114,9 @@ def random_envelope(
     settings: EnvelopeSettings | None = None,
     tape: MarketTape | None = None,
 ) -> Envelope:
-    """Random traders over the days of one ledger.
-
-    Args:
-        ledger: the agent's episode.
-        market: the snapshot that it ran on.
-        config: the trading rules that it ran under.
-        settings: how many paths, seed, quantiles.
-        tape: the snapshot under `config`, when it is at hand.
-
-    Raises:
-        DataError: the ledger's days are not days of `market`.
+    """Random traders over the days of one ledger. `ledger`: the agent's episode; `market`: the snapshot that it ran on; `config`:
+    the trading rules that it ran under; `settings`: how many paths, seed, quantiles; `tape`: the snapshot under `config`, when it
+    is at hand. Raises DataError: the ledger's days are not days of `market`.
     """
     settings = settings or EnvelopeSettings()
     tape = tape or MarketTape.from_snapshot(market, config)

@@ -20,30 +20,21 @@ from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
 
-CONFIDENCE = 0.95
-"""Confidence of the minimum track record length."""
+CONFIDENCE = 0.95  #: Confidence of the minimum track record length
 
 
 class Shape(NamedTuple):
-    """Moments that a Sharpe ratio's error depends on.
+    """Moments that a Sharpe ratio's error depends on."""
 
-    Attributes:
-        days: number of daily returns.
-        sharpe: a day's Sharpe ratio.
-        skew: third standardised moment.
-        kurtosis: fourth standardised moment (3 for a normal law).
-    """
-
-    days: int
-    sharpe: float
-    skew: float = 0.0
-    kurtosis: float = 3.0
+    days: int  #: number of daily returns
+    sharpe: float  #: a day's Sharpe ratio
+    skew: float = 0.0  #: third standardised moment
+    kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
 
     @property
     def error_variance(self) -> float:
-        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: the variance of sqrt(days - 1) times the estimated Sharpe ratio.
-
-        Never negative for the moments of a sample, since kurtosis >= 1 + skew^2.
+        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: the variance of sqrt(days - 1) times the estimated Sharpe ratio. Never
+        negative for the moments of a sample, since kurtosis >= 1 + skew^2.
         """
         return 1.0 - self.skew * self.sharpe + (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
 
@@ -61,9 +52,8 @@ def shape_of(returns: Series) -> Shape:
 
 
 def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
-    """PSR: probability that the true Sharpe ratio exceeds `benchmark` (a day's), given the one observed.
-
-    `Phi((SR - SR*) * sqrt(days - 1) / sqrt(error variance))`.
+    """PSR: probability that the true Sharpe ratio exceeds `benchmark` (a day's), given the one observed. `Phi((SR - SR*) *
+    sqrt(days - 1) / sqrt(error variance))`.
     """
     spread = math.sqrt(max(shape.error_variance, 0.0))
     if not spread:
@@ -72,10 +62,8 @@ def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
 
 
 def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float = CONFIDENCE) -> float | None:
-    """MinTRL: days after which a Sharpe ratio like this one would exceed `benchmark` with that confidence.
-
-    `1 + error variance * (z / (SR - SR*))^2`. None when the observed ratio does not exceed the benchmark
-    (by more than rounding): no length would do.
+    """MinTRL: days after which a Sharpe ratio like this one would exceed `benchmark` with that confidence. `1 + error variance * (z
+    / (SR - SR*))^2`. None when the observed ratio does not exceed the benchmark (by more than rounding): no length would do.
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
@@ -83,13 +71,9 @@ def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """Return the Sharpe ratio that the best of so many worthless trials would show: the bar of the deflated Sharpe ratio.
-
-    `sqrt(V) * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`; 0 for a single trial.
-
-    Args:
-        trials: number of independent trials, at least 1.
-        sharpe_variance: variance of their (a day's) Sharpe ratios.
+    """Return the Sharpe ratio that the best of so many worthless trials would show: the bar of the deflated Sharpe ratio. `sqrt(V)
+    * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`; 0 for a single trial. `trials`: number of independent trials,
+    at least 1; `sharpe_variance`: variance of their (a day's) Sharpe ratios.
     """
     if trials < 2:
         return 0.0
@@ -103,15 +87,10 @@ def deflated_sharpe(shape: Shape, trials: int, sharpe_variance: float) -> float:
 
 
 def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trials: int | None = None) -> MetricValue:
-    """Return the deflated Sharpe ratio of a daily series among the trials that were made.
-
-    Args:
-        returns: [n] daily returns of the one selected.
-        trial_sharpes: a day's Sharpe ratio of every trial known, the selected one's included.
-        trials: how many were made, when more than are known (unfinished ones count too).
-
-    Returns:
-        A probability; `detail` holds `trials`, `sharpe_variance` and the bar `expected_best` (a day's).
+    """Return the deflated Sharpe ratio of a daily series among the trials that were made. `returns`: [n] daily returns of the one
+    selected; `trial_sharpes`: a day's Sharpe ratio of every trial known, the selected one's included; `trials`: how many were made,
+    when more than are known (unfinished ones count too). A probability; `detail` holds `trials`, `sharpe_variance` and the bar
+    `expected_best` (a day's).
     """
     n = len(returns)
     if problem := _series_problem(returns):

@@ -14,31 +14,21 @@ if TYPE_CHECKING:
     from ktdeval.market.snapshot import MarketSnapshot
     from ktdeval.trading.ledger import Ledger
 
-RuleSet = Literal["strict", "paper"]
-"""Where a paper's rule and the right rule differ, both exist; a card says which it used."""
+RuleSet = Literal["strict", "paper"]  #: Where a paper's rule and the right rule differ, both exist; a card says which it used
 
-Range = tuple[float | None, float | None]
-"""Smallest and largest value that a metric can have; None where there is no bound."""
+Range = tuple[float | None, float | None]  #: Smallest and largest value that a metric can have; None where there is no bound
 
-Better = Literal["higher", "lower", "neither"]
-"""Direction in which a metric is better; `neither` for descriptions."""
+Better = Literal["higher", "lower", "neither"]  #: Direction in which a metric is better; `neither` for descriptions
 
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A number, or the reason why there is none.
+    """A number, or the reason why there is none."""
 
-    Attributes:
-        value: finite, or None when the metric is not defined on this ledger.
-        reason: why it is None; None when there is a value.
-        n: how many observations (days, steps, orders) it rests on.
-        detail: a JSON value with the metric's table, such as calibration bins.
-    """
-
-    value: float | None
-    n: int
-    reason: str | None = None
-    detail: JsonValue = None
+    value: float | None  #: finite, or None when the metric is not defined on this ledger
+    n: int  #: how many observations (days, steps, orders) it rests on
+    reason: str | None = None  #: why it is None; None when there is a value
+    detail: JsonValue = None  #: a JSON value with the metric's table, such as calibration bins
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None):
@@ -48,29 +38,18 @@ class MetricValue:
 
 
 class Metric(Protocol):
-    """A metric plugin's object.
+    """A metric plugin's object."""
 
-    Attributes:
-        name: its name on the card.
-        formula: identifier and formula, such as `sharpe/1: mean(r)/std(r, ddof=1)*sqrt(252)`.
-        unit: `fraction`, `per year`, `probability`, `count`, …
-        range: the values it can have, such as `(0.0, 1.0)`.
-        better: which direction is better; `neither` for descriptions.
-        source: where the definition comes from.
-        headline: True for the ten-metric panel.
-    """
-
-    name: str
-    formula: str
-    unit: str
-    range: Range
-    better: Better
-    source: str
-    headline: bool
+    name: str  #: its name on the card
+    formula: str  #: identifier and formula, such as `sharpe/1: mean(r)/std(r, ddof=1)*sqrt(252)`
+    unit: str  #: `fraction`, `per year`, `probability`, `count`, …
+    range: Range  #: the values it can have, such as `(0.0, 1.0)`
+    better: Better  #: which direction is better; `neither` for descriptions
+    source: str  #: where the definition comes from
+    headline: bool  #: True for the ten-metric panel
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         """Return the metric of one episode. Never raises on a legal ledger; never returns NaN."""
-        ...
 
 
 _ARGUMENTS = ("ledger", "market", "rules")
@@ -104,14 +83,10 @@ class FunctionMetric:
 def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these names.
-
-    The function returns a number, or a text that says why there is none; a `MetricValue` where a count `n` other than that of the
-    steps, or a detail, goes with it. `Metric` describes the arguments. A plugin offers it by `return [function]` in its hook
-    `ktdeval_metrics`.
-
-    Raises:
-        PluginError: a field is empty or not of its kind, or the function asks for something else.
+    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these names. The function returns a
+    number, or a text that says why there is none; a `MetricValue` where a count `n` other than that of the steps, or a detail, goes
+    with it. `Metric` describes the arguments. A plugin offers it by `return [function]` in its hook `ktdeval_metrics`. Raises
+    PluginError: a field is empty or not of its kind, or the function asks for something else.
     """
 
     def of(function: Callable[..., Any]) -> FunctionMetric:

@@ -20,25 +20,18 @@ Zeros = Literal["wilcoxon", "pratt"]
 EXACT_UP_TO = 300
 """Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal approximation is good to 1e-4."""
 
-ENUMERATE_UP_TO = 16
-"""Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns."""
+ENUMERATE_UP_TO = 16  #: Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns
 
 _SIMULATION_CHUNK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class RankNull:
-    """Distribution of the signed-rank statistic when differences are symmetric about zero.
+    """Distribution of the signed-rank statistic when differences are symmetric about zero."""
 
-    Attributes:
-        support: [m] ascending values of the sum of positive ranks.
-        probabilities: [m] their probabilities.
-        kind: `exact`, or `simulated` where differences are correlated.
-    """
-
-    support: Vector
-    probabilities: Vector
-    kind: Literal["exact", "simulated"]
+    support: Vector  #: [m] ascending values of the sum of positive ranks
+    probabilities: Vector  #: [m] their probabilities
+    kind: Literal["exact", "simulated"]  #: `exact`, or `simulated` where differences are correlated
 
     @property
     def at_or_below(self) -> Vector:
@@ -56,54 +49,35 @@ class RankNull:
 
 @dataclass(frozen=True, slots=True)
 class SignedRank:
-    """A Wilcoxon signed-rank test.
+    """A Wilcoxon signed-rank test."""
 
-    Attributes:
-        n: pairs.
-        n_nonzero: pairs that differ.
-        positive_ranks: sum of the ranks of positive differences.
-        negative_ranks: sum of the ranks of negative differences.
-        rank_biserial: `(positive - negative) / (positive + negative)`, -1 … 1; None when no pair differs.
-        p: two-sided; None without pairs. With no pair that differs it is 1.
-        smallest_p: what as many differing pairs could give at best, all of one sign.
-        method: how `p` was found.
-        reason: why `p` is None.
-    """
-
-    n: int
-    n_nonzero: int
-    positive_ranks: float
-    negative_ranks: float
-    rank_biserial: float | None
-    p: float | None
-    smallest_p: float | None
-    method: Literal["exact", "normal", "simulated"]
-    reason: str | None = None
+    n: int  #: pairs
+    n_nonzero: int  #: pairs that differ
+    positive_ranks: float  #: sum of the ranks of positive differences
+    negative_ranks: float  #: sum of the ranks of negative differences
+    rank_biserial: float | None  #: `(positive - negative) / (positive + negative)`, -1 … 1; None when no pair differs
+    p: float | None  #: two-sided; None without pairs. With no pair that differs it is 1.
+    smallest_p: float | None  #: what as many differing pairs could give at best, all of one sign
+    method: Literal["exact", "normal", "simulated"]  #: how `p` was found
+    reason: str | None = None  #: why `p` is None
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A Hodges-Lehmann estimate of the shift, with its interval.
-
-    Attributes:
-        value: median of the Walsh averages; None without pairs.
-        low, high: ends of the interval; None where no interval of the level exists.
-        confidence: the interval's coverage under symmetry: at least what was asked for, as it moves in steps.
-        reason: why something is None.
+    """A Hodges-Lehmann estimate of the shift, with its interval. `low, high`: ends of the interval; None where no interval of the
+    level exists.
     """
 
-    value: float | None
+    value: float | None  #: median of the Walsh averages; None without pairs
     low: float | None
     high: float | None
-    confidence: float | None
-    reason: str | None = None
+    confidence: float | None  #: the interval's coverage under symmetry: at least what was asked for, as it moves in steps
+    reason: str | None = None  #: why something is None
 
 
 def rank_null(ranks: Vector) -> RankNull:
-    """Return the exact distribution of a sum in which each of `ranks` counts with probability 1/2, independently.
-
-    Args:
-        ranks: [n] positive multiples of 1/2 (mid-ranks), n up to a few hundred.
+    """Return the exact distribution of a sum in which each of `ranks` counts with probability 1/2, independently. `ranks`: [n]
+    positive multiples of 1/2 (mid-ranks), n up to a few hundred.
     """
     doubled = np.rint(2.0 * ranks).astype(np.int64)
     step = 2 if bool(np.all(doubled % 2 == 0)) else 1
@@ -120,11 +94,8 @@ def rank_null(ranks: Vector) -> RankNull:
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
     """Return the distribution of the signed-rank statistic of normal differences with a known correlation, by simulation.
-
-    Args:
-        correlation: [n, n] symmetric and positive semi-definite, such as `overlap.overlap_correlation` gives.
-        draws: how many samples; the distribution is made symmetric, so each counts twice.
-        seed: of the sampling.
+    `correlation`: [n, n] symmetric and positive semi-definite, such as `overlap.overlap_correlation` gives; `draws`: how many
+    samples; the distribution is made symmetric, so each counts twice; `seed`: of the sampling.
     """
     n = len(correlation)
     values, vectors = np.linalg.eigh(correlation)
@@ -147,13 +118,10 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
 
 
 def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
-    """Two-sided Wilcoxon signed-rank test that differences are symmetric about zero.
-
-    Args:
-        differences: [n] finite differences of pairs.
-        zeros: `wilcoxon` drops pairs that do not differ before ranking; `pratt` ranks them and drops them then. Both are
-            exact, given which pairs are zero or tied.
-        null: another null distribution of the statistic, such as `correlated_null` of the pairs that differ.
+    """Two-sided Wilcoxon signed-rank test that differences are symmetric about zero. `differences`: [n] finite differences of
+    pairs; `zeros`: `wilcoxon` drops pairs that do not differ before ranking; `pratt` ranks them and drops them then. Both are
+    exact, given which pairs are zero or tied; `null`: another null distribution of the statistic, such as `correlated_null` of the
+    pairs that differ.
     """
     nonzero = differences != 0
     n, n_nonzero = len(differences), int(nonzero.sum())
@@ -190,12 +158,9 @@ def _normal_p(ranks: Vector, positive: float) -> float:
 
 
 def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull | None = None) -> Shift:
-    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the signed-rank test.
-
-    Args:
-        differences: [n] finite differences; zeros count.
-        confidence: wanted coverage. Few pairs can't reach it (five reach 93.75 % at most): then there is no interval.
-        null: another null distribution for n pairs, such as `correlated_null`.
+    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the signed-rank test. `differences`:
+    [n] finite differences; zeros count; `confidence`: wanted coverage. Few pairs can't reach it (five reach 93.75 % at most): then
+    there is no interval; `null`: another null distribution for n pairs, such as `correlated_null`.
     """
     n = len(differences)
     if n == 0:
@@ -219,32 +184,20 @@ def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull
 
 @dataclass(frozen=True, slots=True)
 class SignFlip:
-    """A sign-flip permutation test of the mean.
+    """A sign-flip permutation test of the mean."""
 
-    Attributes:
-        blocks: groups whose differences change sign together.
-        p: two-sided; None without pairs.
-        smallest_p: what as many blocks could give at best.
-        method: `exact` over all patterns, or `sampled`.
-        reason: why `p` is None.
-    """
-
-    blocks: int
-    p: float | None
-    smallest_p: float | None
-    method: Literal["exact", "sampled"]
-    reason: str | None = None
+    blocks: int  #: groups whose differences change sign together
+    p: float | None  #: two-sided; None without pairs
+    smallest_p: float | None  #: what as many blocks could give at best
+    method: Literal["exact", "sampled"]  #: `exact` over all patterns, or `sampled`
+    reason: str | None = None  #: why `p` is None
 
 
 def sign_flip(differences: Vector, blocks: npt.NDArray[np.int64] | None = None, draws: int = 20_000, seed: int = 0) -> SignFlip:
-    """Two-sided test that the mean difference is zero, by changing signs: valid for any symmetric distribution.
-
-    Args:
-        differences: [n] finite differences.
-        blocks: [n] labels; differences of one block may depend on each other in any way, so they change sign together. By
-            default each is a block of its own.
-        draws: sign patterns to sample where there are more than `2 ** ENUMERATE_UP_TO`.
-        seed: of that sampling.
+    """Two-sided test that the mean difference is zero, by changing signs: valid for any symmetric distribution. `differences`: [n]
+    finite differences; `blocks`: [n] labels; differences of one block may depend on each other in any way, so they change sign
+    together. By default each is a block of its own; `draws`: sign patterns to sample where there are more than `2 **
+    ENUMERATE_UP_TO`; `seed`: of that sampling.
     """
     if len(differences) == 0:
         return SignFlip(0, None, None, "exact", "no pair")

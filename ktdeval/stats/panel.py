@@ -12,18 +12,16 @@ import numpy as np
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats import calibration, calibration_terms, luck, series
-from ktdeval.stats.episode import day_rows
+from ktdeval.stats import calibration, luck, series
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, metric
-from ktdeval.stats.series import TRADING_DAYS, Series, defined, level_problem, mean, undefined
+from ktdeval.stats.series import TRADING_DAYS, Series, day_rows, defined, level_problem, mean, undefined
 from ktdeval.trading.ledger import Ledger, StepRecord
 
 PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
     "behaviour": ("turnover", "hhi", "cash_ratio", "abstention_rate"),
     "reliability and calibration": ("parse_failure_rate", "ece"),
-}
-"""The headline panel by family, in the order of the paper."""
+}  #: The headline panel by family, in the order of the paper
 
 DIAGNOSTICS: tuple[str, ...] = (
     "tool_validity_rate", "brier", "unmask_attempts", "decision_coverage",
@@ -86,10 +84,8 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
-    """[steps + 1] benchmark closes: of the day of the first decision, then of each fill day. Empty without steps.
-
-    Raises:
-        DataError: the ledger's days are not days of `market`.
+    """[steps + 1] benchmark closes: of the day of the first decision, then of each fill day. Empty without steps. Raises DataError:
+    the ledger's days are not days of `market`.
     """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
@@ -104,10 +100,9 @@ def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
     unit="per year", better="neither", source=_PAPER, range=(0.0, None),
 )  # fmt: skip
 def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
-    """Annualised two-way turnover: the sum over steps, times 252 / steps.
-
-    `strict` counts what was traded: notional bought and sold over the NAV at the fills' opens, before any fill. `paper` counts
-    `sum |Δw|` of end-of-day weights of NAV (all cash before the first step), so it also counts drift of prices as trading.
+    """Annualised two-way turnover: the sum over steps, times 252 / steps. `strict` counts what was traded: notional bought and sold
+    over the NAV at the fills' opens, before any fill. `paper` counts `sum |Δw|` of end-of-day weights of NAV (all cash before the
+    first step), so it also counts drift of prices as trading.
     """
     if not ledger.steps:
         return _NO_STEPS
@@ -142,10 +137,9 @@ def nav_weights(step: StepRecord) -> dict[str, float]:
     unit="index", better="neither", source=_PAPER, range=(0.0, 1.0),
 )  # fmt: skip
 def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
-    """Herfindahl-Hirschman index of the holdings, `sum w**2`, averaged over steps.
-
-    `paper` takes weights of NAV over all steps, so cash looks like diversification and an all-cash step counts 0. `strict` takes
-    weights within the holdings over the steps that hold something: 1 / names for equal weights, 1 for a single name.
+    """Herfindahl-Hirschman index of the holdings, `sum w**2`, averaged over steps. `paper` takes weights of NAV over all steps, so
+    cash looks like diversification and an all-cash step counts 0. `strict` takes weights within the holdings over the steps that
+    hold something: 1 / names for equal weights, 1 for a single name.
     """
     n = len(ledger.steps)
     if n == 0:
@@ -187,10 +181,8 @@ def cash_ratio(ledger: Ledger) -> float | str:
     unit="fraction", better="neither", source=_PAPER, range=(0.0, 1.0),
 )  # fmt: skip
 def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
-    """Share of steps without an order.
-
-    `paper` takes all steps, so a failed step counts as an abstention. `strict` takes the steps that the model decided: only a
-    decision can abstain; failures are in `decision_coverage`.
+    """Share of steps without an order. `paper` takes all steps, so a failed step counts as an abstention. `strict` takes the steps
+    that the model decided: only a decision can abstain; failures are in `decision_coverage`.
     """
     steps = ledger.steps if rules == "paper" else [step for step in ledger.steps if step.provenance in _DECIDED]
     if not steps:
@@ -204,9 +196,8 @@ def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
     unit="fraction", better="lower", source=_PAPER, range=(0.0, 1.0),
 )  # fmt: skip
 def parse_failure_rate(ledger: Ledger) -> MetricValue:
-    """Share of steps whose submission was still invalid after every retry, among steps whose model calls worked.
-
-    A step that ended because the call itself failed (provenance `error`) emitted no action; it is in `decision_coverage`.
+    """Share of steps whose submission was still invalid after every retry, among steps whose model calls worked. A step that ended
+    because the call itself failed (provenance `error`) emitted no action; it is in `decision_coverage`.
     """
     answered = [step for step in ledger.steps if step.provenance != "error"]
     if not answered:
@@ -253,8 +244,8 @@ _METRICS: Mapping[str, FunctionMetric] = {
     for metric in (
         total_return, sharpe, max_drawdown, information_ratio, turnover, hhi, cash_ratio, abstention_rate, parse_failure_rate,
         calibration.ece, tool_validity_rate, calibration.brier, unmask_attempts, decision_coverage,
-        calibration_terms.brier_reliability, calibration_terms.brier_resolution, calibration_terms.brier_uncertainty,
-        calibration_terms.ece_debiased, calibration_terms.reliability_debiased, luck.psr, luck.min_track_record,
+        calibration.brier_reliability, calibration.brier_resolution, calibration.brier_uncertainty,
+        calibration.ece_debiased, calibration.reliability_debiased, luck.psr, luck.min_track_record,
     )
 }  # fmt: skip
 
@@ -266,11 +257,7 @@ def panel_metrics() -> list[Metric]:
 
 
 def panel_metric(name: str) -> Metric:
-    """One metric of the panel or its diagnostics.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """One metric of the panel or its diagnostics. Raises UsageError: there is none of that name."""
     found = next((metric for metric in panel_metrics() if metric.name == name), None)
     if found is None:
         raise UsageError(f"no panel metric {name!r}{near_matches(name, _METRICS)}")

@@ -7,19 +7,91 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.metric import MetricValue
+from ktdeval.trading.ledger import Ledger
+
+T = TypeVar("T")
+
+
+class Same(Generic[T]):
+    """A value as a key of a cache: equal only to itself. Ledgers and snapshots are too large to hash or compare."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def fill_rows(ledger: Ledger, market: MarketSnapshot) -> npt.NDArray[np.int64]:
+    """[steps] rows of the fill days in the market. Raises DataError: the ledger's days are not days of `market`."""
+    return day_rows(market, ledger.days)
+
+
+def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
+    """Rows of several trading days, `MarketSnapshot.day_index` of each. Raises DataError: one of them is not a trading day of the
+    snapshot.
+    """
+    rows: npt.NDArray[np.int64] = np.searchsorted(market.days, days)
+    found = market.days[np.minimum(rows, len(market.days) - 1)] == days
+    if not found.all():
+        market.day_index(days[int(np.argmin(found))])
+    return rows
+
+
+class HacMean(NamedTuple):
+    """A mean and its standard error, both in the unit of the series."""
+
+    mean: float
+    se: float
+
+
+def automatic_lags(n: int) -> int:
+    """Lags of the Bartlett kernel for n observations: `floor(4 * (n / 100)**(2/9))`, at most n - 1 (Newey and West 1994)."""
+    return min(int(4 * (n / 100) ** (2 / 9)), max(n - 1, 0))
+
+
+def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
+    """Mean of a series and its Newey-West standard error. With deviations `e` from the mean, `S = g(0) + 2 * sum over l of (1 -
+    l/(lags+1)) * g(l)`, `g(l) = sum of e[t]*e[t-l]`, and `se = sqrt(S) / n * sqrt(n / (n - 1))`. Without lags this is the sample
+    standard deviation over the square root of n. Equal to statsmodels' `OLS.fit(cov_type="HAC")` with `use_correction=True` but for
+    the last bits. Own arithmetic, as cards hold these, and as statsmodels takes 15 times as long (0.18 against 0.012 ms for 43
+    days). `values`: [n] finite numbers in order of time, n at least 2; `lags`: lags of the Bartlett kernel, below n; by default
+    `automatic_lags(n)`. Raises ValueError: fewer than two values, one that is not finite, or lags outside 0…n-1.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    n = series.size
+    used = automatic_lags(n) if lags is None else lags
+    if series.ndim != 1 or n < 2 or not np.isfinite(series).all():
+        raise ValueError("a Newey-West standard error needs a series of at least two finite values")
+    if not 0 <= used < n:
+        raise ValueError(f"{used} lags for {n} values: give 0 to {n - 1}")
+    mean = math.fsum(series) / n
+    errors = series - mean
+    total = float(errors @ errors)
+    for lag in range(1, used + 1):
+        total += 2.0 * (1.0 - lag / (used + 1)) * float(errors[lag:] @ errors[:-lag])
+    # The Bartlett kernel can't give a negative variance but by rounding.
+    return HacMean(mean, math.sqrt(max(total, 0.0) / (n * (n - 1))))
+
 
 Series = npt.NDArray[np.float64]
 
-TRADING_DAYS = 252
-"""Trading days in a year, the convention of KTD-Fin Appendix G."""
+TRADING_DAYS = 252  #: Trading days in a year, the convention of KTD-Fin Appendix G
 
+#: A standard deviation of daily returns below this is rounding: one fen of a NAV of CNY 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
-"""A standard deviation of daily returns below this is rounding: one fen of a NAV of CNY 1,000,000 is 1e-8 of it."""
 
 
 def mean(values: Iterable[float]) -> float:
@@ -58,23 +130,16 @@ def simple_returns(levels: Series) -> Series:
 
 
 def total_return(nav: Series) -> MetricValue:
-    """Geometric return of a NAV series, as a fraction: `nav[-1] / nav[0] - 1`.
-
-    Args:
-        nav: [n + 1] CNY, base value first.
-
-    Returns:
-        The metric, with n the number of days; undefined without a day or on a series that `level_problem` refuses.
+    """Geometric return of a NAV series, as a fraction: `nav[-1] / nav[0] - 1`. `nav`: [n + 1] CNY, base value first. The metric,
+    with n the number of days; undefined without a day or on a series that `level_problem` refuses.
     """
     problem = level_problem(nav)
     return undefined(problem, len(nav) - 1) if problem else defined(nav[-1] / nav[0] - 1.0, len(nav) - 1)
 
 
 def max_drawdown(nav: Series) -> MetricValue:
-    """Largest fall from a running peak, as a positive fraction of the peak: `max(1 - nav / cummax(nav))`.
-
-    Args:
-        nav: [n + 1] CNY, base value first; the base counts as a peak.
+    """Largest fall from a running peak, as a positive fraction of the peak: `max(1 - nav / cummax(nav))`. `nav`: [n + 1] CNY, base
+    value first; the base counts as a peak.
     """
     problem = level_problem(nav)
     if problem:
@@ -83,20 +148,15 @@ def max_drawdown(nav: Series) -> MetricValue:
 
 
 def sharpe(returns: Series) -> MetricValue:
-    """Annualised Sharpe ratio at a zero risk-free rate: `mean(r) / std(r, ddof=1) * sqrt(252)`.
-
-    Args:
-        returns: [n] simple daily returns.
+    """Annualised Sharpe ratio at a zero risk-free rate: `mean(r) / std(r, ddof=1) * sqrt(252)`. `returns`: [n] simple daily
+    returns.
     """
     return _annualised_ratio(returns, "returns have no variance")
 
 
 def information_ratio(returns: Series, benchmark_returns: Series) -> MetricValue:
-    """Annualised information ratio: `mean(e) / std(e, ddof=1) * sqrt(252)` with `e = r - b`, the daily excess return.
-
-    Args:
-        returns: [n] simple daily returns of the portfolio.
-        benchmark_returns: [n] simple daily returns of the benchmark over the same days.
+    """Annualised information ratio: `mean(e) / std(e, ddof=1) * sqrt(252)` with `e = r - b`, the daily excess return. `returns`:
+    [n] simple daily returns of the portfolio; `benchmark_returns`: [n] simple daily returns of the benchmark over the same days.
     """
     return _annualised_ratio(returns - benchmark_returns, "excess returns have no variance")
 

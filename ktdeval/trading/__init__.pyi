@@ -1,6 +1,5 @@
 """Public names of trading: orders, accounts, the executor, ledgers."""
 
-from ktdeval.trading.config import TradingConfig as TradingConfig
 from ktdeval.trading.executor import execute as execute
 from ktdeval.trading.ledger import (
     CorporateActionRecord as CorporateActionRecord,
@@ -19,4 +18,5 @@ from ktdeval.trading.types import (
     Position as Position,
     Provenance as Provenance,
     Side as Side,
+    TradingConfig as TradingConfig,
 )

@@ -29,11 +29,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from ktdeval.trading.account import Settlement, holdings_fen, nav_fen, open_day
-from ktdeval.trading.config import TradingConfig
-from ktdeval.trading.invariants import check_step
+from ktdeval.trading.account import Settlement, check_step, holdings_fen, nav_fen, open_day
 from ktdeval.trading.market_tape import PPB, TradingDay, scaled_int
-from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome, Position
+from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome, Position, TradingConfig
 
 _RATE_SCALE = 10**10
 _HALF_RATE = _RATE_SCALE // 2
@@ -88,17 +86,9 @@ def integer_terms(config: TradingConfig) -> Terms:
 
 
 def settle(account: Account, day: TradingDay, action: Action, config: TradingConfig, decided_row: int) -> Settlement:
-    """Book one fill day whole: overnight changes, orders, NAV at the close; the invariants are checked.
-
-    Args:
-        account: at the previous close.
-        day: the fill day.
-        action: the orders decided at the close of `decided_row`.
-        config: the rules; the same as the tape's.
-        decided_row: row of the decision's day, before `day.row`.
-
-    Raises:
-        InvariantError: the books don't add up.
+    """Book one fill day whole: overnight changes, orders, NAV at the close; the invariants are checked. `account`: at the previous
+    close; `day`: the fill day; `action`: the orders decided at the close of `decided_row`; `config`: the rules; the same as the
+    tape's; `decided_row`: row of the decision's day, before `day.row`. Raises InvariantError: the books don't add up.
     """
     opened, corporate_actions = open_day(account, day)
     open_nav = nav_fen(opened, day.open_ticks)
@@ -112,16 +102,9 @@ def settle(account: Account, day: TradingDay, action: Action, config: TradingCon
 
 
 def execute(account: Account, day: TradingDay, action: Action, config: TradingConfig) -> tuple[Account, list[Outcome]]:
-    """Fill an action at the opens of `day`.
-
-    Args:
-        account: at the open, as `open_day` gives it; it is not changed.
-        day: the fill day.
-        action: orders; any legal or illegal ones.
-        config: the rules; the same as the tape's.
-
-    Returns:
-        The account after the fills, and one outcome per order in the order of `action`.
+    """Fill an action at the opens of `day`. `account`: at the open, as `open_day` gives it; it is not changed; `day`: the fill day;
+    `action`: orders; any legal or illegal ones; `config`: the rules; the same as the tape's. The account after the fills, and one
+    outcome per order in the order of `action`.
     """
     return _execute(account, day, action, integer_terms(config), nav_fen(account, day.open_ticks))
 

@@ -18,28 +18,19 @@ from ktdeval.jsonio import JsonObject
 from ktdeval.trading.types import Provenance, Status
 from ktdeval.typed import Value
 
-Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""Integer as a column of a ledger file holds it."""
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  #: Integer as a column of a ledger file holds it
 
 
 class CountsRecord(Value):
-    """Counts of one step or sample, under the same names in all records.
-
-    Attributes:
-        failures: failure kind -> count; empty when nothing failed.
-        tool_calls: research tool calls.
-        tool_calls_valid: of these, calls that parsed and were dispatched.
-        submissions: how many times the model was asked to submit.
-        unmask_attempts: real identities offered under a mask that hides them.
-        input_tokens, output_tokens: all of them; of these, `reasoning_tokens` of the output, `cache_read_tokens` and
-            `cache_write_tokens` of the input.
+    """Counts of one step or sample, under the same names in all records. `input_tokens, output_tokens`: all of them; of these,
+    `reasoning_tokens` of the output, `cache_read_tokens` and `cache_write_tokens` of the input.
     """
 
-    failures: dict[str, Int64]
-    tool_calls: Int64
-    tool_calls_valid: Int64
-    submissions: Int64
-    unmask_attempts: Int64
+    failures: dict[str, Int64]  #: failure kind -> count; empty when nothing failed
+    tool_calls: Int64  #: research tool calls
+    tool_calls_valid: Int64  #: of these, calls that parsed and were dispatched
+    submissions: Int64  #: how many times the model was asked to submit
+    unmask_attempts: Int64  #: real identities offered under a mask that hides them
     input_tokens: Int64
     output_tokens: Int64
     reasoning_tokens: Int64
@@ -48,17 +39,12 @@ class CountsRecord(Value):
 
 
 class OrderRecord(Value):
-    """One order and how it ended.
-
-    Attributes:
-        code: None if the stock_id is no asset.
-        stock_id: as submitted when `code` is None, with hidden identities withheld; else None.
-        side, confidence, reason, target_weight, shares: as decided; exactly one of the last two is set.
-        status, rule, message, filled_shares, price_ticks, notional_minor, fee_minor: how it ended (`ktdeval.trading.Outcome`).
+    """One order and how it ended. `side, confidence, reason, target_weight, shares`: as decided; exactly one of the last two is
+    set; `status, rule, message, filled_shares, price_ticks, notional_minor, fee_minor`: how it ended (`ktdeval.trading.Outcome`).
     """
 
-    code: str | None
-    stock_id: str | None
+    code: str | None  #: None if the stock_id is no asset
+    stock_id: str | None  #: as submitted when `code` is None, with hidden identities withheld; else None
     side: str
     confidence: float
     reason: str
@@ -94,52 +80,32 @@ class PositionRecord(Value):
 
 
 class StepRecord(CountsRecord):
-    """One step of an episode, in true (unmasked) identities.
+    """One step of an episode, in true (unmasked) identities; cash, holdings and NAV are those at the close of `filled_on`."""
 
-    Attributes:
-        step: 0, 1, 2 …
-        decided_on: ISO day of the decision; its close was the last thing known.
-        filled_on: ISO day of the fills and of the NAV; always later than `decided_on`.
-        provenance: who decided.
-        overall_reason: the model's text, "" on a fallback.
-        positions: at the close of `filled_on`, by code.
-        cash_minor, holdings_minor, nav_minor: at the close of `filled_on`.
-        open_nav_minor: NAV marked at the fills' opens before any fill of the step.
-    """
-
-    step: Int64
-    decided_on: str
-    filled_on: str
-    provenance: Provenance
-    overall_reason: str
+    step: Int64  #: 0, 1, 2 …
+    decided_on: str  #: ISO day of the decision; its close was the last thing known
+    filled_on: str  #: ISO day of the fills and of the NAV; always later than `decided_on`
+    provenance: Provenance  #: who decided
+    overall_reason: str  #: the model's text, "" on a fallback
     orders: tuple[OrderRecord, ...]
     corporate_actions: tuple[CorporateActionRecord, ...]
-    positions: tuple[PositionRecord, ...]
+    positions: tuple[PositionRecord, ...]  #: at the close of `filled_on`, by code
     cash_minor: Int64 = field(name="cash_fen")
     holdings_minor: Int64 = field(name="holdings_fen")
     nav_minor: Int64 = field(name="nav_fen")
-    open_nav_minor: Int64 = field(name="open_nav_fen")
+    open_nav_minor: Int64 = field(name="open_nav_fen")  #: NAV marked at the fills' opens before any fill of the step
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """All steps of an episode, with the columns that metrics need as arrays.
+    """All steps of an episode, with the columns that metrics need as arrays."""
 
-    Attributes:
-        spec: the JSON of the episode's spec (task, mask, window, seed, …).
-        initial_cash_minor: base of the NAV series.
-        steps: step records in order.
-        currency: of all money.
-        minor_per_unit: minor units in one unit of the currency.
-        days_a_year: trading days that annualised figures count with.
-    """
-
-    spec: JsonObject
-    initial_cash_minor: int
-    steps: Sequence[StepRecord]
-    currency: str = "CNY"
-    minor_per_unit: int = 100
-    days_a_year: int = 252
+    spec: JsonObject  #: the JSON of the episode's spec (task, mask, window, seed, …)
+    initial_cash_minor: int  #: base of the NAV series
+    steps: Sequence[StepRecord]  #: step records in order
+    currency: str = "CNY"  #: of all money
+    minor_per_unit: int = 100  #: minor units in one unit of the currency
+    days_a_year: int = 252  #: trading days that annualised figures count with
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """[steps] int64 values of one integer attribute of the step records."""

@@ -21,90 +21,63 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.market.codes import DAILY_LIMIT_PCT, Board
-from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.trading.config import TradingConfig
-from ktdeval.trading.types import TICKS_PER_CNY
+from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot
+from ktdeval.trading.types import TICKS_PER_CNY, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
 
 PPB = 1_000_000_000
 PPM = 1_000_000
 FACTOR_JITTER = 1e-5
-MAX_PRICE_CNY = 100_000_000.0
-"""Above this a price is an error of the source, and limit comparisons would leave 64-bit integers."""
+MAX_PRICE_CNY = 100_000_000.0  #: Above this a price is an error of the source, and limit comparisons would leave 64-bit integers
 
 MAX_FACTOR_RATIO = 1e5
 
 
 class FactorEvent(NamedTuple):
-    """A factor change of one asset on one day.
+    """A factor change of one asset on one day."""
 
-    Attributes:
-        ratio_ppb: today's factor over the previous day's, in parts per billion.
-        previous_ticks: the mark at the previous close, in that day's terms.
-        ex_ticks: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick. It is the
-            reference price of the day's limits, and the mark where nothing trades.
-    """
-
-    ratio_ppb: int
-    previous_ticks: int
+    ratio_ppb: int  #: today's factor over the previous day's, in parts per billion
+    previous_ticks: int  #: the mark at the previous close, in that day's terms
+    #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick. It is the reference price of the
+    #: day's limits, and the mark where nothing trades.
     ex_ticks: int
 
 
 class TradingDay(NamedTuple):
-    """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1: the cheapest row to read one by one.
+    """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1, the cheapest to read one by one."""
 
-    Attributes:
-        row: row of the day in the snapshot.
-        open_ticks: the open; where nothing trades the reference price, so that a NAV can be marked with it.
-        close_ticks: the mark at the close; 0 before an asset's first bar.
-        tradable: 1 where the asset has an open and volume.
-        member: 1 where the asset is in the universe.
-        limit_up: 1 where the open is too near the upper limit to buy.
-        limit_down: 1 where the open is too near the lower limit to sell.
-        min_buy_shares: smallest buy of each asset in shares (larger on the STAR board).
-        events: factor changes of this day by asset; assets without a previous price are absent.
-    """
-
-    row: int
-    open_ticks: list[int]
-    close_ticks: list[int]
-    tradable: bytes
-    member: bytes
-    limit_up: bytes
-    limit_down: bytes
-    min_buy_shares: tuple[int, ...]
-    events: dict[int, FactorEvent]
+    row: int  #: row of the day in the snapshot
+    open_ticks: list[int]  #: the open; where nothing trades the reference price, so that a NAV can be marked with it
+    close_ticks: list[int]  #: the mark at the close; 0 before an asset's first bar
+    tradable: bytes  #: 1 where the asset has an open and volume
+    member: bytes  #: 1 where the asset is in the universe
+    limit_up: bytes  #: 1 where the open is too near the upper limit to buy
+    limit_down: bytes  #: 1 where the open is too near the lower limit to sell
+    min_buy_shares: tuple[int, ...]  #: smallest buy of each asset in shares (larger on the STAR board)
+    events: dict[int, FactorEvent]  #: factor changes of this day by asset; assets without a previous price are absent
 
 
 @dataclass(frozen=True)
 class MarketTape:
-    """All days of a snapshot under one set of trading rules. Arrays are [days, assets].
-
-    Attributes:
-        open_ticks, close_ticks, tradable, member, limit_up, limit_down: as in `TradingDay`.
-        reference_ticks: the previous mark in the day's own terms; 0 where there is none.
-        min_buy_shares: [assets].
-        events: row -> asset -> factor change.
+    """All days of a snapshot under one set of trading rules. Arrays are [days, assets]. `open_ticks, close_ticks, tradable, member,
+    limit_up, limit_down`: as in `TradingDay`.
     """
 
     open_ticks: IntArray
     close_ticks: IntArray
-    reference_ticks: IntArray
+    reference_ticks: IntArray  #: the previous mark in the day's own terms; 0 where there is none
     tradable: BoolArray
     member: BoolArray
     limit_up: BoolArray
     limit_down: BoolArray
-    min_buy_shares: tuple[int, ...]
-    events: dict[int, dict[int, FactorEvent]]
+    min_buy_shares: tuple[int, ...]  #: [assets]
+    events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Read a snapshot once: about 20 ms for 1,000 days of 350 assets.
-
-        Raises:
-            DataError: a price is not below `MAX_PRICE_CNY`, or a factor is not positive or jumps beyond `MAX_FACTOR_RATIO`.
+        """Read a snapshot once: about 20 ms for 1,000 days of 350 assets. Raises DataError: a price is not below `MAX_PRICE_CNY`,
+        or a factor is not positive or jumps beyond `MAX_FACTOR_RATIO`.
         """
         _check_factor(snapshot)
         opens, closes = price_ticks(snapshot.open), price_ticks(snapshot.close)
@@ -126,11 +99,7 @@ class MarketTape:
         )
 
     def day(self, row: int) -> TradingDay:
-        """Return the fill day at `row`.
-
-        Raises:
-            DataError: the row lies outside the snapshot.
-        """
+        """Return the fill day at `row`. Raises DataError: the row lies outside the snapshot."""
         if not 0 <= row < len(self.open_ticks):
             raise DataError(f"fill day {row} is outside the snapshot's {len(self.open_ticks)} trading days; end the window earlier")
         return TradingDay(
@@ -157,11 +126,7 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
 
 
 def price_ticks(prices: FloatArray) -> IntArray:
-    """CNY to integer ticks, halves up; 0 where the price is NaN.
-
-    Raises:
-        DataError: a price is not below `MAX_PRICE_CNY`.
-    """
+    """CNY to integer ticks, halves up; 0 where the price is NaN. Raises DataError: a price is not below `MAX_PRICE_CNY`."""
     known = np.where(np.isnan(prices), 0.0, prices)
     if known.size and not known.max() < MAX_PRICE_CNY:
         raise DataError(f"a price of {known.max():g} CNY a share can't be traded; check the source's price columns and units")
@@ -169,10 +134,8 @@ def price_ticks(prices: FloatArray) -> IntArray:
 
 
 def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
-    """Return a price of the previous day in today's terms, rounded down to a tick.
-
-    Down, because then a suspended holding is never worth more after a factor change than before, so that the cash in lieu
-    is never negative.
+    """Return a price of the previous day in today's terms, rounded down to a tick. Down, because then a suspended holding is never
+    worth more after a factor change than before, so that the cash in lieu is never negative.
     """
     return previous_ticks * PPB // ratio_ppb
 

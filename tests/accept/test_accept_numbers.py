@@ -38,10 +38,9 @@ from ktdeval.cards.show import make_report, plain_text
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.trading.account import open_account
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Account, Order, Position
+from ktdeval.trading.types import Account, Order, Position, TradingConfig
 from ktdfin_market import FIRST, LAST, small_market, spec_of
 from trading_market import make_market
 

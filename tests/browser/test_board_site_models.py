@@ -28,7 +28,7 @@ from board_browser import (
 from board_forge import forge_board
 from ktdeval.jsonio import sha256_hex
 from ktdeval.stats import blocks_of, correlated_null, hodges_lehmann, overlap_correlation, sign_flip, signed_rank
-from ktdeval.stats.proportions import wilson
+from ktdeval.stats.intervals import wilson
 from ktdeval_board.ranking.pairing import NULL_DRAWS
 from ktdeval_board.site.build import build_site
 

@@ -20,7 +20,7 @@ from ktdeval.config import RunConfig
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import KINDS, load_plugins
-from ktdeval.trading.config import TradingConfig
+from ktdeval.trading.types import TradingConfig
 from paths import REPOSITORY
 
 ROOT = REPOSITORY

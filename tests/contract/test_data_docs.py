@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.market.repairs import REPAIRS
+from ktdeval.market.assembly import REPAIRS
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.jsonio import content_hash
-from ktdeval.stats.proportions import clopper_pearson_upper, wilson
+from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.typed import from_plain
 from metric_cases import TASK as SUBJECT, market, spec
 

@@ -9,10 +9,9 @@ import numpy as np
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.runner.episode import Bookkeeper
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Account, Action, Order
+from ktdeval.trading.types import Account, Action, Order, TradingConfig
 
 Strategy = Callable[[Account, int], Action]
 """Account and row of the decision -> orders."""

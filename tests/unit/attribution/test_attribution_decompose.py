@@ -11,8 +11,8 @@ import statsmodels.api as sm
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.attribution.decompose import Attribution, attribute, attribution_problem, decompose
+from ktdeval.attribution.exposures import NOTE_MEANINGS
 from ktdeval.attribution.fit import Fit, close_to_close, fit_factors
-from ktdeval.attribution.notes import NOTE_MEANINGS
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.ledgers import ledger_of, step_record

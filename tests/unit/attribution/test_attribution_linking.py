@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.attribution.linking import link, linking_coefficients
+from ktdeval.attribution.decompose import link, linking_coefficients
 
 RETURNS = st.one_of(st.just(0.0), st.floats(-0.9, 3.0), st.floats(-1e-9, 1e-9))
 

@@ -10,7 +10,7 @@ from ktdeval.attribution.decompose import attribute
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats.hac import newey_west_mean
+from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import random_snapshot

@@ -11,9 +11,16 @@ from hypothesis import given, settings, strategies as st
 from test_factors import market
 
 from ktdeval.attribution.exposures import exposures
-from ktdeval.attribution.factors import FACTORS, factor_values, standardise
+from ktdeval.attribution.factors import (
+    FACTORS,
+    factor_values,
+    filled_forward,
+    standardise,
+    trailing_count,
+    trailing_maximum,
+    trailing_sum,
+)
 from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
-from ktdeval.attribution.rolling import filled_forward, trailing_count, trailing_maximum, trailing_sum
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 

@@ -7,8 +7,7 @@ import pytest
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 from test_factors import market
 
-from ktdeval.attribution.exposures import exposures
-from ktdeval.attribution.vif import variance_inflation, vif_screen
+from ktdeval.attribution.exposures import exposures, variance_inflation, vif_screen
 from ktdeval.errors import DataError
 
 

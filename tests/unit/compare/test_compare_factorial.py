@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ktdeval.stats.designs import MASK_FACTORS, MODE_PIECES, mask_contrasts, order_averaged, orders
-from ktdeval.stats.overlap import mean_with_interval
+from ktdeval.stats.designs import MASK_FACTORS, MODE_PIECES, mask_contrasts, mean_with_interval, order_averaged, orders
 
 WINDOWS = arrays(float, 5, elements=st.floats(-1, 1))
 GRID = {

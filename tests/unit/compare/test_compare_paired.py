@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
-from ktdeval.stats.overlap import blocks_of, effective_count, mean_with_interval, overlap_correlation, shared_days
+from ktdeval.stats.designs import blocks_of, effective_count, mean_with_interval, overlap_correlation, shared_days
 from ktdeval.stats.paired import correlated_null, hodges_lehmann, rank_null, sign_flip, signed_rank
 
 DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(lambda values: np.array(values, dtype=float))

@@ -14,7 +14,7 @@ from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.envelope import EnvelopeSettings, random_envelope
 from ktdeval.stats.paired import sign_flip, signed_rank
-from ktdeval.trading.config import TradingConfig
+from ktdeval.trading.types import TradingConfig
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,7 @@ from arch.covariance.kernel import QuadraticSpectral
 from hypothesis import given, settings, strategies as st
 from statsmodels.tsa.api import VAR
 
-from ktdeval.stats.confidence_set import tie_groups
-from ktdeval.stats.multiple import benjamini_hochberg, holm
+from ktdeval.stats.confidence_set import benjamini_hochberg, holm, tie_groups
 from ktdeval.stats.series import sharpe
 from ktdeval_compare import sharpe_difference as ledoit_wolf
 from ktdeval_compare.sharpe_difference import long_run_covariance, sharpe_difference

@@ -23,7 +23,7 @@ from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id, wi
 from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.bootstrap import Resampling
-from ktdeval.stats.hac import newey_west_mean
+from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams

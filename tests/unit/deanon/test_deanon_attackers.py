@@ -13,8 +13,7 @@ from deanon_play import PROBES, Reader, attack, random_answer, record_of, sample
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.stats.intervals import Interval
-from ktdeval.stats.proportions import clopper_pearson_upper, poisson_binomial, wilson
+from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval_deanon.scores import chance_of
 from ktdfin_market import small_market
 

@@ -18,10 +18,10 @@ from judging import Chances, Gold, Hits, chances_of, judge
 from accept_runs import import_real
 from ktdeval.errors import DataError
 from ktdeval.market.storage import load_snapshot
-from ktdeval.masking.coarsen import round_significant
+from ktdeval.masking.draws import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
-from ktdeval.masking.render import render_number
-from ktdeval.stats.proportions import poisson_binomial, wilson
+from ktdeval.masking.payload import render_number
+from ktdeval.stats.intervals import poisson_binomial, wilson
 from ktdeval_deanon.certificate.evidence import FIELDS, Clues, figure_span, stands_for
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh

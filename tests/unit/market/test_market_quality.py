@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.assembly import assemble
+from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
 from ktdeval.market.calendar import sessions
 from ktdeval.market.quality import EXAMPLES, LOOKBACK_DAYS, Finding, RawMarket, check, raw_from_snapshot
 from ktdeval.market.raw import member_intervals, membership
-from ktdeval.market.repairs import REPAIRS, apply_repairs
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 
 

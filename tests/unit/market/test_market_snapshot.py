@@ -7,8 +7,7 @@ import pytest
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.codes import Board, board_of, parse_code
-from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
+from ktdeval.market.snapshot import BAR_FIELDS, Board, MarketSnapshot, board_of, parse_code
 from raw_market import market
 
 

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.masking.alias import AliasMap
+from ktdeval.masking.draws import AliasMap
 
 INDUSTRIES = ("banks", "brewing", "banks", "software")
 

@@ -16,7 +16,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.fields import build, to_mapping
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.masking.coarsen import WICK_SD, WICK_SHIFT, Noise, round_significant
+from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, Price, Shares

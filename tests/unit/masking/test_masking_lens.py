@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, PluginError
-from ktdeval.market.codes import Board
-from ktdeval.market.snapshot import BAR_FIELDS
+from ktdeval.market.snapshot import BAR_FIELDS, Board
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, IndexLevel, Price, SectorRef, Shares
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, lens_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import PluginError
-from ktdeval.masking.render import render_json, render_number
+from ktdeval.masking.payload import render_json, render_number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 numbers = finite | st.integers() | st.integers(-(10**12), 10**12) | st.floats(-1e7, 1e7) | st.integers(1980, 2050)

@@ -7,8 +7,7 @@ import pytest
 from arch.bootstrap import optimal_block_length
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.stats.block_length import MIN_VALUES, stationary_block_length
-from ktdeval.stats.bootstrap import block_days
+from ktdeval.stats.bootstrap import MIN_VALUES, block_days, stationary_block_length
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -10,11 +10,10 @@ import pytest
 from arch.bootstrap import StationaryBootstrap
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.stats import bootstrap, coverage
+from ktdeval.stats import bootstrap
 from ktdeval.stats.bootstrap import Bootstrap, Resampling, drawdowns, episode_intervals, stationary_indices
-from ktdeval.stats.hac import newey_west_mean
 from ktdeval.stats.intervals import Interval, no_interval
-from ktdeval.stats.series import max_drawdown
+from ktdeval.stats.series import max_drawdown, newey_west_mean
 from ktdeval.testing.markets import random_snapshot
 from metric_cases import market, nav_ledger
 from stats_play import play, rotation
@@ -233,24 +232,24 @@ def test_an_episode_without_days_or_risk_has_reasons() -> None:
 
 
 def test_every_measured_kind_has_every_length_and_process() -> None:
-    assert set(coverage.MEASURED) == {"mean", "ratio", "drawdown"}
-    for rows in coverage.MEASURED.values():
-        assert tuple(rows) == coverage.DAYS
-        assert all(len(row) == len(coverage.PROCESSES) and all(0 < share < 1 for share in row) for row in rows.values())
+    assert set(bootstrap.MEASURED) == {"mean", "ratio", "drawdown"}
+    for rows in bootstrap.MEASURED.values():
+        assert tuple(rows) == bootstrap.DAYS
+        assert all(len(row) == len(bootstrap.PROCESSES) and all(0 < share < 1 for share in row) for row in rows.values())
 
 
 def test_means_and_ratios_cover_as_they_say_from_43_days_on() -> None:
     for kind in ("mean", "ratio"):
-        for days, shares in coverage.MEASURED[kind].items():
+        for days, shares in bootstrap.MEASURED[kind].items():
             assert days < 43 or all(0.93 <= share <= 0.97 for share in shares), (kind, days)
 
 
 def test_the_coverage_stored_is_the_lowest_at_the_next_shorter_window() -> None:
-    assert coverage.measured_coverage("ratio", 60) == min(coverage.MEASURED["ratio"][43])
-    assert coverage.measured_coverage("ratio", 548) == min(coverage.MEASURED["ratio"][548])
-    assert coverage.measured_coverage("ratio", 19) is None
-    assert coverage.measured_coverage("percentile", 100) is None
-    assert interval("ratio", returns(60)).coverage == min(coverage.MEASURED["ratio"][43])
+    assert bootstrap.measured_coverage("ratio", 60) == min(bootstrap.MEASURED["ratio"][43])
+    assert bootstrap.measured_coverage("ratio", 548) == min(bootstrap.MEASURED["ratio"][548])
+    assert bootstrap.measured_coverage("ratio", 19) is None
+    assert bootstrap.measured_coverage("percentile", 100) is None
+    assert interval("ratio", returns(60)).coverage == min(bootstrap.MEASURED["ratio"][43])
     assert interval("ratio", returns(60), Resampling(level=0.9)).coverage is None
 
 
@@ -266,5 +265,5 @@ def test_coverage_is_what_the_table_says() -> None:
         hits["ratio"] += ratio.low <= 0.05 * math.sqrt(252) <= ratio.high
     for kind, count in hits.items():
         # Four binomial standard errors, and one percentage point for the fewer draws.
-        expected = coverage.MEASURED[kind][43][0]
+        expected = bootstrap.MEASURED[kind][43][0]
         assert count / samples == pytest.approx(expected, abs=0.01 + 4 * math.sqrt(expected * (1 - expected) / samples))

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from ktdeval.stats import calibration_terms
-from ktdeval.stats.calibration import Forecast, brier, brier_score, ece, expected_calibration_error
-from ktdeval.stats.calibration_terms import brier_terms, debiased_calibration_error, debiased_reliability, reliability_points
+from ktdeval.stats import calibration
+from ktdeval.stats.calibration import (
+    Forecast,
+    brier,
+    brier_score,
+    brier_terms,
+    debiased_calibration_error,
+    debiased_reliability,
+    ece,
+    expected_calibration_error,
+    reliability_points,
+)
 from metric_cases import CODES, ledger, market, nav_ledger, order, step
 
 MARKET = market()
@@ -70,8 +79,8 @@ def test_debiased_ece_by_hand() -> None:
 
 def test_the_mean_of_a_folded_normal_is_that_of_its_draws() -> None:
     draws = np.abs(np.random.default_rng(0).normal(0.1, 0.2, 2_000_000)).mean()
-    assert calibration_terms._folded_mean(0.1, 0.2) == pytest.approx(draws, rel=2e-3)
-    assert calibration_terms._folded_mean(0.1, 0.0) == 0.1
+    assert calibration._folded_mean(0.1, 0.2) == pytest.approx(draws, rel=2e-3)
+    assert calibration._folded_mean(0.1, 0.0) == 0.1
 
 
 @given(forecast_lists)
@@ -144,16 +153,16 @@ def test_metrics_of_an_episode_agree_with_each_other() -> None:
     terms = [
         function.compute(of, MARKET, "strict").value
         for function in (
-            calibration_terms.brier_reliability,
-            calibration_terms.brier_resolution,
-            calibration_terms.brier_uncertainty,
+            calibration.brier_reliability,
+            calibration.brier_resolution,
+            calibration.brier_uncertainty,
         )
     ]
-    expected = brier_terms(calibration_terms.judged_orders(of, MARKET).forecasts)
+    expected = brier_terms(calibration.judged_orders(of, MARKET).forecasts)
     assert expected is not None
     assert terms == list(expected[:3])
     assert brier.compute(of, MARKET, "strict").value == pytest.approx(terms[0] - terms[1] + terms[2] + expected.within)
-    found, plain = calibration_terms.ece_debiased.compute(of, MARKET, "strict"), ece.compute(of, MARKET, "strict")
+    found, plain = calibration.ece_debiased.compute(of, MARKET, "strict"), ece.compute(of, MARKET, "strict")
     assert found.detail["plain"] == plain.value
     assert {name: found.detail[name] for name in plain.detail} == plain.detail
 
@@ -161,7 +170,7 @@ def test_metrics_of_an_episode_agree_with_each_other() -> None:
 def test_without_orders_nothing_is_defined() -> None:
     assert brier_terms([]) is None
     assert debiased_calibration_error([]).reason == "no filled order with a next open"
-    found = calibration_terms.ece_debiased.compute(nav_ledger([1000]), MARKET, "paper")
+    found = calibration.ece_debiased.compute(nav_ledger([1000]), MARKET, "paper")
     assert (found.value, found.reason, found.detail) == (
         None,
         "no filled order with a next open",

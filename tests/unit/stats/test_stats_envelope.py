@@ -11,9 +11,8 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.envelope import Envelope, EnvelopeSettings, Moves, moves_of, random_envelope
 from ktdeval.stats.panel import panel_metric
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.trading.types import Account, Action, Order
+from ktdeval.trading.types import Account, Action, Order, TradingConfig
 from metric_cases import ledger, order, step
 from stats_play import Strategy, play, rotation
 

@@ -9,7 +9,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given, strategies as st
 
-from ktdeval.stats.hac import automatic_lags, newey_west_mean
+from ktdeval.stats.series import automatic_lags, newey_west_mean
 
 series = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=80)
 

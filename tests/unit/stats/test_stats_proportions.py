@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from ktdeval.stats.proportions import clopper_pearson_upper, poisson_binomial, wilson
+from ktdeval.stats.intervals import clopper_pearson_upper, poisson_binomial, wilson
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
 chances = st.lists(st.floats(0, 1), max_size=40)

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from ktdeval.trading.account import holdings_fen, nav_fen, open_account, open_day, value_fen
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.market_tape import FactorEvent, MarketTape, TradingDay, ex_price_ticks
-from ktdeval.trading.types import Account, CorporateAction, Position
+from ktdeval.trading.types import Account, CorporateAction, Position, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()

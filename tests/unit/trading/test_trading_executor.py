@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import execute, integer_terms, settle
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import RULES, Account, Order, Outcome, Position
+from ktdeval.trading.types import RULES, Account, Order, Outcome, Position, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.account import Settlement
-from ktdeval.trading.config import TradingConfig
+from ktdeval.trading.account import Settlement, check_step
 from ktdeval.trading.executor import settle
-from ktdeval.trading.invariants import check_step
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Account, Order, Position
+from ktdeval.trading.types import Account, Order, Position, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()

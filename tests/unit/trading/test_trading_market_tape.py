@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.market.codes import Board
-from ktdeval.trading.config import TradingConfig
+from ktdeval.market.snapshot import Board
 from ktdeval.trading.market_tape import FactorEvent, MarketTape, ex_price_ticks, limit_ppm, scaled_int
+from ktdeval.trading.types import TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import reference_executor as reference
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.trading.account import nav_fen, open_day
-from ktdeval.trading.config import TradingConfig
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Account, Action, Order, Position
+from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
 from trading_market import make_market
 
 CODES = ("000002.SZ", "300003.SZ", "600001.SH", "600006.SH", "688004.SH", "830005.BJ")

@@ -1,0 +1,137 @@
+"""What an episode's mask seed decides: aliases of assets and industries, and noise that is always the same.
+
+The noise of a number is drawn from a hash of the seed and of what the number is (asset, day, name), so a value shown twice is
+shown the same twice, and no average over repeated questions takes the noise off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Literal
+
+from ktdeval.seeds import derive_seed
+
+
+def _shuffled(count: int, seed: int, stream: str) -> list[int]:
+    """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy version."""
+    return sorted(range(count), key=lambda place: derive_seed(seed, stream, place))
+
+
+class AliasMap:
+    """Secret names of assets and industries, drawn once per episode. Equal arguments give equal maps. The three permutations (asset
+    numbers, sector numbers, listing order) are independent, so neither a number nor a place in a list says anything about a code.
+    `seed`: the episode's mask seed; `n_assets`: number of asset columns of the snapshot; `industries`: industry names; repeats and
+    order don't matter.
+    """
+
+    def __init__(self, seed: int, n_assets: int, industries: Iterable[str]) -> None:
+        self._asset_width = max(4, len(str(n_assets)))
+        self._asset_at = tuple(_shuffled(n_assets, seed, "asset_alias"))
+        numbers = [0] * n_assets
+        for place, asset in enumerate(self._asset_at):
+            numbers[asset] = place + 1
+        self._numbers: Sequence[int] = tuple(numbers)
+        names = sorted(set(industries))
+        self._sector_width = max(2, len(str(len(names))))
+        self._sector_at = tuple(names[place] for place in _shuffled(len(names), seed, "sector_alias"))
+        self._sectors = {name: place + 1 for place, name in enumerate(self._sector_at)}
+        self.order: tuple[int, ...] = tuple(_shuffled(n_assets, seed, "listing_order"))
+
+    @property
+    def n_assets(self) -> int:
+        """Number of assets."""
+        return len(self._asset_at)
+
+    @property
+    def industries(self) -> frozenset[str]:
+        """All industry names that have an alias."""
+        return frozenset(self._sectors)
+
+    def asset_handle(self, asset: int) -> str:
+        """`asset_0042` for an asset column. Raises IndexError: there is no such column."""
+        if asset < 0:
+            raise IndexError(f"asset column {asset} is negative")
+        return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
+
+    def asset_of(self, handle: str) -> int | None:
+        """Asset column of a handle in its exact form, or None."""
+        number = _number(handle, "asset_", self._asset_width)
+        return self._asset_at[number - 1] if number is not None and 1 <= number <= len(self._asset_at) else None
+
+    def sector_handle(self, industry: str) -> str:
+        """`sector_07` for an industry name. Raises KeyError: the industry is not one of the map's."""
+        return f"sector_{self._sectors[industry]:0{self._sector_width}d}"
+
+    def sector_of(self, handle: str) -> str | None:
+        """Industry of a handle in its exact form, or None."""
+        number = _number(handle, "sector_", self._sector_width)
+        return self._sector_at[number - 1] if number is not None and 1 <= number <= len(self._sector_at) else None
+
+
+def _number(handle: str, prefix: str, width: int) -> int | None:
+    digits = handle.removeprefix(prefix)
+    if digits == handle or len(digits) != width or not (digits.isascii() and digits.isdecimal()):
+        return None
+    return int(digits)
+
+
+Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices
+
+FIGURE_DIGITS = 4  #: Significant digits of a return, turnover or factor value with noise: more would say nothing, and cost tokens
+
+_HALF_NORMAL = math.sqrt(2.0 / math.pi)
+WICK_SHIFT = math.sqrt(1.0 / math.pi) + _HALF_NORMAL / 2.0
+"""Mean of the noise of a high (a low's is the negative), in units of the noise: E max(z1, z2) + E|z3| / 2."""
+WICK_SD = math.sqrt(1.0 - 1.0 / math.pi + (1.0 - 2.0 / math.pi) / 4.0)
+"""Standard deviation of the noise of a high or low, in units of the noise."""
+
+_REMEMBERED = 1 << 14
+_NORMAL = NormalDist()
+_SEED_BITS = 63
+
+
+def round_significant(value: float, digits: int) -> float:
+    """A finite number at so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+class Noise:
+    """Noise of one episode. `seed`: the mask seed of the episode; `pct`: size of the noise in per cent: standard deviation of the
+    logarithm of a price, times 100.
+    """
+
+    def __init__(self, seed: int, pct: float) -> None:
+        self._seed = seed
+        self._size = pct / 100.0
+        # Bars are shown again and again while a look-back slides over them.
+        self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
+
+    def price(self, asset: int, day: int, part: Part = "close") -> float:
+        """Factor on one price of a bar. Log-normal for open and close. That of the high is never below, that of the low never above
+        the other two, so that a bar keeps its order; see `WICK_SHIFT` and `WICK_SD`.
+        """
+        return self._bar(asset, day)[part]
+
+    def change(self, asset: int, day: int, since: int) -> float:
+        """Factor on a price's growth from one close to another: what the noise of the two prices makes of it."""
+        return self._bar(asset, day)["close"] / self._bar(asset, since)["close"]
+
+    def figure(self, asset: int, day: int, name: str) -> float:
+        """Log-normal factor on another figure of an asset and day, such as a volume or a factor value."""
+        return math.exp(self._size * self._normal(asset, day, name))
+
+    def _draw_bar(self, asset: int, day: int) -> dict[Part, float]:
+        opening, close = self._normal(asset, day, "open"), self._normal(asset, day, "close")
+        high = max(opening, close) + abs(self._normal(asset, day, "high")) / 2.0
+        low = min(opening, close) - abs(self._normal(asset, day, "low")) / 2.0
+        drawn: dict[Part, float] = {"open": opening, "high": high, "low": low, "close": close}
+        return {part: math.exp(self._size * draw) for part, draw in drawn.items()}
+
+    def _normal(self, asset: int, day: int, name: str) -> float:
+        """A standard normal number by inversion: equal on every machine and with every NumPy version."""
+        uniform = (derive_seed(self._seed, "noise", asset, day, name) + 0.5) / (1 << _SEED_BITS)
+        # The largest seeds round up to 1 in floating point.
+        return _NORMAL.inv_cdf(min(uniform, math.nextafter(1.0, 0.0)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from ktdeval_qfinzero.pmb.arguments import NamedInstrument, TradeSide, Universe
 from ktdeval_qfinzero.pmb.events import EventType
-from ktdeval_qfinzero.pmb.summary import Figures
 from ktdeval_qfinzero.pmb.values import AccountType, Frequency, OrderStatus, OrderType, Rules, SessionStatus, TimeInForce
 from ktdeval_qfinzero.schemas import Answer, Day, Moment, NextCursor, Row, Shown, Unknown, joined, said
 
@@ -334,6 +334,33 @@ class _SessionSpan(Row):
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
+
+
+_Figure = Annotated[float | None, said("Null where it is not defined; `undefined` says why.")]
+_Money = Annotated[float, said("Dollars.")]
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of a session: money in dollars, rates as fractions."""
+
+    start_equity: _Money
+    final_equity: _Money
+    total_return: _Figure
+    annualised_volatility: _Figure
+    sharpe: _Figure
+    max_drawdown: _Figure
+    turnover: _Figure
+    reject_rate: _Figure
+    invalid_action_rate: _Figure
+    fees_paid: _Money
+    interest: _Money
+    borrow_fees: _Money
+    dividends: _Money
+    num_days: Count
+    num_orders: Count
+    num_trades: Count
+    margin_call_count: Count
+    undefined: Annotated[dict[str, str], said("Figure that is null -> why.")]
 
 
 SummaryShown: Final = joined("SummaryShown", _SessionSpan, Figures)

@@ -105,14 +105,13 @@ class Broker:
             made = COMMANDS[command](engine, arguments)
         except ServiceError as error:
             session_id = str(given.get("session_id", ""))
-            engine.journal.emit(
-                engine.now_ns,
+            engine.emit(
                 CommandRefused(
                     session_id=session_id if session_id in engine.state.sessions else "",
                     code=error.code,
                     message=error.message,
                     field=error.field,
-                ),
+                )
             )
             raise
         finally:

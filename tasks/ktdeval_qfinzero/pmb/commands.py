@@ -2,80 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_moment
-from ktdeval_qfinzero.pmb.arguments import (
-    MOST_QTY,
-    CancelOrder,
-    CreateAccount,
-    CreateSession,
-    ExerciseOption,
-    ModifyOrder,
-    MoveClock,
-    OneSession,
-    PlaceOrder,
-    PlaceSpread,
-    Step,
-    Universe,
-    Updates,
-)
+from ktdeval_qfinzero.pmb import arguments as take, events, placement
 from ktdeval_qfinzero.pmb.day_events import Ending, delivery_event, exercise_problem, settlement_day, settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.events import (
-    AccountCreated,
-    ClientIdUsed,
-    OrderAccepted,
-    OrderCancelled,
-    OrderRejected,
-    SessionCreated,
-    SpreadPlaced,
-    order_payload,
-)
 from ktdeval_qfinzero.pmb.frames import BarFeed, require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.placement import (
-    OrderSpec,
-    exact_e4,
-    judge,
-    new_order,
-    read_expiry,
-    read_instrument,
-    read_price,
-    read_spec,
-    require_later,
-    require_room,
-    require_tradable,
-    running_session,
-)
 from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
-from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, Order, Rules, Session
+from ktdeval_qfinzero.pmb.values import WORKING, Instrument, Order, Rules, Session
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
 
 MOST_ACCOUNTS = 100
+MOST_WORKING = 5_000
+CANCELLED = "CANCELLED: on request"
 
 
-def create_account(engine: Engine, given: CreateAccount) -> str:
+def create_account(engine: Engine, given: take.CreateAccount) -> str:
     """Open a paper account as of the clock."""
     if len(engine.state.accounts) >= MOST_ACCOUNTS:
         raise conflict(f"a workspace has at most {MOST_ACCOUNTS} accounts")
     if given.start_date is not None and parse_day(given.start_date, "start_date") < day_of(engine.now_ns):
         raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; accounts can't be opened before it", "start_date")
     account_id = f"acct-{len(engine.state.accounts) + 1:06d}"
-    engine.journal.emit(
-        engine.now_ns,
-        AccountCreated(
-            account_id=account_id, account_type=given.account_type, initial_cash_e4=exact_e4(given.initial_cash, "initial_cash")
-        ),
-    )
+    engine.emit(events.AccountCreated(account_id, given.account_type, placement.exact_e4(given.initial_cash, "initial_cash")))
     return account_id
 
 
-def create_session(engine: Engine, given: CreateSession) -> str:
+def create_session(engine: Engine, given: take.CreateSession) -> str:
     """Begin a trading session; the one clock goes to start_ts where that is later. Only one session runs at a time."""
     account = engine.state.accounts.get(given.account_id)
     if account is None:
@@ -88,20 +48,9 @@ def create_session(engine: Engine, given: CreateSession) -> str:
         advance(engine, start_ns)
     engine.frame = None
     session_id = f"sess-{len(engine.state.sessions) + 1:06d}"
-    engine.journal.emit(
-        engine.now_ns,
-        SessionCreated(
-            session_id=session_id,
-            account_id=account.id,
-            frequency=given.frequency,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            stocks=list(stocks),
-            options=list(options),
-            rules=given.execution_config or Rules(),
-            equity_e4=equity_e4(account, engine.marks()),
-        ),
-    )
+    rules = given.execution_config or Rules()
+    terms = (session_id, account.id, given.frequency, start_ns, end_ns, list(stocks), list(options), rules)
+    engine.emit(events.SessionCreated(*terms, equity_e4(account, engine.marks())))
     resume(engine)
     return session_id
 
@@ -120,9 +69,9 @@ def resume(engine: Engine) -> None:
         engine.frame = None
 
 
-def step(engine: Engine, given: Step) -> str:
+def step(engine: Engine, given: take.Step) -> str:
     """Let ticks pass, or time up to a moment; orders fill on the bars in between."""
-    session = running_session(engine, given.session_id)
+    session = placement.running_session(engine, given.session_id)
     final = last_tick(session)
     if given.until_ts is None:
         number = ticks_by(engine.now_ns, session.frequency) + given.step
@@ -136,20 +85,20 @@ def step(engine: Engine, given: Step) -> str:
     return session.id
 
 
-def stop(engine: Engine, given: OneSession) -> str:
+def stop(engine: Engine, given: take.OneSession) -> str:
     """End a session now; its working orders expire, positions stay."""
-    session = running_session(engine, given.session_id)
+    session = placement.running_session(engine, given.session_id)
     end_session(engine, session, engine.now_ns, stopped=True)
     return session.id
 
 
-def move_clock(engine: Engine, given: MoveClock) -> str:
+def move_clock(engine: Engine, given: take.MoveClock) -> str:
     """Follow the workspace's clock, which somebody else has set forward."""
     advance(engine, given.to_ns)
     return ""
 
 
-def _span(engine: Engine, given: CreateSession) -> tuple[int, int]:
+def _span(engine: Engine, given: take.CreateSession) -> tuple[int, int]:
     """(start, end) of a session.
     Raises ServiceError `conflict`: it starts before the clock; `invalid_argument`: it has no tick, or is outside of the calendar.
     """
@@ -170,7 +119,7 @@ def _span(engine: Engine, given: CreateSession) -> tuple[int, int]:
     return start_ns, end_ns
 
 
-def _universe(engine: Engine, given: Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _universe(engine: Engine, given: take.Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(stocks, options), each once.
     Raises ServiceError `invalid_argument`: empty; a stock that is not listed by now; a contract that is none or has expired.
     """
@@ -189,123 +138,97 @@ def _universe(engine: Engine, given: Universe, start_ns: int) -> tuple[tuple[str
     return stocks, options
 
 
-CANCELLED = "CANCELLED: on request"
-
-
-def place(engine: Engine, given: PlaceOrder) -> str:
+def place(engine: Engine, given: take.PlaceOrder) -> str:
     """Place an order; it can fill on bars that start at or after the clock."""
-    session = running_session(engine, given.session_id, given.account_id)
-    spec = read_spec(given.order)
+    session = placement.running_session(engine, given.session_id, given.account_id)
+    spec = placement.read_spec(given.order)
     content = content_hash([session.id, spec.content])
     known = _known(engine, session, given.client_order_id, content)
     if known is not None:
         return known
-    require_later(spec.expire_ns, engine.now_ns, "order.expire_ts")
-    require_room(engine, 1)
-    require_tradable(engine, session, spec.instrument, "order.instrument")
-    order = new_order(engine, session, spec, client_order_id=given.client_order_id or "")
-    verdict = judge(engine, session, [spec])
-    _send(engine, order, verdict.reason, verdict.reserve_e4)
+    order = _send(engine, session, {"order": spec}, given.client_order_id)[0]
     _remember(engine, order, content)
     return order.id
 
 
-def place_spread(engine: Engine, given: PlaceSpread) -> str:
+def place_spread(engine: Engine, given: take.PlaceSpread) -> str:
     """Place a spread of two to four legs: all fill at one tick's opens, as market orders do, or none does."""
-    session = running_session(engine, given.session_id, given.account_id)
+    session = placement.running_session(engine, given.session_id, given.account_id)
     specs = _read_legs(given)
-    net_limit_e4 = None if given.net_limit_price is None else exact_e4(given.net_limit_price, "net_limit_price")
+    net_limit_e4 = None if given.net_limit_price is None else placement.exact_e4(given.net_limit_price, "net_limit_price")
     content = content_hash([session.id, given.qty, net_limit_e4, [spec.content for spec in specs]])
     known = _known(engine, session, given.client_order_id, content)
     if known is not None:
         return known
-    require_later(specs[0].expire_ns, engine.now_ns, "expire_ts")
-    require_room(engine, len(specs))
-    for number, spec in enumerate(specs):
-        require_tradable(engine, session, spec.instrument, f"legs[{number}].instrument")
-    verdict = judge(engine, session, specs)
     spread_id = f"spr-{len(engine.state.spreads) + 1:06d}"
-    orders: list[Order] = []
-    for spec in specs:
-        order = new_order(engine, session, spec, client_order_id=given.client_order_id or "", spread_id=spread_id)
-        _send(engine, order, verdict.reason, 0 if orders else verdict.reserve_e4)
-        orders.append(order)
-    engine.journal.emit(
-        engine.now_ns,
-        SpreadPlaced(spread_id=spread_id, order_ids=[order.id for order in orders], units=given.qty, net_limit_e4=net_limit_e4),
+    orders = _send(
+        engine, session, {f"legs[{number}]": spec for number, spec in enumerate(specs)}, given.client_order_id, spread_id
     )
+    engine.emit(events.SpreadPlaced(spread_id, [order.id for order in orders], given.qty, net_limit_e4))
     _remember(engine, orders[0], content)
     return orders[0].id
 
 
-def cancel(engine: Engine, given: CancelOrder) -> str:
+def cancel(engine: Engine, given: take.CancelOrder) -> str:
     """Cancel a working order; of a spread, all its legs."""
     order = _working(engine, given)
     for leg in engine.legs_of(order):
-        engine.journal.emit(engine.now_ns, OrderCancelled(order_id=leg.id, reason=CANCELLED))
+        engine.emit(events.OrderCancelled(order_id=leg.id, reason=CANCELLED))
     return order.id
 
 
-def modify(engine: Engine, given: ModifyOrder) -> str:
+def modify(engine: Engine, given: take.ModifyOrder) -> str:
     """Replace a working order by one with other prices or another quantity; it loses its place in time."""
     order = _working(engine, given)
     if order.spread_id:
         raise conflict("legs of a spread can't be modified; cancel the spread and place another", "order_id")
     session = engine.state.sessions[order.session_id]
     spec = _modified(order, given.updates)
-    verdict = judge(engine, session, [spec], [order])
-    if verdict.reason:
-        raise conflict(f"the order stays as it was: {verdict.reason}", "updates")
-    changed = new_order(engine, session, spec, triggered=order.triggered, replaces=order.id)
+    reason, reserve_e4 = placement.judge(engine, session, [spec], [order])
+    if reason:
+        raise conflict(f"the order stays as it was: {reason}", "updates")
+    changed = placement.new_order(engine, session, spec, triggered=order.triggered, replaces=order.id)
     changed = replace(changed, expire_ns=order.expire_ns)
-    engine.journal.emit(
-        engine.now_ns, OrderCancelled(order_id=order.id, reason="REPLACED: by a modification", replaced_by=changed.id)
-    )
-    _send(engine, changed, "", verdict.reserve_e4)
+    engine.emit(events.OrderCancelled(order_id=order.id, reason="REPLACED: by a modification", replaced_by=changed.id))
+    engine.emit(events.OrderAccepted(events.order_payload(changed), reserve_e4))
     return changed.id
 
 
-def exercise(engine: Engine, given: ExerciseOption) -> str:
+def exercise(engine: Engine, given: take.ExerciseOption) -> str:
     """Exercise held contracts at once, or say that they are not to be exercised at expiry."""
-    session = running_session(engine, given.session_id, given.account_id)
+    session = placement.running_session(engine, given.session_id, given.account_id)
     instrument = Instrument("OPTION", parse_contract(given.contract, "contract").symbol)
     account = engine.state.accounts[session.account_id]
     if (given.qty is None) == (given.do_not_exercise is None):
         raise invalid("qty", "give either qty, to exercise now, or do_not_exercise, for what happens at expiry")
+    position = account.positions.get(instrument.id)
     if given.qty is None:
-        _instruct(engine, account, instrument, bool(given.do_not_exercise))
+        if position is None or position.qty <= 0:
+            raise conflict("the account holds no such contract", "contract")
+        engine.emit(OptionInstructed(account.id, instrument.symbol, bool(given.do_not_exercise)))
         return instrument.symbol
     problem = exercise_problem(account, instrument, given.qty, trading_hours().session_day(engine.now_ns + 1))
-    if problem is not None:
-        raise conflict(problem, "contract")
+    if problem is not None or position is None:
+        raise conflict(str(problem), "contract")
     spot = engine.marks().get(f"STOCK:{instrument.underlying}")
     if spot is None:
         raise conflict("no price of the underlying is known yet; exercise later", "contract")
-    position = account.positions[instrument.id]
     settles = settlement_day(engine.day).isoformat()
-    event = delivery_event(Ending(account.id, position, spot, session.rules.fees, settles), given.qty)
-    engine.journal.emit(engine.now_ns, event)
+    engine.emit(delivery_event(Ending(account.id, position, spot, session.rules.fees, settles), given.qty))
     return instrument.symbol
 
 
-def _instruct(engine: Engine, account: Account, instrument: Instrument, do_not_exercise: bool) -> None:
-    position = account.positions.get(instrument.id)
-    if position is None or position.qty <= 0:
-        raise conflict("the account holds no such contract", "contract")
-    engine.journal.emit(
-        engine.now_ns, OptionInstructed(account_id=account.id, contract=instrument.symbol, do_not_exercise=do_not_exercise)
-    )
-
-
-def _read_legs(given: PlaceSpread) -> list[OrderSpec]:
+def _read_legs(given: take.PlaceSpread) -> list[placement.OrderSpec]:
     """Specs of a spread's legs, as market orders: what limits them is the net price."""
-    expire_ns = read_expiry(given, "expire_ts")
+    expire_ns = placement.read_expiry(given, "expire_ts")
     specs = []
     for number, leg in enumerate(given.legs):
-        instrument = read_instrument(leg.instrument, f"legs[{number}].instrument")
-        if given.qty * leg.ratio > MOST_QTY:
-            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {MOST_QTY}")
-        specs.append(OrderSpec(instrument, leg.side, "MARKET", given.qty * leg.ratio, None, None, given.time_in_force, expire_ns))
+        instrument = placement.read_instrument(leg.instrument, f"legs[{number}].instrument")
+        if given.qty * leg.ratio > take.MOST_QTY:
+            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {take.MOST_QTY}")
+        specs.append(
+            placement.OrderSpec(instrument, leg.side, "MARKET", given.qty * leg.ratio, None, None, given.time_in_force, expire_ns)
+        )
     if len({spec.instrument for spec in specs}) < len(specs):
         raise invalid("legs", "each leg has an instrument of its own")
     if len({spec.instrument.underlying for spec in specs}) > 1:
@@ -313,18 +236,18 @@ def _read_legs(given: PlaceSpread) -> list[OrderSpec]:
     return specs
 
 
-def _modified(order: Order, updates: Updates) -> OrderSpec:
+def _modified(order: Order, updates: take.Updates) -> placement.OrderSpec:
     """Spec of what is left of an order after updates; `qty` counts what is filled already.
     Raises ServiceError `invalid_argument`: nothing to update, or a price that the type does not have; `conflict`: too late for it.
     """
-    if updates == Updates():
+    if updates == take.Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
     prices = {"limit_price": (order.limit_e4, updates.limit_price), "stop_price": (order.stop_e4, updates.stop_price)}
     new: dict[str, int | None] = {}
     for name, (had_e4, price) in prices.items():
         if price is not None and had_e4 is None:
             raise invalid(f"updates.{name}", f"{order.order_type} orders don't have it")
-        new[name] = had_e4 if price is None else read_price(price, order.instrument.kind, f"updates.{name}")
+        new[name] = had_e4 if price is None else placement.read_price(price, order.instrument.kind, f"updates.{name}")
     if order.triggered and updates.stop_price is not None:
         raise conflict("the stop has been reached already", "updates.stop_price")
     left = (order.qty if updates.qty is None else updates.qty) - order.filled_qty
@@ -332,11 +255,11 @@ def _modified(order: Order, updates: Updates) -> OrderSpec:
         raise conflict(f"{order.filled_qty} are filled already; cancel the order instead", "updates.qty")
     expire_ns = order.expire_ns if order.time_in_force == "GTD" else None
     terms = (order.instrument, order.side, order.order_type, left, new["limit_price"], new["stop_price"])
-    return OrderSpec(*terms, order.time_in_force, expire_ns)
+    return placement.OrderSpec(*terms, order.time_in_force, expire_ns)
 
 
-def _working(engine: Engine, given: CancelOrder | ModifyOrder) -> Order:
-    session = running_session(engine, given.session_id, given.account_id)
+def _working(engine: Engine, given: take.CancelOrder | take.ModifyOrder) -> Order:
+    session = placement.running_session(engine, given.session_id, given.account_id)
     order = engine.state.orders.get(given.order_id)
     if order is None or order.session_id != session.id:
         raise not_found("order_id", "the session has no such order")
@@ -357,15 +280,31 @@ def _known(engine: Engine, session: Session, client_id: str | None, content: str
 
 def _remember(engine: Engine, order: Order, content: str) -> None:
     if order.client_order_id:
-        engine.journal.emit(
-            engine.now_ns,
-            ClientIdUsed(account_id=order.account_id, client_order_id=order.client_order_id, order_id=order.id, content=content),
-        )
+        engine.emit(events.ClientIdUsed(order.account_id, order.client_order_id, order.id, content))
 
 
-def _send(engine: Engine, order: Order, reason: str, reserve_e4: int) -> None:
-    if reason:
-        rejected = replace(order, status="REJECTED", reason=reason)
-        engine.journal.emit(engine.now_ns, OrderRejected(order=order_payload(rejected)))
-    else:
-        engine.journal.emit(engine.now_ns, OrderAccepted(order=order_payload(order), reserve_e4=reserve_e4))
+def _send(
+    engine: Engine, session: Session, specs: Mapping[str, placement.OrderSpec], client_id: str | None, spread_id: str = ""
+) -> list[Order]:
+    """Accept or reject the orders of specs (place in the arguments -> spec), which stand or fall together.
+
+    Raises ServiceError `invalid_argument`: too late, or not to be traded; `conflict`: too many orders work already.
+    """
+    expire_ns = next(iter(specs.values())).expire_ns
+    if expire_ns is not None and expire_ns <= engine.now_ns:
+        raise invalid("expire_ts" if spread_id else "order.expire_ts", "expected a moment after the clock")
+    if len(engine.state.working) + len(specs) > MOST_WORKING:
+        raise conflict(f"at most {MOST_WORKING} orders can work at one time; cancel some first", "order")
+    for path, spec in specs.items():
+        placement.require_tradable(engine, session, spec.instrument, f"{path}.instrument")
+    reason, reserve_e4 = placement.judge(engine, session, list(specs.values()))
+    orders: list[Order] = []
+    for spec in specs.values():
+        order = placement.new_order(engine, session, spec, client_order_id=client_id or "", spread_id=spread_id)
+        if reason:
+            rejected = replace(order, status="REJECTED", reason=reason)
+            engine.emit(events.OrderRejected(events.order_payload(rejected)))
+        else:
+            engine.emit(events.OrderAccepted(events.order_payload(order), 0 if orders else reserve_e4))
+        orders.append(order)
+    return orders

@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval_qfinzero.pmb.events import BrokerState
+from ktdeval_qfinzero.pmb.events import BrokerState, Happening
 from ktdeval_qfinzero.pmb.frames import BarFeed, Frame, require_reach
 from ktdeval_qfinzero.pmb.log import Journal
 from ktdeval_qfinzero.pmb.reference import Reference
@@ -45,6 +45,10 @@ class Engine:
     def state(self) -> BrokerState:
         """State of the broker."""
         return self.journal.state
+
+    def emit(self, data: Happening, ts_ns: int | None = None) -> None:
+        """Write an event of now down, or of another moment, and apply it."""
+        self.journal.emit(self.now_ns if ts_ns is None else ts_ns, data)
 
     @property
     def session(self) -> Session | None:

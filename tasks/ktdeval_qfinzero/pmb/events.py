@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -90,10 +90,17 @@ class Happening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     type: ClassVar[EventType]
 
-    def apply(self, state: BrokerState) -> None:
-        """Change the state, which has the event's number and moment already.
-        Raises KeyError if it is about something that the state does not hold, which a log that was not tampered with never does.
-        """
+    def __init_subclass__(cls) -> None:
+        """Take a kind of event that has a name into `HAPPENINGS`."""
+        if "type" in cls.__dict__:
+            HAPPENINGS[cls.type] = cls
+
+    def _apply(self, state: BrokerState) -> None:
+        """Change the state, which has the event's number and moment already; KeyError: of a log that was tampered with."""
+
+
+HAPPENINGS: Final[dict[str, type[Happening]]] = {}
+"""Name in the log -> type of the event's content; those of `holding_events` too, once it is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ def apply(state: BrokerState, event: Event) -> None:
     state.seq, state.now_ns = event.seq, event.ts_ns
     if state.running:
         state.sessions[state.running].clock_ns = event.ts_ns
-    event.data.apply(state)
+    event.data._apply(state)
 
 
 class AccountCreated(Happening, frozen=True):
@@ -126,8 +133,7 @@ class AccountCreated(Happening, frozen=True):
     account_type: AccountType
     initial_cash_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Add the account."""
+    def _apply(self, state: BrokerState) -> None:
         cash_e4 = self.initial_cash_e4
         state.accounts[self.account_id] = Account(self.account_id, self.account_type, state.now_ns, cash_e4, cash_e4)
         state.days[self.account_id] = []
@@ -156,8 +162,7 @@ class SessionCreated(Happening, frozen=True):
     rules: Rules
     equity_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Add the session, which now runs."""
+    def _apply(self, state: BrokerState) -> None:
         universe = tuple(self.stocks), tuple(self.options)
         state.sessions[self.session_id] = Session(
             self.session_id, self.account_id, self.frequency, self.start_ns, self.end_ns, *universe, self.rules, self.equity_e4,
@@ -170,8 +175,7 @@ class _SessionOver(Happening, frozen=True):
     session_id: str
     equity_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """End the session."""
+    def _apply(self, state: BrokerState) -> None:
         session = state.sessions[self.session_id]
         session.status = "FINISHED" if self.type == "SESSION_FINISHED" else "STOPPED"
         session.last_seq, session.end_equity_e4 = state.seq, self.equity_e4
@@ -200,8 +204,7 @@ class OrderAccepted(Happening, frozen=True):
     order: dict[str, JsonValue]
     reserve_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Add the order to those that work."""
+    def _apply(self, state: BrokerState) -> None:
         order = _read_order(self.order)
         state.orders[order.id] = state.working[order.id] = order
         state.reserves[order.id] = self.reserve_e4
@@ -214,8 +217,7 @@ class OrderRejected(Happening, frozen=True):
     type = "ORDER_REJECTED"
     order: dict[str, JsonValue]
 
-    def apply(self, state: BrokerState) -> None:
-        """Keep the order on record."""
+    def _apply(self, state: BrokerState) -> None:
         order = _read_order(self.order)
         state.orders[order.id] = order
         state.sessions[order.session_id].rejected += 1
@@ -227,8 +229,7 @@ class OrderTriggered(Happening, frozen=True):
     type = "ORDER_TRIGGERED"
     order_id: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Note that it was."""
+    def _apply(self, state: BrokerState) -> None:
         state.orders[self.order_id].triggered = True
 
 
@@ -240,8 +241,7 @@ class OrderCancelled(Happening, frozen=True):
     reason: str
     replaced_by: str = ""
 
-    def apply(self, state: BrokerState) -> None:
-        """Take the order from those that work."""
+    def _apply(self, state: BrokerState) -> None:
         order = state.working.pop(self.order_id)
         del state.reserves[order.id]
         order.status, order.reason, order.replaced_by = "CANCELLED", self.reason, self.replaced_by
@@ -254,8 +254,7 @@ class OrderExpired(Happening, frozen=True):
     order_id: str
     reason: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Take the order from those that work."""
+    def _apply(self, state: BrokerState) -> None:
         order = state.working.pop(self.order_id)
         del state.reserves[order.id]
         order.status, order.reason = "EXPIRED", self.reason
@@ -270,8 +269,7 @@ class ClientIdUsed(Happening, frozen=True):
     order_id: str
     content: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Remember the id."""
+    def _apply(self, state: BrokerState) -> None:
         state.client_calls[self.account_id, self.client_order_id] = ClientCall(self.order_id, self.content)
 
 
@@ -284,8 +282,7 @@ class SpreadPlaced(Happening, frozen=True):
     units: int
     net_limit_e4: int | None
 
-    def apply(self, state: BrokerState) -> None:
-        """Add the spread."""
+    def _apply(self, state: BrokerState) -> None:
         state.spreads[self.spread_id] = Spread(self.spread_id, tuple(self.order_ids), self.units, self.net_limit_e4)
 
 
@@ -301,8 +298,7 @@ class Traded(Happening, frozen=True):
     settles: str
     bar: list[int]
 
-    def apply(self, state: BrokerState) -> None:
-        """Add the trade, and move units and cash."""
+    def _apply(self, state: BrokerState) -> None:
         order = state.orders[self.order_id]
         trade = Trade(
             self.trade_id, state.now_ns, order.id, order.session_id, order.account_id, order.instrument, order.side,
@@ -332,8 +328,7 @@ class CommandRefused(Happening, frozen=True):
     message: str
     field: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Count it."""
+    def _apply(self, state: BrokerState) -> None:
         if self.session_id in state.sessions:
             state.sessions[self.session_id].refused += 1
 

@@ -1,29 +1,10 @@
-"""Events about what accounts hold: options, corporate actions, charges, margin calls and closes of days; and all events by name."""
+"""Events about what accounts hold: options, corporate actions, charges, margin calls and closes of days."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
-from typing import Final
 
-from ktdeval_qfinzero.pmb.events import (
-    AccountCreated,
-    BrokerState,
-    ClientIdUsed,
-    ClockMoved,
-    CommandRefused,
-    Happening,
-    OrderAccepted,
-    OrderCancelled,
-    OrderExpired,
-    OrderRejected,
-    OrderTriggered,
-    SessionCreated,
-    SessionFinished,
-    SessionStopped,
-    SpreadPlaced,
-    Traded,
-)
+from ktdeval_qfinzero.pmb.events import BrokerState, Happening
 from ktdeval_qfinzero.pmb.values import DayClose, Instrument
 
 # ---- options
@@ -37,8 +18,7 @@ class OptionInstructed(Happening, frozen=True):
     contract: str
     do_not_exercise: bool
 
-    def apply(self, state: BrokerState) -> None:
-        """Keep or forget that it is not."""
+    def _apply(self, state: BrokerState) -> None:
         (state.kept.add if self.do_not_exercise else state.kept.discard)((self.account_id, self.contract))
 
 
@@ -58,8 +38,7 @@ class OptionOver(Happening, frozen=True):
     spot_e4: int | None
     settles: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Move contracts, delivered shares and cash."""
+    def _apply(self, state: BrokerState) -> None:
         account = state.accounts[self.account_id]
         option = account.positions[self.instrument]
         option.qty += self.change
@@ -111,8 +90,7 @@ class PositionSplit(Happening, frozen=True):
     realized_e4: int
     cash_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Change units, and pay out fractions."""
+    def _apply(self, state: BrokerState) -> None:
         account = state.accounts[self.account_id]
         before = account.positions[self.instrument]
         key = (account.id, before.instrument.symbol)
@@ -140,8 +118,7 @@ class DividendPaid(Happening, frozen=True):
     cash_e4: int
     settles: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Move cash."""
+    def _apply(self, state: BrokerState) -> None:
         account = state.accounts[self.account_id]
         account.dividends_e4 += self.cash_e4
         state.pay(account, "DIVIDEND", self.cash_e4)
@@ -157,8 +134,7 @@ class InterestCharged(Happening, frozen=True):
     days: int
     cash_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Move cash."""
+    def _apply(self, state: BrokerState) -> None:
         account = state.accounts[self.account_id]
         account.interest_e4 -= self.cash_e4
         state.pay(account, "INTEREST", self.cash_e4)
@@ -175,8 +151,7 @@ class BorrowFeeCharged(Happening, frozen=True):
     days: int
     cash_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Move cash."""
+    def _apply(self, state: BrokerState) -> None:
         account = state.accounts[self.account_id]
         account.borrow_fees_e4 -= self.cash_e4
         state.pay(account, "BORROW_FEE", self.cash_e4)
@@ -192,8 +167,7 @@ class MarginCalled(Happening, frozen=True):
     maintenance_e4: int
     due: str
 
-    def apply(self, state: BrokerState) -> None:
-        """Note the call."""
+    def _apply(self, state: BrokerState) -> None:
         state.accounts[self.account_id].margin_call_due = date.fromisoformat(self.due)
         state.sessions[self.session_id].margin_calls += 1
 
@@ -207,8 +181,7 @@ class MarginCallMet(Happening, frozen=True):
     equity_e4: int
     maintenance_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """End the call."""
+    def _apply(self, state: BrokerState) -> None:
         state.accounts[self.account_id].margin_call_due = None
 
 
@@ -226,21 +199,8 @@ class DayClosed(Happening, frozen=True):
     short_value_e4: int
     maintenance_e4: int
 
-    def apply(self, state: BrokerState) -> None:
-        """Keep the close, and settle what is due."""
+    def _apply(self, state: BrokerState) -> None:
         account, next_day = state.accounts[self.account_id], date.fromisoformat(self.next_day)
         account.unsettled = [entry for entry in account.unsettled if entry[0] > next_day]
         amounts = (self.cash_e4, self.equity_e4, self.long_value_e4, self.short_value_e4, self.maintenance_e4)
         state.days[account.id].append(DayClose(date.fromisoformat(self.day), self.session_id, *amounts))
-
-
-HAPPENINGS: Final[Mapping[str, type[Happening]]] = {
-    each.type: each
-    for each in (
-        AccountCreated, ClockMoved, SessionCreated, SessionFinished, SessionStopped, OrderAccepted, OrderRejected, OrderTriggered,
-        OrderCancelled, OrderExpired, ClientIdUsed, SpreadPlaced, Traded, OptionInstructed, OptionExercised, OptionAssigned,
-        OptionExpired, PositionSplit, DividendPaid, InterestCharged, BorrowFeeCharged, MarginCalled, MarginCallMet, DayClosed,
-        CommandRefused,
-    )
-}  # fmt: skip
-"""Name in the log -> type of the event's content."""

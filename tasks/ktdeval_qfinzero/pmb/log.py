@@ -11,8 +11,8 @@ import msgspec
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.pmb.events import BrokerState, Event, Happening, apply
-from ktdeval_qfinzero.pmb.holding_events import HAPPENINGS
+from ktdeval_qfinzero.pmb import holding_events as holding_events  # its kinds of events are read too
+from ktdeval_qfinzero.pmb.events import HAPPENINGS, BrokerState, Event, Happening, apply
 
 FORMAT = "qfinzero-broker-log/1"
 _START = "0" * 64

@@ -20,14 +20,10 @@ from ktdeval_qfinzero.pmb.matching import price_step, slipped
 from ktdeval_qfinzero.pmb.values import FillRules, Instrument, Kind, Order, OrderType, Session, Side, TimeInForce
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-MOST_WORKING = 5_000
-_PRICES: Mapping[OrderType, tuple[bool, bool]] = {
-    "MARKET": (False, False),
-    "LIMIT": (True, False),
-    "STOP": (False, True),
-    "STOP_LIMIT": (True, True),
-}
-"""Order type -> whether it has a limit, a stop."""
+NOT_OURS = "don't have it"
+_PRICES: Mapping[OrderType, tuple[str, ...]] = {
+    "MARKET": (), "LIMIT": ("limit_price",), "STOP": ("stop_price",), "STOP_LIMIT": ("limit_price", "stop_price"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +45,14 @@ class OrderSpec:
         return content_hash(asdict(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether an account can bear an order: the reason why not (empty where it can), and what the order ties up."""
-
-    reason: str
-    reserve_e4: int = 0
-
-
 def read_spec(given: NewOrder) -> OrderSpec:
     """An order from a call's arguments; raises ServiceError `invalid_argument`, with the place."""
     instrument = read_instrument(given.instrument, "order.instrument")
     prices = []
-    for name, value, has in zip(
-        ("limit_price", "stop_price"), (given.limit_price, given.stop_price), _PRICES[given.order_type], strict=True
-    ):
+    for name, value in (("limit_price", given.limit_price), ("stop_price", given.stop_price)):
+        has = name in _PRICES[given.order_type]
         if has == (value is None):
-            raise invalid(
-                f"order.{name}", f"{given.order_type} orders need it" if has else f"{given.order_type} orders don't have it"
-            )
+            raise invalid(f"order.{name}", f"{given.order_type} orders {'need it' if has else NOT_OURS}")
         prices.append(None if value is None else read_price(value, instrument.kind, f"order.{name}"))
     expire_ns = read_expiry(given, "order.expire_ts")
     return OrderSpec(instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
@@ -113,18 +98,6 @@ def read_expiry(given: NewOrder | PlaceSpread, field: str) -> int | None:
     return None if given.expire_ts is None else parse_moment(given.expire_ts, field, end_of_day=True)
 
 
-def require_later(expire_ns: int | None, now_ns: int, field: str) -> None:
-    """Refuse an order whose time is over; raises ServiceError `invalid_argument`."""
-    if expire_ns is not None and expire_ns <= now_ns:
-        raise invalid(field, "expected a moment after the clock")
-
-
-def require_room(engine: Engine, orders: int) -> None:
-    """Refuse orders beyond those that may work at one time; raises ServiceError `conflict`."""
-    if len(engine.state.working) + orders > MOST_WORKING:
-        raise conflict(f"at most {MOST_WORKING} orders can work at one time; cancel some first", "order")
-
-
 def require_tradable(engine: Engine, session: Session, instrument: Instrument, field: str) -> None:
     """Refuse what is not in the session's universe (nor held), not listed by now, or expired.
     Raises ServiceError `invalid_argument`.
@@ -143,17 +116,17 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
         raise invalid(field, "the contract has expired")
 
 
-def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides: Sequence[Order] = ()) -> Verdict:
-    """Whether the account can bear an order, or the legs of a spread, at present prices.
-    `session`: whose account trades; `specs`: one order, or all legs; `besides`: working orders that don't count, for these take
-    their place.
+def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides: Sequence[Order] = ()) -> tuple[str, int]:
+    """Whether the account can bear an order, or the legs of a spread, at present prices: (why not, or empty; what it ties up).
+
+    `besides`: working orders that don't count, for these take their place.
     """
     marks = engine.marks()
     wanted = []
     for spec in specs:
         price = expected_price(spec, marks, session.rules.fills)
         if price is None:
-            return Verdict(f"NO_MARK: no price of {spec.instrument.symbol} is known yet; send a limit order")
+            return f"NO_MARK: no price of {spec.instrument.symbol} is known yet; send a limit order", 0
         fees = session.rules.fees.trade_e4(spec.instrument, spec.qty)
         wanted.append(WantedTrade(spec.instrument, spec.side, spec.qty, price, fees))
     account = engine.state.accounts[session.account_id]
@@ -163,8 +136,8 @@ def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides:
     circumstances = Circumstances(today, engine.reference.borrowable(sold, engine.now_ns), reserved)
     problem = order_problem(account, wanted, marks, session.rules, circumstances)
     if problem is not None:
-        return Verdict(f"{problem.code}: {problem.words}")
-    return Verdict("", reservation_e4(account, wanted, marks, session.rules))
+        return f"{problem.code}: {problem.words}", 0
+    return "", reservation_e4(account, wanted, marks, session.rules)
 
 
 def reserved_e4(engine: Engine, account_id: str, besides: Sequence[Order] = ()) -> int:
@@ -187,15 +160,9 @@ def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | i
     """Order of a spec, with the next number."""
     number = len(engine.state.orders) + 1
     expire_ns = day_order_end(engine.now_ns, session.frequency) if spec.time_in_force == "DAY" else spec.expire_ns
+    ids = (f"ord-{number:06d}", number, session.account_id, session.id)
     fields = {**asdict(spec), "instrument": spec.instrument, "expire_ns": expire_ns, "client_order_id": "", **more}
-    return Order(
-        id=f"ord-{number:06d}",
-        seq=number,
-        account_id=session.account_id,
-        session_id=session.id,
-        accepted_ns=engine.now_ns,
-        **fields,
-    )
+    return Order(*ids, accepted_ns=engine.now_ns, **fields)
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:

@@ -1,38 +1,37 @@
-"""State as callers see it: accounts, positions, orders, trades, sessions and events, in dollars and moments."""
+"""State as callers see it: accounts, positions, orders, trades, sessions, events and figures, in dollars and moments."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
-from ktdeval_qfinzero.pmb.answers import (
-    AccountShown,
-    BarShown,
-    DayShown,
-    EventShown,
-    OrderShown,
-    PositionShown,
-    SessionShown,
-    SummaryShown,
-    TradeShown,
-)
+from ktdeval_qfinzero.pmb import answers as give
 from ktdeval_qfinzero.pmb.arguments import NamedInstrument, Universe
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.summary import SessionFacts, summarise
 from ktdeval_qfinzero.pmb.values import Account, DayClose, Frequency, Instrument, Order, Position, Session, Trade
 from ktdeval_qfinzero.trading_hours import trading_hours
+
+TRADING_DAYS = 252
+"""Trading days of a year, by which volatility and Sharpe ratio are annualised."""
+_ZERO_VOLATILITY = 1e-12
+"""Daily volatility below which returns count as equal: above the rounding of floats, below a cent on a billion dollars."""
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
 def dollars(amount_e4: int) -> float:
@@ -45,22 +44,31 @@ def maybe_dollars(amount_e4: int | None) -> float | None:
     return None if amount_e4 is None else dollars(amount_e4)
 
 
-def account_shown(engine: Engine, account: Account) -> AccountShown:
+def _row(kind: type[_Row], source: object, **given: object) -> _Row:
+    """A row of a type: what is given, and of the same names what the source has, amounts (`NAME_e4`) in dollars."""
+    for name in kind.__struct_fields__:
+        if name not in given:
+            is_amount = hasattr(source, f"{name}_e4")
+            given[name] = maybe_dollars(getattr(source, f"{name}_e4")) if is_amount else getattr(source, name)
+    return kind(**given)
+
+
+def account_shown(engine: Engine, account: Account) -> give.AccountShown:
     """An account at the last prices."""
-    marks = engine.marks()
+    marks, session = engine.marks(), engine.session
     today = trading_hours().session_day(engine.now_ns + 1)
     margin = margin_state(account, marks, engine.rules_of(account), today)
     held = [position for position in account.positions.values() if position.qty]
     values = [position.value_e4(marks[position.instrument.id]) for position in held]
-    session = engine.session
-    return AccountShown(
+    due = account.margin_call_due
+    return _row(
+        give.AccountShown,
+        account,
         account_id=account.id,
         account_type=account.type,
         base_currency="USD",
         opened_at=moment_text(account.opened_ns),
         session_id=session.id if session is not None and session.account_id == account.id else None,
-        initial_cash=dollars(account.initial_cash_e4),
-        cash=dollars(account.cash_e4),
         unsettled_cash=dollars(account.cash_e4 - account.settled_e4(today)),
         equity=dollars(margin.equity_e4),
         long_value=dollars(sum(value for value in values if value > 0)),
@@ -69,31 +77,27 @@ def account_shown(engine: Engine, account: Account) -> AccountShown:
         maintenance_requirement=dollars(margin.maintenance_e4),
         reserved=dollars(reserved_e4(engine, account.id)),
         buying_power=dollars(margin.buying_power_e4),
-        margin_status="OK" if account.margin_call_due is None else "MARGIN_CALL",
-        margin_call_due=None if account.margin_call_due is None else account.margin_call_due.isoformat(),
+        margin_status="OK" if due is None else "MARGIN_CALL",
+        margin_call_due=None if due is None else due.isoformat(),
         realized_pnl=dollars(sum(position.realized_e4 for position in account.positions.values())),
         unrealized_pnl=dollars(sum(values) - sum(position.cost_e4 for position in held)),
-        fees=dollars(account.fees_e4),
-        interest=dollars(account.interest_e4),
-        borrow_fees=dollars(account.borrow_fees_e4),
-        dividends=dollars(account.dividends_e4),
         total_pnl=dollars(margin.equity_e4 - account.initial_cash_e4),
         num_positions=len(held),
         num_open_orders=sum(order.account_id == account.id for order in engine.state.working.values()),
     )
 
 
-def position_shown(position: Position, mark_e4: int) -> PositionShown:
+def position_shown(position: Position, mark_e4: int) -> give.PositionShown:
     """A position that is not flat, at the last price."""
     value_e4 = position.value_e4(mark_e4)
-    return PositionShown(
+    return _row(
+        give.PositionShown,
+        position,
         instrument_id=position.instrument.id,
         instrument=named(position.instrument),
-        qty=position.qty,
         avg_price=round(position.cost_e4 / (position.qty * position.instrument.multiplier) / E4, 6),
         mark_price=dollars(mark_e4),
         market_value=dollars(value_e4),
-        cost=dollars(position.cost_e4),
         unrealized_pnl=dollars(value_e4 - position.cost_e4),
         realized_pnl=dollars(position.realized_e4),
     )
@@ -101,84 +105,46 @@ def position_shown(position: Position, mark_e4: int) -> PositionShown:
 
 def named(instrument: Instrument) -> NamedInstrument:
     """An instrument as calls name it."""
-    if instrument.kind == "STOCK":
-        return NamedInstrument(instrument.kind, symbol=instrument.symbol)
-    return NamedInstrument(instrument.kind, contract=instrument.symbol)
+    return NamedInstrument(instrument.kind, **{"symbol" if instrument.kind == "STOCK" else "contract": instrument.symbol})
 
 
-def order_shown(order: Order) -> OrderShown:
+def order_shown(order: Order) -> give.OrderShown:
     """An order and what became of it."""
-    return OrderShown(
+    texts = ("client_order_id", "reason", "replaces", "replaced_by", "spread_id")
+    return _row(
+        give.OrderShown,
+        order,
         order_id=order.id,
-        client_order_id=order.client_order_id or None,
-        account_id=order.account_id,
-        session_id=order.session_id,
         instrument=named(order.instrument),
-        side=order.side,
-        order_type=order.order_type,
-        qty=order.qty,
         limit_price=maybe_dollars(order.limit_e4),
         stop_price=maybe_dollars(order.stop_e4),
-        time_in_force=order.time_in_force,
         expire_ts=None if order.expire_ns is None else moment_text(order.expire_ns),
         created_at=moment_text(order.accepted_ns),
-        status=order.status,
-        triggered=order.triggered,
-        filled_qty=order.filled_qty,
-        open_qty=order.open_qty,
         avg_fill_price=round(order.filled_value_e4 / order.filled_qty / E4, 6) if order.filled_qty else None,
-        reason=order.reason or None,
-        replaces=order.replaces or None,
-        replaced_by=order.replaced_by or None,
-        spread_id=order.spread_id or None,
-        forced=order.forced,
+        **{name: getattr(order, name) or None for name in texts},
     )
 
 
-def trade_shown(trade: Trade) -> TradeShown:
+def trade_shown(trade: Trade) -> give.TradeShown:
     """An execution."""
-    return TradeShown(
-        trade_id=trade.id,
-        ts=moment_text(trade.ts_ns),
-        order_id=trade.order_id,
-        account_id=trade.account_id,
-        session_id=trade.session_id,
-        instrument=named(trade.instrument),
-        side=trade.side,
-        qty=trade.qty,
-        price=dollars(trade.price_e4),
-        value=dollars(abs(trade.value_e4)),
-        fee=dollars(trade.fee_e4),
-    )
+    terms = {"trade_id": trade.id, "ts": moment_text(trade.ts_ns), "instrument": named(trade.instrument)}
+    return _row(give.TradeShown, trade, **terms, value=dollars(abs(trade.value_e4)))
 
 
-def day_shown(close: DayClose) -> DayShown:
-    """An account at a day's close."""
-    return DayShown(
-        date=close.day.isoformat(),
-        session_id=close.session_id or None,
-        cash=dollars(close.cash_e4),
-        equity=dollars(close.equity_e4),
-        long_value=dollars(close.long_value_e4),
-        short_value=dollars(close.short_value_e4),
-        maintenance_requirement=dollars(close.maintenance_e4),
-    )
+def day_shown(close: DayClose) -> give.DayShown:
+    """An account at the close of a day."""
+    required, session_id = dollars(close.maintenance_e4), close.session_id or None
+    return _row(give.DayShown, close, date=close.day.isoformat(), session_id=session_id, maintenance_requirement=required)
 
 
-def session_shown(state: BrokerState, session: Session) -> SessionShown:
+def session_shown(state: BrokerState, session: Session) -> give.SessionShown:
     """A session."""
-    return SessionShown(
-        session_id=session.id,
-        account_id=session.account_id,
-        frequency=session.frequency,
-        start_ts=moment_text(session.start_ns),
-        end_ts=moment_text(session.end_ns),
-        current_ts=moment_text(session.clock_ns),
-        status=session.status,
+    return _row(
+        give.SessionShown,
+        session,
+        **_span(session),
         universe=Universe(list(session.stocks), list(session.options)),
         execution_config=session.rules,
-        start_equity=dollars(session.start_equity_e4),
-        end_equity=maybe_dollars(session.end_equity_e4),
         num_orders=session.accepted + session.rejected,
         num_open_orders=sum(order.session_id == session.id for order in state.working.values()),
         num_rejected=session.rejected,
@@ -187,67 +153,31 @@ def session_shown(state: BrokerState, session: Session) -> SessionShown:
     )
 
 
-def event_shown(event: Event) -> EventShown:
+def _span(session: Session) -> dict[str, str]:
+    moments = {"start_ts": session.start_ns, "end_ts": session.end_ns, "current_ts": session.clock_ns}
+    return {"session_id": session.id, **{name: moment_text(ns) for name, ns in moments.items()}}
+
+
+def event_shown(event: Event) -> give.EventShown:
     """An event: money in dollars, moments as texts, names without their units."""
-    return EventShown(
-        seq=event.seq, ts=moment_text(event.ts_ns), type=event.type, data=_in_dollars(msgspec.to_builtins(event.data))
-    )
+    return _row(give.EventShown, event, ts=moment_text(event.ts_ns), data=_in_dollars(msgspec.to_builtins(event.data)))
 
 
-def summary_shown(engine: Engine, session: Session) -> Any:
-    """Figures of a session so far."""
-    state, log = engine.state, engine.journal.log
-    trades = [trade for trade in state.trades if trade.session_id == session.id]
-    last = len(log.entries) if session.last_seq is None else session.last_seq
-    paid = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
-    for entry in state.cash_entries:
-        if entry.account_id == session.account_id and session.first_seq < entry.seq <= last and entry.kind in paid:
-            paid[entry.kind] += entry.amount_e4
-    facts = SessionFacts(
-        session.start_equity_e4,
-        _closes(engine, session),
-        sum(abs(trade.value_e4) for trade in trades),
-        len(trades),
-        session.accepted + session.rejected,
-        session.rejected,
-        sum(given.get("session_id") == session.id for _, given in log.commands()),
-        session.refused,
-        session.margin_calls,
-        -paid["FEE"],
-        -paid["INTEREST"],
-        -paid["BORROW_FEE"],
-        paid["DIVIDEND"],
-    )
-    return SummaryShown(
-        session_id=session.id,
-        account_id=session.account_id,
-        status=session.status,
-        start_ts=moment_text(session.start_ns),
-        end_ts=moment_text(session.end_ns),
-        current_ts=moment_text(session.clock_ns),
-        **msgspec.structs.asdict(summarise(facts)),
-    )
-
-
-def bar_shown(instrument: Instrument, bars: Bars, frequency: Frequency) -> BarShown:
+def bar_shown(instrument: Instrument, bars: Bars, frequency: Frequency) -> give.BarShown:
     """Bar of a table of one row."""
     start_ns, hours = int(bars.start_ns[0]), trading_hours()
     if frequency == "1m":
-        span = (start_ns, start_ns + MINUTE)
+        end_ns = start_ns + MINUTE
     else:
-        row = hours.row_of(day_of(start_ns))
-        close_ns = hours.close_of(day_of(start_ns))
-        span = (start_ns if row is None else int(hours.open_ns[row]), close_ns)
-    return BarShown(
+        row, end_ns = hours.row_of(day_of(start_ns)), hours.close_of(day_of(start_ns))
+        start_ns = start_ns if row is None else int(hours.open_ns[row])
+    return give.BarShown(
         instrument_id=instrument.id,
         instrument=named(instrument),
-        start_ts=moment_text(span[0]),
-        end_ts=moment_text(span[1]),
-        open=dollars(int(bars.open_e4[0])),
-        high=dollars(int(bars.high_e4[0])),
-        low=dollars(int(bars.low_e4[0])),
-        close=dollars(int(bars.close_e4[0])),
+        start_ts=moment_text(start_ns),
+        end_ts=moment_text(end_ns),
         volume=int(bars.volume[0]),
+        **{name: dollars(int(getattr(bars, f"{name}_e4")[0])) for name in ("open", "high", "low", "close")},
     )
 
 
@@ -256,8 +186,7 @@ def to_csv(rows: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\r\n")
     writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(getattr(row, name)) for name in columns])
+    writer.writerows([_cell(getattr(row, name)) for name in columns] for row in rows)
     return target.getvalue()
 
 
@@ -265,19 +194,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, NamedInstrument):
         return value.symbol or value.contract
     return "" if value is None else value
-
-
-def _closes(engine: Engine, session: Session) -> tuple[tuple[date, int], ...]:
-    """Equity at the closes of the session's days; at last that of a day which is not over, or was not when it ended."""
-    state, hours = engine.state, trading_hours()
-    closes = [(close.day, close.equity_e4) for close in state.days[session.account_id] if close.session_id == session.id]
-    row = int(np.searchsorted(hours.close_ns, session.clock_ns))
-    if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):
-        equity = session.end_equity_e4
-        if equity is None:
-            equity = equity_e4(state.accounts[session.account_id], engine.marks())
-        closes.append((hours.day(row), equity))
-    return tuple(closes)
 
 
 def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -295,3 +211,133 @@ def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         else:
             found[name] = value
     return found
+
+
+# ---- figures of a session: sums are exact, only ratios of them are floats
+
+
+def summary_shown(engine: Engine, session: Session) -> Any:
+    """Figures of a session so far."""
+    state, log = engine.state, engine.journal.log
+    trades = [trade for trade in state.trades if trade.session_id == session.id]
+    last = len(log.entries) if session.last_seq is None else session.last_seq
+    paid = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
+    for entry in state.cash_entries:
+        if entry.account_id == session.account_id and session.first_seq < entry.seq <= last and entry.kind in paid:
+            paid[entry.kind] += entry.amount_e4
+    facts = SessionFacts(
+        session.start_equity_e4,
+        _closes(engine, session),
+        traded_value_e4=sum(abs(trade.value_e4) for trade in trades),
+        num_trades=len(trades),
+        num_orders=session.accepted + session.rejected,
+        num_rejected=session.rejected,
+        num_actions=sum(given.get("session_id") == session.id for _, given in log.commands()),
+        num_invalid=session.refused,
+        margin_call_count=session.margin_calls,
+        fees_paid_e4=-paid["FEE"],
+        interest_e4=-paid["INTEREST"],
+        borrow_fees_e4=-paid["BORROW_FEE"],
+        dividends_e4=paid["DIVIDEND"],
+    )
+    figures = msgspec.structs.asdict(summarise(facts))
+    return give.SummaryShown(account_id=session.account_id, status=session.status, **_span(session), **figures)
+
+
+def _closes(engine: Engine, session: Session) -> tuple[tuple[date, int], ...]:
+    """Equity at the closes of the session's days; at last that of a day which is not over, or was not when it ended."""
+    state, hours = engine.state, trading_hours()
+    closes = [(close.day, close.equity_e4) for close in state.days[session.account_id] if close.session_id == session.id]
+    row = int(np.searchsorted(hours.close_ns, session.clock_ns))
+    if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):
+        equity = session.end_equity_e4
+        if equity is None:
+            equity = equity_e4(state.accounts[session.account_id], engine.marks())
+        closes.append((hours.day(row), equity))
+    return tuple(closes)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Facts that a session's figures are made of. Fees and interest are paid ones, positive; dividends received less paid."""
+
+    start_equity_e4: int  # base of the first return
+    closes: tuple[tuple[date, int], ...]  # (trading day, equity at its close); the last may be an unfinished day's latest equity
+    traded_value_e4: int = 0  # sum of |price × qty × multiplier| of all trades
+    num_trades: int = 0
+    num_orders: int = 0  # sent: accepted and rejected
+    num_rejected: int = 0
+    num_actions: int = 0  # commands sent
+    num_invalid: int = 0  # commands refused
+    margin_call_count: int = 0
+    fees_paid_e4: int = 0
+    interest_e4: int = 0
+    borrow_fees_e4: int = 0
+    dividends_e4: int = 0
+
+
+def summarise(facts: SessionFacts) -> give.Figures:
+    """Work out the figures.
+
+    * total_return: final equity / equity at the start − 1.
+    * annualised_volatility: sample standard deviation of daily returns × √252.
+    * sharpe: mean / sample standard deviation of daily returns × √252, over a rate of 0.
+    * max_drawdown: greatest fall from a running peak, as a positive fraction of the peak; the start counts as a peak.
+    * turnover: traded value (purchases and sales) / mean equity at the closes; not annualised.
+    * reject_rate, invalid_action_rate: rejected orders / orders, refused commands / commands.
+
+    A figure that is not defined is null, with its reason under `undefined`: {name: words}.
+    """
+    equity = [facts.start_equity_e4, *(amount for _, amount in facts.closes)]
+    returns, no_base = _daily_returns(equity), "equity was not positive at the start"
+    figures: dict[str, float | str] = {
+        "total_return": equity[-1] / equity[0] - 1 if equity[0] > 0 else no_base,
+        "annualised_volatility": returns if isinstance(returns, str) else _deviation(returns) * math.sqrt(TRADING_DAYS),
+        "sharpe": _sharpe(returns),
+        "max_drawdown": _max_drawdown(equity) if equity[0] > 0 else no_base,
+        "turnover": _turnover(facts),
+        "reject_rate": facts.num_rejected / facts.num_orders if facts.num_orders else "no order was sent",
+        "invalid_action_rate": facts.num_invalid / facts.num_actions if facts.num_actions else "no command was sent",
+    }
+    return _row(
+        give.Figures,
+        facts,
+        final_equity=dollars(equity[-1]),
+        **{name: None if isinstance(figure, str) else figure for name, figure in figures.items()},
+        num_days=len(facts.closes),
+        undefined={name: figure for name, figure in figures.items() if isinstance(figure, str)},
+    )
+
+
+def _daily_returns(equity: list[int]) -> npt.NDArray[np.float64] | str:
+    """Returns from close to close, the first from the start; or why there are none."""
+    if len(equity) < 3:
+        return "there are less than two daily returns"
+    if min(equity[:-1]) <= 0:
+        return "equity was not positive at a close, so returns are not defined"
+    levels = np.array(equity, np.float64)
+    return levels[1:] / levels[:-1] - 1
+
+
+def _deviation(returns: npt.NDArray[np.float64]) -> float:
+    return float(np.std(returns, ddof=1))
+
+
+def _sharpe(returns: npt.NDArray[np.float64] | str) -> float | str:
+    if isinstance(returns, str):
+        return returns
+    if (deviation := _deviation(returns)) < _ZERO_VOLATILITY:
+        return "daily returns do not vary"
+    return float(np.mean(returns)) / deviation * math.sqrt(TRADING_DAYS)
+
+
+def _max_drawdown(equity: list[int]) -> float:
+    levels = np.array(equity, np.float64)
+    return float(np.max(1 - levels / np.maximum.accumulate(levels)))
+
+
+def _turnover(facts: SessionFacts) -> float | str:
+    if not facts.closes:
+        return "no day was closed"
+    mean = sum(amount for _, amount in facts.closes) / len(facts.closes)
+    return facts.traded_value_e4 / mean if mean > 0 else "mean equity was not positive"

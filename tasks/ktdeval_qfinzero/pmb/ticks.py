@@ -59,18 +59,15 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
     state = margin_state(account, marks, session.rules)
     if not state.deficit_e4:
         if account.margin_call_due is not None:
-            _met(engine, session, state, now_ns)
+            engine.journal.emit(now_ns, MarginCallMet(*_figures(session, state)))
+            for order in [order for order in engine.state.working.values() if order.forced]:
+                engine.journal.emit(now_ns, OrderCancelled(order.id, NO_LONGER_NEEDED))
         return
-    due = account.margin_call_due
-    if due is None:
+    if (due := account.margin_call_due) is None:
         due = trading_hours().day(engine.day_row + session.rules.margin.call_days)
         engine.journal.emit(now_ns, MarginCalled(*_figures(session, state), due.isoformat()))
-    forced = any(order.forced for order in engine.state.working.values())
-    if (
-        due is not None
-        and not forced
-        and (engine.day > due or (engine.day == due and (at_close or not session.rules.margin.call_days)))
-    ):
+    is_due = engine.day > due or (engine.day == due and (at_close or not session.rules.margin.call_days))
+    if is_due and not any(order.forced for order in engine.state.working.values()):
         _liquidate(engine, session, now_ns)
 
 
@@ -81,12 +78,6 @@ def closable(account: Account, order: Order) -> int:
     return max(0, held if order.side == "SELL" else -held)
 
 
-def _met(engine: Engine, session: Session, state: MarginState, now_ns: int) -> None:
-    engine.journal.emit(now_ns, MarginCallMet(*_figures(session, state)))
-    for order in [order for order in engine.state.working.values() if order.forced]:
-        engine.journal.emit(now_ns, OrderCancelled(order_id=order.id, reason=NO_LONGER_NEEDED))
-
-
 def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
     """Cancel the account's orders and send market orders that close what must be closed; they fill from the next bar on."""
     state = engine.state
@@ -94,21 +85,9 @@ def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
         engine.journal.emit(now_ns, OrderCancelled(order_id=order_id, reason=LIQUIDATION))
     for instrument, side, qty in liquidation_plan(state.accounts[session.account_id], engine.marks(), session.rules):
         number = len(state.orders) + 1
-        order = Order(
-            f"ord-{number:06d}",
-            number,
-            session.account_id,
-            session.id,
-            "",
-            instrument,
-            side,
-            "MARKET",
-            qty,
-            "GTC",
-            now_ns,
-            forced=True,
-        )
-        engine.journal.emit(now_ns, OrderAccepted(order=order_payload(order), reserve_e4=0))
+        ids = (f"ord-{number:06d}", number, session.account_id, session.id, "")
+        order = Order(*ids, instrument, side, "MARKET", qty, "GTC", now_ns, forced=True)
+        engine.journal.emit(now_ns, OrderAccepted(order_payload(order), reserve_e4=0))
 
 
 def _figures(session: Session, state: MarginState) -> tuple[str, str, int, int]:
@@ -175,25 +154,15 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
     problem = None if executions[0].order.forced else _problem(engine, executions, marks, now_ns)
     if problem is not None:
         for execution in executions:
-            reason = f"{problem.code}: {problem.words}"
-            engine.journal.emit(now_ns, OrderCancelled(order_id=execution.order.id, reason=reason))
+            engine.journal.emit(now_ns, OrderCancelled(execution.order.id, f"{problem.code}: {problem.words}"))
         return False
     settles = settlement_day(engine.day).isoformat()
     for execution in executions:
         order, fill, bar = execution.order, execution.fill, execution.bar
-        fees = engine.state.sessions[order.session_id].rules.fees
-        engine.journal.emit(
-            now_ns,
-            Traded(
-                trade_id=f"trd-{len(engine.state.trades) + 1:06d}",
-                order_id=order.id,
-                qty=fill.qty,
-                price_e4=fill.price_e4,
-                fee_e4=fees.trade_e4(order.instrument, fill.qty),
-                settles=settles,
-                bar=[bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume],
-            ),
-        )
+        fee_e4 = engine.state.sessions[order.session_id].rules.fees.trade_e4(order.instrument, fill.qty)
+        shown = [bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume]
+        trade_id = f"trd-{len(engine.state.trades) + 1:06d}"
+        engine.journal.emit(now_ns, Traded(trade_id, order.id, fill.qty, fill.price_e4, fee_e4, settles, shown))
     return True
 
 
@@ -202,14 +171,8 @@ def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str
     session = engine.state.sessions[order.session_id]
     prices = {execution.order.instrument.id: execution.fill.price_e4 for execution in executions}
     wanted = tuple(
-        WantedTrade(
-            execution.order.instrument,
-            execution.order.side,
-            execution.fill.qty,
-            execution.fill.price_e4,
-            session.rules.fees.trade_e4(execution.order.instrument, execution.fill.qty),
-        )
-        for execution in executions
+        WantedTrade(order.instrument, order.side, fill.qty, fill.price_e4, session.rules.fees.trade_e4(order.instrument, fill.qty))
+        for order, fill in ((execution.order, execution.fill) for execution in executions)
     )
     sold = (trade.instrument.symbol for trade in wanted if trade.side == "SELL" and trade.instrument.kind == "STOCK")
     circumstances = Circumstances(engine.day, engine.reference.borrowable(sold, now_ns))
@@ -298,8 +261,7 @@ class _Tick:
         """Take a forced order from the state when there is nothing left to close; whether it was."""
         needless = order.forced and not self._most(order)
         if needless:
-            reason = NOTHING_LEFT
-            self._engine.journal.emit(self._now_ns, OrderCancelled(order_id=order.id, reason=reason))
+            self._engine.journal.emit(self._now_ns, OrderCancelled(order.id, NOTHING_LEFT))
         return needless
 
 
@@ -312,15 +274,12 @@ def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
 
 def _plan(engine: Engine, frame: Frame, first: int) -> None:
     """Find out at which tick each working order can next act, where that is not known."""
-    state = engine.state
-    legs = {order.spread_id or order.id: order for order in state.working.values()}
-    known = engine.due
-    engine.due = {key: known[key] if key in known else _next(engine, order, frame, first) for key, order in legs.items()}
-
-
-def _next(engine: Engine, order: Order, frame: Frame, first: int) -> int:
-    legs = engine.legs_of(order)
-    return next_tick_of_spread(legs, frame, first) if order.spread_id else next_tick(order, frame, first)
+    last_legs, known = {order.spread_id or order.id: order for order in engine.state.working.values()}, engine.due
+    engine.due = {key: known[key] for key in last_legs if key in known}
+    for key, order in last_legs.items():
+        if key not in known:
+            legs = engine.legs_of(order)
+            engine.due[key] = next_tick_of_spread(legs, frame, first) if order.spread_id else next_tick(order, frame, first)
 
 
 def _pass(engine: Engine, frame: Frame, stop: int) -> None:

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktdeval_qfinzero.pmb.day_events import (
-    Ending,
-    daily_charges,
-    delivery_event,
-    early_assignments,
-    entitlement,
-    expiry_event,
-    marks_after_split,
-    orders_cancelled_by_split,
-    settlement_day,
-    settlement_session,
-    split_effects,
-)
+from ktdeval_qfinzero.pmb import day_events as days
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import ClockMoved, OrderCancelled, OrderExpired, SessionFinished, SessionStopped
 from ktdeval_qfinzero.pmb.frames import require_reach, tick_at, ticks_by
@@ -27,36 +15,40 @@ from ktdeval_qfinzero.pmb.values import Account, Instrument, Session
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 CONTRACT_EXPIRED = "CONTRACT_EXPIRED: the option has expired"
+SESSION_OVER = "SESSION_OVER: the session has ended"
 SPLIT = "SPLIT: the order's terms were about units from before the split"
 
 
 def open_day(engine: Engine) -> None:
     """Open of the engine's day: splits and dividends, then the day's frame where a session runs."""
-    now_ns = engine.now_ns = int(trading_hours().open_ns[engine.day_row])
+    engine.now_ns = int(trading_hours().open_ns[engine.day_row])
     marks = _marks_at_open(engine)
     for ticker in dict.fromkeys(instrument.underlying for instrument in engine.instruments()):
-        marks = _split(engine, ticker, marks, now_ns)
-        _pay_dividends(engine, ticker, now_ns)
+        marks = _split(engine, ticker, marks)
+        for dividend in engine.reference.dividends_on(ticker, engine.day, engine.now_ns):
+            for account in engine.state.accounts.values():
+                if (due := days.entitlement(account, dividend)) is not None:
+                    engine.emit(due)
     engine.opened = True
     engine.load_frame(marks)
 
 
 def close_day(engine: Engine) -> None:
     """Close of the engine's day, after its last tick."""
-    now_ns = engine.now_ns = int(trading_hours().close_ns[engine.day_row])
+    engine.now_ns = int(trading_hours().close_ns[engine.day_row])
     holders = {account.id for account in engine.state.accounts.values() if any(held.qty for held in account.positions.values())}
     for account in engine.state.accounts.values():
         if account.id in holders:
-            _expire_options(engine, account, now_ns)
-            _assign_early(engine, account, now_ns)
-        _finance(engine, account, now_ns)
+            _expire_options(engine, account)
+            _assign_early(engine, account)
+        _finance(engine, account)
     session = engine.session
     if session is not None:
-        review(engine, session, now_ns, at_close=True)
+        review(engine, session, engine.now_ns, at_close=True)
     for account in engine.state.accounts.values():
         own = session is not None and session.account_id == account.id
         if own or account.id in holders or account.unsettled:
-            _record_close(engine, account, session if own else None, now_ns)
+            _record_close(engine, account, session if own else None)
 
 
 def _marks_at_open(engine: Engine) -> dict[str, int]:
@@ -77,113 +69,88 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
     return engine.visible_marks(stocks, engine.now_ns) | engine.visible_marks(options, engine.now_ns - 1)
 
 
-def _split(engine: Engine, ticker: str, marks: dict[str, int], now_ns: int) -> dict[str, int]:
+def _split(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Splits of a stock: its orders, and what is held of it. Gives the marks as they leave them."""
     for split in engine.reference.splits_on(ticker, engine.day):
-        for order_id in orders_cancelled_by_split(engine.state.working.values(), split):
-            engine.journal.emit(now_ns, OrderCancelled(order_id=order_id, reason=SPLIT))
+        for order_id in days.orders_cancelled_by_split(engine.state.working.values(), split):
+            engine.emit(OrderCancelled(order_id, SPLIT))
         for account in engine.state.accounts.values():
-            for effect in split_effects(account, split, marks):
-                engine.journal.emit(now_ns, effect)
-        marks = marks_after_split(marks, split)
+            for effect in days.split_effects(account, split, marks):
+                engine.emit(effect)
+        marks = days.marks_after_split(marks, split)
     return marks
 
 
-def _pay_dividends(engine: Engine, ticker: str, now_ns: int) -> None:
-    for dividend in engine.reference.dividends_on(ticker, engine.day, now_ns):
-        for account in engine.state.accounts.values():
-            due = entitlement(account, dividend)
-            if due is not None:
-                engine.journal.emit(now_ns, due)
-
-
-def _expire_options(engine: Engine, account: Account, now_ns: int) -> None:
+def _expire_options(engine: Engine, account: Account) -> None:
     """Settle what expires at this close, and what could not be settled before for want of a price."""
-    fees, settles = engine.rules_of(account).fees, settlement_day(engine.day).isoformat()
-    for name in sorted(account.positions):
-        position = account.positions[name]
-        if position.instrument.kind == "STOCK" or not position.qty or settlement_session(position.instrument) > engine.day:
+    fees, settles = engine.rules_of(account).fees, days.settlement_day(engine.day).isoformat()
+    for _, position in sorted(account.positions.items()):
+        if position.instrument.kind == "STOCK" or not position.qty or days.settlement_session(position.instrument) > engine.day:
             continue
-        spot = engine.reference.visible_mark(Instrument("STOCK", position.instrument.underlying), now_ns)
+        spot = engine.reference.visible_mark(Instrument("STOCK", position.instrument.underlying), engine.now_ns)
         kept = (account.id, position.instrument.symbol) in engine.state.kept
-        event = expiry_event(Ending(account.id, position, spot, fees, settles), do_not_exercise=kept)
+        event = days.expiry_event(days.Ending(account.id, position, spot, fees, settles), do_not_exercise=kept)
         if event is not None:
-            engine.journal.emit(now_ns, event)
+            engine.emit(event)
 
 
-def expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
+def _expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
     """Take orders for contracts that expire at this close from the state."""
     for order in tuple(engine.state.working.values()):
-        if (
-            order.id in engine.state.working
-            and order.instrument.kind == "OPTION"
-            and settlement_session(order.instrument) <= engine.day
-        ):
+        is_option = order.id in engine.state.working and order.instrument.kind == "OPTION"
+        if is_option and days.settlement_session(order.instrument) <= engine.day:
             for leg in engine.legs_of(order):
-                engine.journal.emit(now_ns, OrderExpired(order_id=leg.id, reason=CONTRACT_EXPIRED))
+                engine.emit(OrderExpired(leg.id, CONTRACT_EXPIRED), now_ns)
 
 
-def _assign_early(engine: Engine, account: Account, now_ns: int) -> None:
+def _assign_early(engine: Engine, account: Account) -> None:
     """Assign short calls whose holders exercise for tomorrow's dividend."""
-    tickers = {position.instrument.underlying for position in account.positions.values() if position.qty < 0}
-    tomorrow = settlement_day(engine.day)
+    tomorrow = days.settlement_day(engine.day)
     dividends = {
-        ticker: sum(row.amount_e4 for row in engine.reference.dividends_on(ticker, tomorrow, now_ns)) for ticker in sorted(tickers)
+        ticker: amount
+        for ticker in {position.instrument.underlying for position in account.positions.values() if position.qty < 0}
+        if (amount := sum(row.amount_e4 for row in engine.reference.dividends_on(ticker, tomorrow, engine.now_ns)))
     }
-    dividends = {ticker: amount for ticker, amount in dividends.items() if amount}
     if dividends:
         fees, marks = engine.rules_of(account).fees, engine.marks()
-        for instrument in early_assignments(account.positions, marks, dividends):
-            position = account.positions[instrument.id]
-            spot = marks.get(f"STOCK:{instrument.underlying}")
-            ending = Ending(account.id, position, spot, fees, tomorrow.isoformat())
-            engine.journal.emit(now_ns, delivery_event(ending, -position.qty))
+        for instrument in days.early_assignments(account.positions, marks, dividends):
+            position, spot = account.positions[instrument.id], marks.get(f"STOCK:{instrument.underlying}")
+            engine.emit(days.delivery_event(days.Ending(account.id, position, spot, fees, tomorrow.isoformat()), -position.qty))
 
 
-def _finance(engine: Engine, account: Account, now_ns: int) -> None:
+def _finance(engine: Engine, account: Account) -> None:
     """Charge what is borrowed at this close for the nights until the next trading day."""
-    shorts = [
-        position.instrument.symbol
-        for position in account.positions.values()
-        if position.qty < 0 and position.instrument.kind == "STOCK"
-    ]
+    shorts = [held.instrument.symbol for held in account.positions.values() if held.qty < 0 and held.instrument.kind == "STOCK"]
     if account.cash_e4 >= 0 and not shorts:
         return
-    days = (settlement_day(engine.day) - engine.day).days
-    bps = engine.reference.borrow_bps(shorts, now_ns)
-    charges = daily_charges(account, engine.marks(), engine.rules_of(account), bps, days)
+    nights = (days.settlement_day(engine.day) - engine.day).days
+    bps = engine.reference.borrow_bps(shorts, engine.now_ns)
+    charges = days.daily_charges(account, engine.marks(), engine.rules_of(account), bps, nights)
     if charges.interest_e4:
-        engine.journal.emit(now_ns, InterestCharged(account_id=account.id, days=days, cash_e4=-charges.interest_e4))
+        engine.emit(InterestCharged(account.id, days=nights, cash_e4=-charges.interest_e4))
     for ticker, fee_e4 in charges.borrow_e4.items():
         stock = f"STOCK:{ticker}"
         qty = account.positions[stock].qty
-        engine.journal.emit(
-            now_ns,
-            BorrowFeeCharged(account_id=account.id, instrument=stock, qty=qty, fee_bps=bps[ticker], days=days, cash_e4=-fee_e4),
-        )
+        engine.emit(BorrowFeeCharged(account.id, stock, qty=qty, fee_bps=bps[ticker], days=nights, cash_e4=-fee_e4))
 
 
-def _record_close(engine: Engine, account: Account, session: Session | None, now_ns: int) -> None:
+def _record_close(engine: Engine, account: Account, session: Session | None) -> None:
     marks = engine.marks()
     state = margin_state(account, marks, engine.rules_of(account))
     values = [position.value_e4(marks[name]) for name, position in account.positions.items() if position.qty]
-    engine.journal.emit(
-        now_ns,
+    engine.emit(
         DayClosed(
             account_id=account.id,
             session_id="" if session is None else session.id,
             day=engine.day.isoformat(),
-            next_day=settlement_day(engine.day).isoformat(),
+            next_day=days.settlement_day(engine.day).isoformat(),
             cash_e4=account.cash_e4,
             equity_e4=state.equity_e4,
             long_value_e4=sum(value for value in values if value > 0),
             short_value_e4=-sum(value for value in values if value < 0),
             maintenance_e4=state.maintenance_e4,
-        ),
+        )
     )
-
-
-SESSION_OVER = "SESSION_OVER: the session has ended"
 
 
 def advance(engine: Engine, to_ns: int) -> None:
@@ -206,7 +173,7 @@ def advance(engine: Engine, to_ns: int) -> None:
         if close_ns > to_ns:
             break
         if engine.session is not None:
-            expire_orders_of_contracts(engine, close_ns)
+            _expire_orders_of_contracts(engine, close_ns)
         close_day(engine)
         engine.day_row += 1
         engine.opened = False
@@ -214,7 +181,7 @@ def advance(engine: Engine, to_ns: int) -> None:
     engine.now_ns = to_ns
     expire_orders(engine, tuple(engine.state.working.values()), to_ns)
     if to_ns > engine.state.now_ns:
-        engine.journal.emit(to_ns, ClockMoved())
+        engine.emit(ClockMoved())
 
 
 def last_tick(session: Session) -> int:
@@ -225,20 +192,17 @@ def last_tick(session: Session) -> int:
 def end_session(engine: Engine, session: Session, now_ns: int, *, stopped: bool) -> None:
     """End a session: its orders expire, and its equity is written down."""
     for order_id in tuple(engine.state.working):
-        engine.journal.emit(now_ns, OrderExpired(order_id=order_id, reason=SESSION_OVER))
+        engine.emit(OrderExpired(order_id, SESSION_OVER), now_ns)
     equity = equity_e4(engine.state.accounts[session.account_id], engine.marks())
-    engine.journal.emit(now_ns, (SessionStopped if stopped else SessionFinished)(session.id, equity))
+    engine.emit((SessionStopped if stopped else SessionFinished)(session.id, equity), now_ns)
     engine.feed = None
 
 
 def _run_session(engine: Engine, to_ns: int) -> None:
-    session, frame = engine.session, engine.frame
-    if session is None or frame is None:
-        return
-    run_ticks(engine, session, frame, to_ns)
-    close_ns = int(frame.tick_ns[-1])
-    if last_tick(session) < close_ns:
-        _finish(engine, to_ns)
+    if (session := engine.session) is not None and (frame := engine.frame) is not None:
+        run_ticks(engine, session, frame, to_ns)
+        if last_tick(session) < int(frame.tick_ns[-1]):
+            _finish(engine, to_ns)
 
 
 def _finish(engine: Engine, now_ns: int) -> None:

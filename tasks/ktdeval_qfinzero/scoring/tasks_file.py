@@ -58,16 +58,8 @@ class _CallRow(Value, frozen=True):
 
     def gold(self, where: str) -> GoldCall:
         _check_times(self.time_constraints, f"{where}.time_constraints")
-        return GoldCall(
-            self.tool_name,
-            self.endpoint,
-            self.method,
-            self.required_params,
-            self.optional_params,
-            self.time_constraints,
-            self.step_id,
-            self.grading_notes,
-        )
+        terms = (self.required_params, self.optional_params, self.time_constraints, self.step_id, self.grading_notes)
+        return GoldCall(self.tool_name, self.endpoint, self.method, *terms)
 
 
 _Calls = Annotated[tuple[_CallRow, ...], Meta(min_length=1, max_length=MAX_CALLS)]
@@ -176,10 +168,7 @@ def _without_nulls(row: JsonValue) -> JsonValue:
     kept = {name: value for name, value in row.items() if value is not None}
     for name in ("expected_tool_calls", "expected_steps"):
         if isinstance(kept.get(name), list):
-            kept[name] = [
-                {key: value for key, value in call.items() if value is not None} if isinstance(call, dict) else call
-                for call in kept[name]
-            ]
+            kept[name] = [_without_nulls(call) for call in kept[name]]
     return kept
 
 
@@ -196,10 +185,8 @@ def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
         raise DataError(f"{where}: unknown tolerance {_shown(tolerance)}; give one of {', '.join(TOLERANCE_SECONDS)}")
     for name, value in time_fields(times).items():
         if not _is_time(name, value):
-            wanted = (
-                f"an ISO 8601 date or time, a placeholder, null, or a number of minutes for a name that ends in {_MINUTES_SUFFIX}"
-            )
-            raise DataError(f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give {wanted}")
+            wanted = f"date or time, a placeholder, null, or a number of minutes for a name that ends in {_MINUTES_SUFFIX}"
+            raise DataError(f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give an ISO 8601 {wanted}")
 
 
 def _is_time(name: str, value: JsonValue) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.pmb.summary import SessionFacts, summarise
+from ktdeval_qfinzero.pmb.shown import SessionFacts, summarise
 from qfinzero_margin import e4
 
 
@@ -81,7 +81,7 @@ def test_rates_are_shares_of_what_was_sent() -> None:
 
 
 def test_money_is_in_dollars() -> None:
-    found = summarise(facts(100, 100, fees_e4=12_345, interest_e4=1, borrow_fees_e4=20_000, dividends_e4=-5_000))
+    found = summarise(facts(100, 100, fees_paid_e4=12_345, interest_e4=1, borrow_fees_e4=20_000, dividends_e4=-5_000))
     assert (found.fees_paid, found.interest, found.borrow_fees, found.dividends) == (1.2345, 0.0001, 2, -0.5)
 
 

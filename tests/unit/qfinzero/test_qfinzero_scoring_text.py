@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.scoring import reply_text
-from ktdeval_qfinzero.scoring.reference_calling import score_reply
-from ktdeval_qfinzero.scoring.reply_text import parse_reply, strip_fences
+from ktdeval_qfinzero.scoring import reference_calling
+from ktdeval_qfinzero.scoring.reference_calling import parse_reply, score_reply, strip_fences
 from qfinzero_scoring_cases import RATES, rows_of, task, tasks_of
 
 CALL = {"tool_name": "UPQ.rates.query", "method": "GET", "endpoint": "/rates/query", "params": {"tenors": "2Y,10Y"}}
@@ -81,7 +80,7 @@ def test_nesting_beyond_the_parser_is_unreadable() -> None:
 
 
 def test_a_reply_beyond_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reply_text, "MAX_REPLY_CHARS", len(PLAN) - 1)
+    monkeypatch.setattr(reference_calling, "MAX_REPLY_CHARS", len(PLAN) - 1)
     assert parse_reply(PLAN).problem == f"the reply has {len(PLAN)} characters, more than {len(PLAN) - 1}"
 
 

@@ -12,59 +12,69 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
-from ktdeval.harness.messages import Message, ModelRequest, Usage
+from ktdeval.harness.messages import ModelRequest, Usage
 from ktdeval.jsonio import dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
 _ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
-_GO_ON = "raise it and run the same command again to go on"
 
 
 @dataclass(frozen=True)
 class BudgetLimits:
-    """Limits of a run; None sets no limit."""
+    """Limits over all sessions of a run: US dollars, and tokens in and out; None sets no limit."""
 
-    max_cost: float | None = None  #: US dollars, over all sessions of a run
-    max_tokens: int | None = None  #: tokens in and out, over all sessions of a run
+    max_cost: float | None = None
+    max_tokens: int | None = None
 
 
 def most_tokens(request: ModelRequest) -> tuple[int, int]:
-    """Upper bounds of the tokens that a request takes: of its prompt and of its reply. A token stands for at least one byte of
-    UTF-8 in every tokenizer with a byte alphabet or byte fallback. To that comes what providers write around it: the frame of each
-    message, and tools, which they word and indent in their own way.
+    """Upper bounds of the tokens that a request takes: of its prompt and of its reply.
+
+    A token stands for at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback. To that comes what
+    providers write around it: the frame of each message, and tools, which they word and indent in their own way.
     """
-    size = sum(map(_message_bytes, request.messages))
-    if request.tools:
-        tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-        size += 2 * _bytes(dumps_canonical(tools)) + _TOKENS_FOR_TOOLS
-    if request.response_schema is not None:
-        size += 2 * _bytes(dumps_canonical(request.response_schema)) + _TOKENS_FOR_TOOLS
+    size = 0
+    for message in request.messages:
+        size += _TOKENS_A_MESSAGE + _bytes(message.content, message.tool_call_id or "")
+        size += sum(_TOKENS_A_MESSAGE + _bytes(call.id, call.name, call.arguments) for call in message.tool_calls)
+    tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    for described in (tools or None, request.response_schema):
+        if described is not None:
+            size += 2 * _bytes(dumps_canonical(described)) + _TOKENS_FOR_TOOLS
     # Some providers count reasoning against the reply's limit, others beside it.
     return size, request.params.max_output_tokens + (request.params.reasoning_tokens or 0)
 
 
-def _message_bytes(message: Message) -> int:
-    size = _TOKENS_A_MESSAGE + _bytes(message.content) + _bytes(message.tool_call_id or "")
-    for call in message.tool_calls:
-        size += _TOKENS_A_MESSAGE + _bytes(call.id) + _bytes(call.name) + _bytes(call.arguments)
-    return size
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+def _bytes(*texts: str) -> int:
+    return sum(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _money(dollars: float) -> str:
     return f"{dollars:.2f}" if dollars == round(dollars, 2) else f"{dollars:.6g}"
 
 
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """Share of the budget of one call, set aside until it has ended. The first of its ends counts, later ones do nothing.
+
+    `bound`, `tokens` and `dollars` are 0 where the run has no limits to keep.
+    """
+
+    request: ModelRequest
+    bound: tuple[int, int] = (0, 0)  #: most tokens of its prompt and of its reply
+    tokens: int = 0
+    dollars: float = 0.0
+    is_open: bool = True
+
+
 class Budget:
-    """Keeps a run within its limits, whatever its calls turn out to cost. A call is made only when everything spent, everything
-    that other calls under way may still cost and the most that this one may cost fit together. So spending stays below the limit as
-    long as no reply takes more tokens than its bound; when one does, as from a server that lets a model think beyond the limit it
-    was given, later bounds are stretched by as much. `limits`: what may be used; `price`: None where none is known; `spent`: what
-    earlier sessions of the run have used; `stop`: ends all waiting. Raises ConfigError: there is a limit of cost but no price.
+    """Keeps a run within its limits, whatever its calls turn out to cost, from what its earlier sessions have `spent` on.
+
+    A call is made only when everything spent, everything that other calls under way may still cost and the most that this one
+    may cost fit together. So spending stays below the limit as long as no reply takes more tokens than its bound; when one does,
+    as from a server that lets a model think beyond the limit it was given, later bounds are stretched by as much.
+    Raises ConfigError for a limit of cost without a price.
     """
 
     def __init__(self, limits: BudgetLimits, price: Price | None, spent: Spent, stop: StopSignal) -> None:
@@ -73,9 +83,7 @@ class Budget:
                 "--max-cost: no price is known for this model; say what it costs in US dollars per million tokens, such as "
                 "--price input=2,output=8"
             )
-        self._limits = limits
-        self._price = price
-        self._stop = stop
+        self._limits, self._price, self._stop = limits, price, stop
         self._is_limited = limits.max_cost is not None or limits.max_tokens is not None
         self._queue = FairQueue(stop.check)
         self._spent_usd, self._possibly_usd = spent.cost_usd, spent.possibly_usd
@@ -85,9 +93,9 @@ class Budget:
         self._stretch = 1.0
 
     def reserve(self, request: ModelRequest, on_wait: Callable[[], None] | None = None) -> Reservation:
-        """Set aside the most that a call may use; waits for others under way where it would not fit beside them. `request`: the
-        call; `on_wait`: called once where it has to wait. Raises KeyboardInterrupt, RunStop: the run was stopped; BudgetError: the
-        call doesn't fit even alone.
+        """Set aside the most that a call may use; waits (`on_wait` is told once) where it would not fit beside others under way.
+
+        Raises KeyboardInterrupt or RunStop where the run was stopped, BudgetError where the call doesn't fit even alone.
         """
         reservation = Reservation(request)
         if self._is_limited:
@@ -96,38 +104,6 @@ class Budget:
         else:
             self._stop.check()
         return reservation
-
-    # --- the insides
-
-    def _take(self, reservation: Reservation) -> float:
-        tokens, dollars = self._most(reservation.bound)
-        problem = self._problem(tokens, dollars)
-        if problem is None:
-            reservation.tokens, reservation.dollars = tokens, dollars
-            self._reserved_tokens += tokens
-            self._reserved_usd += dollars
-            self._out += 1
-            return 0.0
-        if self._out == 0:
-            raise BudgetError(f"{problem}; {_GO_ON}")
-        return math.inf
-
-    def _most(self, bound: tuple[int, int]) -> tuple[int, float]:
-        """Tokens and US dollars that a call with these bounds may take."""
-        reads, writes = (math.ceil(part * self._stretch) for part in bound)
-        return reads + writes, 0.0 if self._price is None else self._price.most(reads, writes) * _ROUNDING
-
-    def _problem(self, tokens: int, dollars: float) -> str | None:
-        """Why a call that may take that much doesn't fit; None when it does."""
-        max_cost, max_tokens = self._limits.max_cost, self._limits.max_tokens
-        spent = self._spent_usd + self._possibly_usd
-        if max_cost is not None and spent + self._reserved_usd + dollars > max_cost:
-            perhaps = f" ({self._possibly_usd:.4f} of it possibly)" if self._possibly_usd else ""
-            return f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, the next call may cost up to {dollars:.4f}"
-        used = self._spent_tokens + self._possibly_tokens
-        if max_tokens is not None and used + self._reserved_tokens + tokens > max_tokens:
-            return f"--max-tokens {max_tokens}: {used} used, the next call may take up to {tokens}"
-        return None
 
     def settle(self, reservation: Reservation, usage: Usage) -> float | None:
         """End a reservation whose call was answered with this usage; return its US dollars, None where no price is known."""
@@ -153,10 +129,40 @@ class Budget:
             self._possibly_tokens += reservation.tokens
         return reservation.dollars
 
-    def release(self, reservation: Reservation) -> None:
-        """End a reservation whose call was not made, or failed in a way that no provider bills."""
+    def release(self, reservation: Reservation) -> float:
+        """End a reservation whose call was not made, or failed in a way that no provider bills: 0 US dollars."""
         with self._ended(reservation):
-            pass
+            return 0.0
+
+    def _take(self, reservation: Reservation) -> float:
+        tokens, dollars = self._most(reservation.bound)
+        problem = self._problem(tokens, dollars)
+        if problem is None:
+            reservation.tokens, reservation.dollars = tokens, dollars
+            self._reserved_tokens += tokens
+            self._reserved_usd += dollars
+            self._out += 1
+            return 0.0
+        if self._out == 0:
+            raise BudgetError(f"{problem}; raise it and run the same command again to go on")
+        return math.inf
+
+    def _most(self, bound: tuple[int, int]) -> tuple[int, float]:
+        """Tokens and US dollars that a call with these bounds may take."""
+        reads, writes = (math.ceil(part * self._stretch) for part in bound)
+        return reads + writes, 0.0 if self._price is None else self._price.most(reads, writes) * _ROUNDING
+
+    def _problem(self, tokens: int, dollars: float) -> str | None:
+        """Why a call that may take that much doesn't fit; None when it does."""
+        max_cost, max_tokens = self._limits.max_cost, self._limits.max_tokens
+        spent = self._spent_usd + self._possibly_usd
+        if max_cost is not None and spent + self._reserved_usd + dollars > max_cost:
+            perhaps = f" ({self._possibly_usd:.4f} of it possibly)" if self._possibly_usd else ""
+            return f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, the next call may cost up to {dollars:.4f}"
+        used = self._spent_tokens + self._possibly_tokens
+        if max_tokens is not None and used + self._reserved_tokens + tokens > max_tokens:
+            return f"--max-tokens {max_tokens}: {used} used, the next call may take up to {tokens}"
+        return None
 
     @contextlib.contextmanager
     def _ended(self, reservation: Reservation) -> Iterator[bool]:
@@ -171,15 +177,3 @@ class Budget:
             yield was_open
             if was_open:
                 self._queue.changed()
-
-
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """Share of the budget of one call, set aside until it has ended. The first of its ends counts, later ones do nothing."""
-
-    request: ModelRequest  #: the call
-    #: most tokens of its prompt and of its reply; like the next two 0 where the run has no limits to keep
-    bound: tuple[int, int] = (0, 0)
-    tokens: int = 0  #: tokens set aside
-    dollars: float = 0.0  #: US dollars set aside
-    is_open: bool = True  #: whether the call has not ended

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ktdeval.calls.budget import Budget, BudgetLimits, Reservation
 from ktdeval.calls.call_log import CallLog, Place
-from ktdeval.calls.limiter import ProviderLimiter
+from ktdeval.calls.limiter import ProviderLimiter, Slot
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import (
     ANSWERED,
@@ -31,26 +31,26 @@ from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage
 
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
+#: Failures after which the provider may have written, and bills, a reply that never arrived whole
 _POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
-"""Failures after which the provider may have written, and bills, a reply that never arrived whole."""
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not worth a word to whoever watches
-_FIRST_CONTACTS = 3
-"""Connections that may fail before anything was ever answered: what was never reached is a wrong address, not a bad night."""
+_FIRST_CONTACTS = (
+    3  #: Connections that may fail before anything was ever answered: never reached means a wrong address
+)
 
 
 @dataclass(frozen=True)
 class ClientSettings:
     """Options of a run that its model calls obey; see the fields of `RunConfig` with these names."""
 
-    concurrency: int = 1  #: most calls at once
-    call_gap_s: float = 0.0  #: shortest time in seconds between the starts of two calls
+    concurrency: int = 1
+    call_gap_s: float = 0.0  #: shortest time between the starts of two calls
     max_retries: int = 12  #: most attempts after the first
-    max_wait_s: float = 3600.0  #: most seconds of waiting between all attempts of a call together
+    max_wait_s: float = 3600.0  #: most waiting between all attempts of a call together
     max_failures: int = 3  #: calls in a row that may fail for good before the run stops
     max_cost: float | None = None  #: US dollars, over all sessions of a run; None sets no limit
     max_tokens: int | None = None  #: tokens in and out, likewise
-    #: upper end in seconds of the first random wait after a failed attempt; each later one is twice the one before
-    backoff_s: float = 1.0
+    backoff_s: float = 1.0  #: upper end of the first random wait after a failed attempt; each later one is twice the one before
 
 
 def _no_notice(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
@@ -78,30 +78,26 @@ class _Call:
 class _Flight:
     """A call that is being made: others that ask the very same wait for its reply."""
 
-    __slots__ = ("landed", "reply")
-
     def __init__(self) -> None:
         self.landed = threading.Event()
         self.reply: Reply | None = None
 
 
 class ModelClient:
-    """All calls of a run to one remote model. Thread-safe. A call is answered from the cache where its reply is known. Otherwise,
-    in this order: money and tokens are reserved, a slot of the provider's is waited for, one attempt is made, and its reply is
-    recorded durably before anyone sees it; where the attempt failed for a reason that may pass, it waits and does the same again.
-    `model`: the model, connected; `settings`: limits and patience; `price`: None where none is known; `log`: where calls and
-    replies are recorded; stays the caller's to close, when no call is under way; `stop`: ends everything that waits. It is told of
-    each RunStop that passes through here, so that all episodes stop. Raises ConfigError: there is a limit of cost but no price;
-    StoreError: the log can't be read. After one that comes later, nothing is asked any more.
+    """All calls of a run to one remote model. Thread-safe.
+
+    A call is answered from the cache where its reply is known. Otherwise, in this order: money and tokens are reserved, a slot of
+    the provider's is waited for, one attempt is made, and its reply is recorded durably before anyone sees it; where the attempt
+    failed for a reason that may pass, it waits and does the same again. `stop` is told of each RunStop that passes through here,
+    so that all episodes stop. The log stays the caller's to close, when no call is under way.
+
+    Raises ConfigError for a limit of cost without a price, StoreError where the log can't be read; after one that comes later,
+    nothing is asked any more.
     """
 
     def __init__(self, model: RemoteModel, settings: ClientSettings, price: Price | None, log: CallLog, stop: StopSignal) -> None:
-        self._model = model
-        self._log = log
-        self._stop = stop
+        self._model, self._settings, self._log, self._stop = model, settings, log, stop
         self._retries = RetryPolicy(settings.max_retries, settings.max_wait_s, settings.backoff_s)
-        self._max_wait_s = settings.max_wait_s
-        self._max_failures = settings.max_failures
         resumed = log.resume(price)
         self._budget = Budget(BudgetLimits(settings.max_cost, settings.max_tokens), price, resumed.spent, stop)
         self._limiter = ProviderLimiter(settings.concurrency, settings.call_gap_s, stop.check)
@@ -113,28 +109,22 @@ class ModelClient:
         self._unrecorded: StoreError | None = None
 
     def for_episode(self, episode_id: str, notify: Notify = _no_notice) -> Model:
-        """Return the model as one episode sees it. Its `reply` raises ModelError when the call failed for good, and RunStop or
-        KeyboardInterrupt when the run is over. `episode_id`: under which its calls are written down; `check` for those of a
-        capability check; `notify`: told when a call has to wait: why (a kind of ModelError, or `budget` while it waits for others
-        to be settled, for as long as that takes), seconds, attempts made so far, most attempts that are made.
+        """Return the model as one episode (or `check`) sees it; `notify` is told when a call waits (`budget`: for others).
+
+        Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
         """
         return _EpisodeModel(self, episode_id, notify)
 
     def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = _no_notice) -> Reply:
-        """Ask the provider, whatever the cache knows. The reply is not kept there, but in this run's log: a resumed run has it.
-        `request`: the question; `label`: under which it is written down, such as `canary`; `notify`: as in `for_episode`. Raises
-        ModelError, RunStop, KeyboardInterrupt: as the model of `for_episode`.
-        """
+        """Ask the provider, whatever the cache knows; errors as above. The reply goes to this run's log: a resumed run has it."""
         call = _Call(request, label, request_key(self._model, request), notify, is_cached=False)
         kept = self._kept.get(call.place)
         return self._stopping(lambda: self._ask(call)) if kept is None else self._found(call, kept, time.perf_counter())
 
     def reply(self, request: ModelRequest, label: str, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
-        key = request_key(self._model, request)
-        return self._stopping(lambda: self._look_up(_Call(request, label, key, notify, is_cached=True)))
-
-    # --- the insides
+        call = _Call(request, label, request_key(self._model, request), notify, is_cached=True)
+        return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:
         try:
@@ -164,12 +154,11 @@ class ModelClient:
         try:
             if (kept := self._kept.get(call.place)) is not None:
                 return self._found(call, kept, began)
-            if (reply := self._log.reply(call.key)) is not None:
-                flight.reply = reply
-                return self._found(call, reply, began)
+            if (known := self._log.reply(call.key)) is not None:
+                flight.reply = known
+                return self._found(call, known, began)
             reply = self._ask(call)
-            if is_cacheable(reply):
-                flight.reply = reply
+            flight.reply = reply if is_cacheable(reply) else None
             return reply
         finally:
             with self._lock:
@@ -177,15 +166,14 @@ class ModelClient:
             flight.landed.set()
 
     def _found(self, call: _Call, reply: Reply, began: float) -> Reply:
-        call.attempts_made = 1
-        call.latency_s = time.perf_counter() - began
+        call.attempts_made, call.latency_s = 1, time.perf_counter() - began
         self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
         return reply
 
     def _ask(self, call: _Call) -> Reply:
         """Ask the provider until it answers or there is no point in going on."""
         try:
-            reply = self._retries.run(lambda: self._attempt(call), self._sleep, call.notify)
+            reply = self._retries.run(lambda: self._attempt(call), self._stop.wait, call.notify)
         except ModelError as error:
             self._check_reach(error, is_last=True)
             if call.label not in NO_EPISODE:  # a check may fail on purpose, to find out what the model takes
@@ -196,15 +184,12 @@ class ModelClient:
         self._is_reached = True
         return reply
 
-    def _sleep(self, seconds: float) -> None:
-        self._stop.wait(seconds)
-
     def _count_failure(self, error: ModelError) -> None:
         """A call failed for good. Too many in a row are no bad luck of a few decisions: the run stops before it records them."""
         with self._lock:
             self._failures += 1
             count = self._failures
-        if count >= self._max_failures:
+        if count >= self._settings.max_failures:
             failed = f"{count} calls in a row failed for good, the last with" if count > 1 else "a call failed for good with"
             raise ProviderError(
                 f"{failed} {error.kind}: {error}; fix it or wait, then run the same command again to resume "
@@ -212,62 +197,67 @@ class ModelClient:
             ) from error
 
     def _attempt(self, call: _Call) -> Reply:
+        """Reserve, wait for a slot, ask, and go on to the record: limiter, budget and log are told of the end once each."""
         if self._unrecorded is not None:  # whatever is paid now would be lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
-        attempts = 1 + self._retries.max_retries
+        attempts = 1 + self._settings.max_retries
+
+        def name_pause() -> None:
+            if (pause_s := self._limiter.pause_s) >= _SHOWN_PAUSE_S:
+                call.notify("rate_limited", pause_s, call.attempts_made, attempts)
+
         reservation = self._budget.reserve(call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts))
         try:
-            with self._limiter.slot(lambda: self._name_pause(call, attempts)) as started_at:
-                call.attempts_made += 1
-                reply = self._send(call, reservation, started_at)
-            self._keep(call, reservation, reply)
-        finally:
-            self._budget.release(reservation)  # does nothing but where the call was never made, or was refused
-        return reply
+            with self._limiter.slot(name_pause) as slot:
+                outcome = self._send(call, slot)
+        except BaseException:  # the run was over before there was a slot
+            self._budget.release(reservation)
+            raise
+        if isinstance(outcome, Reply):
+            self._keep(call, reservation, outcome)
+            return outcome
+        self._fail(call, reservation, outcome)
+        raise outcome
 
-    def _name_pause(self, call: _Call, attempts: int) -> None:
-        if (pause_s := self._limiter.pause_s) >= _SHOWN_PAUSE_S:
-            call.notify("rate_limited", pause_s, call.attempts_made, attempts)
-
-    def _send(self, call: _Call, reservation: Reservation, started_at: float) -> Reply:
-        """Make the attempt; when it fails, that is recorded."""
+    def _send(self, call: _Call, slot: Slot) -> Reply | BaseException:
+        """Make the attempt: the reply, or whatever was raised in its place."""
+        call.attempts_made += 1
         began = time.perf_counter()
         try:
             reply = self._model.reply(call.request)
-        except ModelError as error:
+        except BaseException as error:  # noqa: BLE001 - raised again, once it is written down
+            if isinstance(error, ModelError) and error.kind in _THROTTLING:
+                slot.is_throttled, wanted_s = True, error.retry_after_s
+                # Nobody would wait longer than a call may: such calls fail, and end the run.
+                slot.retry_after_s = wanted_s if wanted_s is not None and wanted_s <= self._settings.max_wait_s else None
+            return error
+        else:
+            slot.is_answered = True
+            return reply
+        finally:
             call.latency_s = time.perf_counter() - began
-            if error.kind in _THROTTLING:
-                self._limiter.throttled(self._pause(error), started_at)
-            held_usd = self._budget.hold(reservation) if error.kind in _POSSIBLY_BILLED else 0.0
+
+    def _fail(self, call: _Call, reservation: Reservation, error: BaseException) -> None:
+        """Record a failed attempt, and hold what it may have cost."""
+        if isinstance(error, ModelError):
+            is_billed = error.kind in _POSSIBLY_BILLED
+            held_usd = self._budget.hold(reservation) if is_billed else self._budget.release(reservation)
             self._log.record(self._record(call, error.kind, held_usd=held_usd), durable=held_usd > 0)
             self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
-            raise
-        except ProviderError:
-            call.latency_s = time.perf_counter() - began
+        elif isinstance(error, ProviderError):
+            self._budget.release(reservation)
             self._log.record(self._record(call, REFUSED), durable=False)
-            raise
-        except BaseException:  # a defect of the adapter, after which nobody knows what was billed
+        else:  # a defect of the adapter, after which nobody knows what was billed
             self._budget.hold(reservation)
-            raise
-        call.latency_s = time.perf_counter() - began
-        self._limiter.succeeded(started_at)
-        return reply
 
     def _check_reach(self, error: ModelError, is_last: bool) -> None:
-        """Give up on an address that was never reached, at the last attempt that is made of a call. Raises ProviderError: the
-        connection failed, and nothing ever came from there in this run.
-        """
+        """Raise ProviderError for an address that was never reached in this run, at the last attempt that is made of a call."""
         if error.kind not in ("connection", "timeout"):
             self._is_reached = True
         elif error.kind == "connection" and is_last and not self._is_reached:
             raise ProviderError(
                 f"can't reach {self._model.endpoint}: {error}; check the address (--base-url) and the network, then run it again"
             ) from error
-
-    def _pause(self, error: ModelError) -> float | None:
-        """Seconds for which no call starts. Nobody would wait longer than a call may: such calls fail, and end the run."""
-        wanted_s = error.retry_after_s
-        return wanted_s if wanted_s is not None and wanted_s <= self._max_wait_s else None
 
     def _keep(self, call: _Call, reservation: Reservation, reply: Reply) -> None:
         """Make a reply durable, and know what it cost."""

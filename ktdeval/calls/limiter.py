@@ -12,15 +12,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 _LOOK_AGAIN_S = 0.1
 
 
 class FairQueue:
-    """Lets threads through one by one, in the order in which they came. Only the thread at the head looks again and again, whether
-    its turn has come and whether the run still goes on; the others sleep until they are at the head. So a thousand waiting threads
-    cost no more than one, none is overtaken, and the end of a run empties the queue from its head. `check`: raises when waiting
-    makes no sense any more. `lock`: guards whatever `take` looks at; hold it to change that, and then call `changed`.
+    """Lets threads through one by one, in the order in which they came; `check` raises when waiting makes no sense any more.
+
+    Only the thread at the head looks again and again, whether its turn has come and whether the run still goes on; the others
+    sleep until they are at the head. So a thousand waiting threads cost no more than one, none is overtaken, and the end of a
+    run empties the queue from its head. `lock` guards whatever `take` looks at: hold it to change that, and then call `changed`.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -29,15 +31,11 @@ class FairQueue:
         self._waiting: deque[threading.Event] = deque()
 
     def wait(self, take: Callable[[], float], on_wait: Callable[[], None] | None = None) -> None:
-        """Wait for one's turn.
+        """Wait for one's turn; whatever `check` or `take` raises, the thread has then left the queue.
 
-        Args:
-            take: called with `lock` held, by the thread at the head. Takes what was waited for and returns 0, or returns the
-                seconds after which to ask again (infinite: when something has changed).
-            on_wait: called once, without the lock, where the thread has to wait.
-
-        Raises:
-            Whatever `check` or `take` raises; the thread has then left the queue.
+        `take` is called with `lock` held, by the thread at the head: it takes what was waited for and returns 0, or returns the
+        seconds after which to ask again (infinite: when something has changed). `on_wait` is called once, without the lock,
+        where the thread has to wait.
         """
         self._check()
         with self.lock:
@@ -78,19 +76,17 @@ class FairQueue:
 
 
 class AimdWindow:
-    """Arithmetic of the limit, without threads or a clock of its own; times are seconds on any one clock. `ceiling`: most calls at
-    once; the limit begins there, so that a provider without limits is never held back; `gap_s`: shortest time between two starts.
-    `running`: calls that have started and not ended; `paused_until`: no call starts before this time, because the provider said so.
+    """Arithmetic of the limit, without threads or a clock of its own; times are seconds on any one clock.
+
+    It begins at `ceiling`, most calls at once, so that a provider without limits is never held back.
     """
 
     def __init__(self, ceiling: int, gap_s: float = 0.0) -> None:
-        self.running = 0
-        self.paused_until = -math.inf
-        self._ceiling = ceiling
-        self._gap_s = gap_s
+        self.running = 0  #: calls that have started and not ended
+        self.paused_until = -math.inf  #: no call starts before this time, because the provider said so
+        self._ceiling, self._gap_s = ceiling, gap_s
         self._window = float(ceiling)
-        self._next_start = -math.inf
-        self._cut_at = -math.inf
+        self._next_start = self._cut_at = -math.inf
 
     @property
     def limit(self) -> int:
@@ -99,21 +95,15 @@ class AimdWindow:
 
     def delay_s(self, now: float) -> float:
         """Seconds until a call may start: 0 at once, infinite when one has to end first."""
-        if self.running >= self.limit:
-            return math.inf
-        return max(0.0, self.paused_until - now, self._next_start - now)
+        return math.inf if self.running >= self.limit else max(0.0, self.paused_until - now, self._next_start - now)
 
     def start(self, now: float) -> None:
         """A call starts."""
         self.running += 1
         self._next_start = now + self._gap_s
 
-    def end(self) -> None:
-        """A call has ended, however."""
-        self.running -= 1
-
     def throttled(self, now: float, retry_after_s: float | None, started_at: float) -> None:
-        """Record that the provider refused a call because there were too many. The limit is halved at most once a round: calls that
+        """The provider refused a call because there were too many. The limit is halved at most once a round: calls that
         were already under way at the last cut tell nothing about the limit since then.
         """
         if retry_after_s is not None:
@@ -128,10 +118,20 @@ class AimdWindow:
             self._window = min(float(self._ceiling), self._window + 1 / self._window)
 
 
+@dataclass(slots=True)
+class Slot:
+    """Place of one call with a provider; its holder says how the call ended, for the limit to learn from when it is given back."""
+
+    started_at: float = 0.0
+    is_answered: bool = False
+    is_throttled: bool = False  #: refused because there were too many
+    retry_after_s: float | None = None
+
+
 class ProviderLimiter:
-    """Slots for the calls of many threads to one provider, given in the order in which they were asked for. `ceiling`: most calls
-    at once; `gap_s`: shortest time in seconds between the starts of two calls; `check`: called while waiting; raises when the run
-    is over (`StopSignal.check`); `clock`: seconds, monotonic.
+    """Slots for the calls of many threads to one provider, given in the order in which they were asked for.
+
+    At most `ceiling` at once, their starts `gap_s` apart; `check` raises when the run is over; `clock` is monotonic.
     """
 
     def __init__(self, ceiling: int, gap_s: float, check: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -150,40 +150,25 @@ class ProviderLimiter:
         return max(0.0, self._window.paused_until - self._clock())
 
     @contextlib.contextmanager
-    def slot(self, on_wait: Callable[[], None] | None = None) -> Iterator[float]:
-        """Hold a slot for the time of one call; gives the time of its start.
-
-        Args:
-            on_wait: called once where the call can't start at once.
-
-        Raises:
-            Whatever `check` raises.
-        """
-        started_at = 0.0
+    def slot(self, on_wait: Callable[[], None] | None = None) -> Iterator[Slot]:
+        """Hold a slot for the time of one call; `on_wait` is told once where it can't start at once. Raises what `check` raises."""
+        held = Slot()
 
         def take() -> float:
-            nonlocal started_at
             now = self._clock()
             if (delay := self._window.delay_s(now)) == 0:
-                started_at = now
+                held.started_at = now
                 self._window.start(now)
             return delay
 
         self._queue.wait(take, on_wait)
         try:
-            yield started_at
+            yield held
         finally:
             with self._queue.lock:
-                self._window.end()
+                self._window.running -= 1
+                if held.is_answered:
+                    self._window.succeeded(held.started_at)
+                elif held.is_throttled:
+                    self._window.throttled(self._clock(), held.retry_after_s, held.started_at)
                 self._queue.changed()
-
-    def throttled(self, retry_after_s: float | None, started_at: float) -> None:
-        """Tell it of a call, started at `started_at`, that the provider refused because there were too many."""
-        with self._queue.lock:
-            self._window.throttled(self._clock(), retry_after_s, started_at)
-
-    def succeeded(self, started_at: float) -> None:
-        """Tell it of a call, started at `started_at`, that the provider answered."""
-        with self._queue.lock:
-            self._window.succeeded(started_at)
-            self._queue.changed()

@@ -6,7 +6,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -20,9 +20,7 @@ from ktdeval.harness.messages import USAGE_FIELDS, CallParams, Message, ModelReq
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.typed import from_plain
 
-_KEY_VERSION = (
-    1  #: Counts up whenever equal keys would no longer mean equal calls: replies kept under older keys are then not found
-)
+_KEY_VERSION = 1  #: Counts up whenever equal keys would no longer mean equal calls: older replies are then not found
 _KEY_DIGITS = 64
 _NOT_ASKED = frozenset({"timeout_s"})  #: Fields of `CallParams` that say how long to wait, not what to ask
 _PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
@@ -31,12 +29,10 @@ _LEVEL = 3
 
 
 def request_key(model: RemoteModel, request: ModelRequest) -> str:
-    """Return the SHA-256, as 64 hexadecimal digits, of everything that can change a reply: equal keys mean the very same question.
-    That is who is asked (provider, endpoint, model name, the adapter's settings) and what (messages, tools, tool choice, response
-    schema, call parameters with the seed, but without the timeout). Parameters that are left to the provider (None) do not count,
-    so a version of ktdeval that adds such a parameter finds what earlier ones kept. `model`: the model that is asked; it need not
-    be connected; `request`: what it is asked, in the form in which it reaches the adapter. Raises ValueError: a number in it is NaN
-    or infinite, which no provider can be sent.
+    """Return the SHA-256, in hexadecimal digits, of who is asked what: equal keys mean the very same question.
+
+    Parameters that are left to the provider (None) do not count, so a version of ktdeval that adds such a parameter finds what
+    earlier ones kept. Raises ValueError for a number that is NaN or infinite, which no provider can be sent.
     """
     params = {name: value for name in _PARAMS if (value := getattr(request.params, name)) is not None}
     who: dict[str, JsonValue] = {"endpoint": model.endpoint}
@@ -63,17 +59,13 @@ def _message_text(message: Message) -> str:
 
 
 def is_cacheable(reply: Reply) -> bool:
-    """Return whether a reply may be given again: one that ended by itself and holds something. Truncations, refusals and empty
-    replies are accidents of one call, which may not happen again.
-    """
+    """Whether a reply may be given again: truncations, refusals and empty replies are accidents of one call."""
     return reply.finish_reason in ("stop", "tool_calls") and bool(reply.tool_calls or reply.content.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A reply and its origin. The question is not kept, only its hash: prompts may be proprietary. Raises ValueError: the reply is
-    not one to be kept, or another field is malformed.
-    """
+    """A reply and its origin; of the question only the hash: prompts may be proprietary. Raises ValueError for malformed fields."""
 
     key: str  #: of the request, from `request_key`
     provider: str  #: who was asked
@@ -241,82 +233,51 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue] | None:
-    """Summarise the calls of some episodes, those of earlier sessions included. `records`: of a run
-    (`ktdeval.calls.call_log.read_calls`); `episodes`: ids of the episodes that count, as those of one card. Figures by name, as
-    `provenance.calls` of a card has them; None where there is no call of these episodes. `checks` holds the calls that belong to no
-    episode and serve the whole run.
+    """Figures of the calls of some episodes, all sessions of a run together, as `provenance.calls` of a card has them.
+
+    None where there is no call of these episodes. `checks` holds the calls that serve the whole run. A request that a resumed
+    run asks again is the same request; its answer then comes from the cache.
     """
-    own, checks = _Tally(), _Tally()
+    own: list[CallRecord] = []
+    checks: list[CallRecord] = []
+    served: dict[tuple[str, str], str] = {}  # by request what answered it: "" where there is none, or the provider does not say
     for record in records:
         if record.episode in episodes:
-            own.add(record)
+            own.append(record)
+            served[record.episode, record.key] = record.served_by or served.get((record.episode, record.key), "")
         elif record.episode in NO_EPISODE:
-            checks.add(record)
-    if not own.requests:
+            checks.append(record)
+    if not own:
         return None
+    attempts = [record for record in own if record.outcome != CACHED]
+    answers = [record for record in attempts if record.outcome == ANSWERED]
+    failed = [record for record in attempts if record.outcome != ANSWERED]
     return {
-        "requests": len(own.requests),
-        "attempts": own.attempts,
-        "answered": len(own.latencies_s),
-        "cached": own.cached,
-        "failed_attempts": dict(sorted(own.failed.items())),
-        "tokens": own.usage.to_json(),
-        "paid_usd": own.paid_usd,
-        "possibly_paid_usd": own.possibly_paid_usd,
-        "latency_s": _latencies(sorted(own.latencies_s)),
-        "lost_s": round(own.lost_s, 3),
-        "served_by": dict(sorted(Counter(name for name in own.requests.values() if name).items())),
+        "requests": len(served),
+        "answered": len(answers),
+        "cached": len(own) - len(attempts),
+        "failed_attempts": dict(sorted(Counter(record.outcome for record in failed).items())),
+        "tokens": sum((record.usage or Usage() for record in answers), Usage()).to_json(),
+        **_paid(attempts),
+        "latency_s": _latencies(sorted(record.latency_s for record in answers)),
+        "lost_s": round(sum(record.latency_s for record in failed), 3),
+        "served_by": dict(sorted(Counter(filter(None, served.values())).items())),
         "checks": {
-            "requests": len(checks.requests),
-            "attempts": checks.attempts,
-            "paid_usd": checks.paid_usd,
-            "possibly_paid_usd": checks.possibly_paid_usd,
+            "requests": len({(record.episode, record.key) for record in checks}),
+            **_paid([record for record in checks if record.outcome != CACHED]),
         },
     }
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Running totals. A request that a resumed run asks again is the same request; its answer then comes from the cache. `requests`
-    maps episode and key to what served the answer: "" where there is none, or the provider does not say.
-    """
-
-    requests: dict[tuple[str, str], str] = field(default_factory=dict)
-    attempts: int = 0
-    cached: int = 0
-    failed: Counter[str] = field(default_factory=Counter)
-    latencies_s: list[float] = field(default_factory=list)
-    lost_s: float = 0.0
-    usage: Usage = field(default_factory=Usage)
-    costs_usd: list[float | None] = field(default_factory=list)
-    held_usd: list[float] = field(default_factory=list)
-
-    def add(self, record: CallRecord) -> None:
-        """Count one record."""
-        self.requests[record.episode, record.key] = record.served_by or self.requests.get((record.episode, record.key), "")
-        if record.outcome == CACHED:
-            self.cached += 1
-            return
-        self.attempts += 1
-        self.held_usd.append(record.held_usd)
-        if record.outcome == ANSWERED:
-            self.latencies_s.append(record.latency_s)
-            self.usage += record.usage or Usage()
-            self.costs_usd.append(record.cost_usd)
-        else:
-            self.failed[record.outcome] += 1
-            self.lost_s += record.latency_s
-
-    @property
-    def paid_usd(self) -> float | None:
-        """US dollars of all answers; None where that of one is not known, for a sum of the others would look like all."""
-        known = [cost for cost in self.costs_usd if cost is not None]
-        return math.fsum(known) if len(known) == len(self.costs_usd) else None
-
-    @property
-    def possibly_paid_usd(self) -> float:
-        """US dollars reserved for attempts that may have been billed without an answer."""
-        return math.fsum(self.held_usd)
+def _paid(attempts: Sequence[CallRecord]) -> dict[str, JsonValue]:
+    """Number and US dollars of attempts; None where one cost is not known, for a sum of the others would look like all."""
+    costs = [record.cost_usd for record in attempts if record.outcome == ANSWERED]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "attempts": len(attempts),
+        "paid_usd": math.fsum(known) if len(known) == len(costs) else None,
+        "possibly_paid_usd": math.fsum(record.held_usd for record in attempts),
+    }
 
 
 def _latencies(ordered_s: Sequence[float]) -> dict[str, float | None]:

@@ -56,7 +56,7 @@ def simulate(takes_at_once: int, ceiling: int, calls: int, retry_after_s: float 
         pause_over = now + window.delay_s(now) if waiting else math.inf
         if ends and ends[0][0] <= pause_over:
             now, call, started_at, taken = heapq.heappop(ends)
-            window.end()
+            window.running -= 1
             if taken:
                 in_service -= 1
                 window.succeeded(started_at)
@@ -115,7 +115,7 @@ def test_one_round_of_refusals_halves_the_limit_once():
         window.start(0.0)
     for place in range(16):
         window.throttled(1.0 + place / 100, None, started_at=0.0)
-        window.end()
+        window.running -= 1
     assert window.limit == 8
     window.start(2.0)
     window.throttled(3.0, None, started_at=2.0)
@@ -160,7 +160,7 @@ def test_threads_never_hold_more_slots_than_the_limit_and_all_get_one():
     def call() -> None:
         nonlocal now, most, done
         for _ in range(20):
-            with limiter.slot() as started_at:
+            with limiter.slot() as slot:
                 with lock:
                     now += 1
                     most = max(most, now)
@@ -168,7 +168,7 @@ def test_threads_never_hold_more_slots_than_the_limit_and_all_get_one():
                 with lock:
                     now -= 1
                     done += 1
-                limiter.succeeded(started_at)
+                slot.is_answered = True
 
     threads = [threading.Thread(target=call) for _ in range(16)]
     for thread in threads:
@@ -185,14 +185,14 @@ def test_a_real_server_that_takes_three_at_once_answers_everything():
 
     def call(number: int) -> None:
         while True:
-            with limiter.slot() as started_at:
+            with limiter.slot() as slot:
                 if in_service.acquire(blocking=False):
                     time.sleep(0.001)
                     in_service.release()
-                    limiter.succeeded(started_at)
+                    slot.is_answered = True
                     answered.append(number)
                     return
-                limiter.throttled(None, started_at)
+                slot.is_throttled = True
 
     threads = [threading.Thread(target=lambda: [call(number) for number in range(10)]) for _ in range(12)]
     for thread in threads:
@@ -255,8 +255,8 @@ def test_the_pause_that_is_left_can_be_named():
     now = [100.0]
     limiter = ProviderLimiter(ceiling=2, gap_s=0.0, check=no_check, clock=lambda: now[0])
     assert limiter.pause_s == 0.0
-    with limiter.slot() as started_at:
-        limiter.throttled(30.0, started_at)
+    with limiter.slot() as slot:
+        slot.is_throttled, slot.retry_after_s = True, 30.0
     now[0] = 110.0
     assert limiter.pause_s == 20.0
     assert limiter.limit == 1

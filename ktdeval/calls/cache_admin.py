@@ -82,8 +82,8 @@ class CacheAdmin:
     """A reply cache opened to be looked after; runs may use it meanwhile. Errors of the file are StoreErrors."""
 
     def __init__(self, path: Path, read_only: bool = True) -> None:
-        """Open an existing cache. `path`: its file; `read_only`: change nothing; `prune` needs False. Raises StoreError: it can't
-        be read, is damaged, or is not a reply cache.
+        """Open an existing cache; `prune` needs `read_only` False. Raises StoreError where it is unreadable, damaged or something
+        else.
         """
         self._file = Connection(path, read_only=read_only)
 
@@ -119,9 +119,7 @@ class CacheAdmin:
         return Checked(count, tuple(findings))
 
     def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> Pruned:
-        """Remove replies and give their space back to the disk. `rule`: which; `now`: what their age is counted from, with its time
-        zone; `dry_run`: only say what would be removed.
-        """
+        """Remove the replies of a rule (with `dry_run` only say which) and give their space back; `now` has its time zone."""
         with self._file.explained():
             chosen = _choose(sorted(self._candidates(rule.model)), rule, now)
             if not dry_run:

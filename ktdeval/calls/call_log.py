@@ -26,9 +26,7 @@ _LATEST_S = 0.5  #: Longest time for which something that nobody waits for stays
 
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run in their order, without opening its record for writing; none where there is no record. Raises
-    StoreError: a record can't be read, or holds something that is not a call.
-    """
+    """Yield the calls of a run in their order, without opening its record for writing. Raises StoreError where it is unreadable."""
     if (folder / OLD_LOG_FILE).exists():
         yield from _read_old(folder / OLD_LOG_FILE)
     if (folder / LOG_FILE).exists():
@@ -81,10 +79,7 @@ class CallLog:
     """
 
     def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
-        """Open or create the record of a run, and start the thread. `folder`: of the run; `cache`: where replies are kept for other
-        runs too; stays the caller's to close, after this. None: the run keeps its replies to itself, and takes none from elsewhere.
-        Raises StoreError: the record can't be read or written.
-        """
+        """Open or create a run's record. Replies are also kept in, and taken from, `cache`, which stays the caller's to close."""
         self.path = folder / LOG_FILE
         self._own, self._cache = CallDatabase(self.path, RECORD), cache
         self._keys = self._own.keys()
@@ -114,9 +109,7 @@ class CallLog:
         )
 
     def reply(self, key: str) -> Reply | None:
-        """Return the reply kept under a key, by the cache or by this run; None where there is none, or one that is damaged. Raises
-        StoreError: a file can't be read or written.
-        """
+        """Return the sound reply kept under a key, by the cache or by this run. Raises StoreError where a file fails."""
         found = None if self._cache is None else self._cache.entry(key)
         if found is None and key in self._keys:
             found = self._own.entry(key)
@@ -125,10 +118,9 @@ class CallLog:
         return None if found is None else found.reply
 
     def record(self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True) -> None:
-        """Hand over one call, and its reply where that is to be kept. `call`: the attempt; `entry`: its reply; None keeps none;
-        `durable`: True returns when both are on disk. False returns at once: they are written with the next group, within half a
-        second; should that fail, the next call of `record`, `flush` or `close` says so. Raises StoreError: the disk failed, or this
-        is closed; ValueError: a number in the record is NaN or infinite.
+        """Hand over one call, and its reply where that is to be kept; with `durable` return when both are on disk. Otherwise they
+        are written within half a second; should that fail, the next `record`, `flush` or `close` says so. Raises StoreError where
+        the disk failed or this is closed, ValueError for a number that is NaN or infinite.
         """
         row = call.to_row()  # here, so that something that can't be written harms nobody but its caller
         with self._has_work:
@@ -147,9 +139,7 @@ class CallLog:
             _wait_for(group)
 
     def flush(self) -> None:
-        """Return when everything handed over so far is on disk. Raises StoreError: the disk failed, now or before at something that
-        nobody waited for.
-        """
+        """Return when everything handed over so far is on disk. Raises StoreError where the disk failed, now or before."""
         with self._has_work:
             group = self._group if self._group.calls else self._writing
             group.is_awaited = True
@@ -160,9 +150,7 @@ class CallLog:
         _wait_for(group)
 
     def close(self) -> None:
-        """Write everything, end the thread and release the file; safe to call again. Raises StoreError: the disk failed, now or
-        before at something that nobody waited for.
-        """
+        """Write everything, end the thread and release the file; safe to call again. Errors as of `flush`."""
         with self._has_work:
             self._is_closing = True
             self._has_work.notify()

@@ -49,12 +49,10 @@ class _Unfit(Exception):
 
 
 def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams) -> ToolProtocol:
-    """Return the tool protocol of a run. An explicit wish, and a model with one protocol only, cost no call. Otherwise the model's
-    protocols are tried in their order, and the first that works is taken: a protocol in order costs two small calls, one that isn't
-    at most four. `model`: what is asked; only its names and protocols are read; `wanted`: `--tool-protocol`; `ask`: asks the model.
-    Replies that it keeps are not asked for again when the run is resumed; `params`: call parameters of the run; seed and tool
-    protocol are set here. Raises ConfigError: the model can't be asked in the wanted protocol; ProviderError: no protocol works, or
-    the provider did not answer; PluginError: the model has no protocol at all.
+    """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a resumed run. An explicit wish, and a
+    model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order, and the first that works
+    is taken: one in order costs two small calls, one that isn't at most four. Raises ConfigError where the wanted protocol is not
+    offered, ProviderError where none works, PluginError where there is none.
     """
     offered, name = model.protocols, f"{model.provider}/{model.name}"
     if not offered:

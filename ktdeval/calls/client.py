@@ -34,9 +34,7 @@ _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say th
 #: Failures after which the provider may have written, and bills, a reply that never arrived whole
 _POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not worth a word to whoever watches
-_FIRST_CONTACTS = (
-    3  #: Connections that may fail before anything was ever answered: never reached means a wrong address
-)
+_FIRST_CONTACTS = 3  #: Connections that may fail before anything was ever answered: never reached means a wrong address
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,7 @@ class Connection:
     """One connection to a file; any thread may use it, one at a time."""
 
     def __init__(self, path: Path, kind: FileKind = CACHE, read_only: bool = False) -> None:
-        """Open the file; make it, with its folders, where there is none and `read_only` is False. `path`: the file; `kind`: for the
-        words of errors; `read_only`: change nothing, not even the journal mode. Raises StoreError: it can't be read or written, is
-        damaged, or is not a file of this version.
-        """
+        """Open the file, or (unless `read_only`) make it. Raises StoreError: unreadable, damaged, of another kind or version."""
         self.path, self.kind = path, kind
         self._is_plain_at_rest = kind is RECORD and not read_only
         if not read_only:
@@ -215,9 +212,7 @@ class CallDatabase:
     """
 
     def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
-        """Open the file; make it and its folders where there are none. Raises StoreError: it can't be read and written, is damaged,
-        or is a file of something else.
-        """
+        """Open the file; make it and its folders where there are none. Errors as of `Connection`."""
         self.path = path
         self._writer = Connection(path, kind)
         try:
@@ -228,9 +223,7 @@ class CallDatabase:
         self._reading, self._writing = threading.Lock(), threading.Lock()
 
     def entry(self, key: str) -> CacheEntry | None:
-        """Return the reply kept under a key, with its origin; None where there is none, or one that is damaged. Raises StoreError:
-        the file can't be read.
-        """
+        """Return the sound reply kept under a key; None where there is none. Raises StoreError where the file can't be read."""
         with self._reading, self._reader.explained():
             found = self._reader.rows(_FIND_REPLY, key)
         try:
@@ -248,10 +241,7 @@ class CallDatabase:
         self.write([pack(entry) for entry in entries], ())
 
     def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Write replies and calls in one transaction, durably once this returns. `replies`: as `pack` made them; `calls`: as
-        `CallRecord.to_row` made them. Raises StoreError: the disk is full, or the file can't be written; then none of them is in
-        the file.
-        """
+        """Write packed replies and rows of calls in one transaction, durably; where it raises StoreError, none is in the file."""
         with self._writing, self._writer.explained(), self._writer.transaction():
             self._writer.sql.executemany(_ADD_REPLY, replies)
             self._writer.sql.executemany(_ADD_CALL, calls)

@@ -80,9 +80,7 @@ _KEY_START = 6  # characters; some providers quote a key by its beginning
 
 
 class ContentFiltered(ModelError):
-    """A content filter blocked the request or its reply: an outcome, which an adapter turns into a reply. Where one does not, it is
-    what it looks like: a request that is refused (`bad_request`).
-    """
+    """A content filter blocked request or reply, which an adapter turns into a reply; elsewhere it is a `bad_request`."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +116,7 @@ class Refusal:
 def http_error(
     status: int, content: bytes, headers: Mapping[str, str], caller: Caller, sent: Collection[str] = ()
 ) -> ModelError | ProviderError:
-    """Return the error to raise for a response with this status. `status`: HTTP status, other than 2xx; `content`: body of the
-    response; it need not be JSON; `headers`: of the response, found whatever their case; `caller`: whom the message is about;
-    `sent`: fields of the request, among which an unsupported one is looked for. As `error_of`.
-    """
+    """Return the error (`error_of`) for a response other than 2xx; its body need not be JSON."""
     return error_of(refusal_of(status, content, headers), caller, sent)
 
 
@@ -141,10 +136,7 @@ def bad_response(caller: Caller, problem: str) -> ModelError:
 
 
 def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> dict[str, JsonValue]:
-    """Return the JSON object of a response with a status of success. Raises ModelError: `bad_response`: it is none; or what an
-    error inside it means; ProviderError: it holds an error with which every such call would fail; ContentFiltered: a content filter
-    blocked the request or its reply.
-    """
+    """Return the JSON object of a success; raises ModelError (`bad_response`) for none, or what an error in it means."""
     try:
         body = loads_strict(content)
     except ValueError:  # cut or malformed; UnicodeDecodeError is one too
@@ -170,9 +162,7 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds after which a provider wants to be asked again: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date.
-    `headers`: of the response, found whatever their case.
-    """
+    """Seconds after which a provider wants to be asked again: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -235,10 +225,9 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> R
 
 
 def error_of(refusal: Refusal, caller: Caller, sent: Collection[str] = ()) -> ModelError | ProviderError:
-    """Return the error to raise for a refusal. `refusal`: what the provider said; `caller`: whom the message is about; `sent`:
-    top-level fields of the request, among which an unsupported one is looked for. ProviderError where every such call would fail
-    (key, model, address, quota, a parameter); else ModelError of one of the harness's kinds: `rate_limited`, `overloaded`,
-    `server`, `timeout`, `bad_request`; as `ContentFiltered` where that is why.
+    """Return the error to raise for a refusal; an unsupported parameter is looked for among the fields `sent`. ProviderError where
+    every such call would fail (key, model, address, quota, a parameter); else ModelError of one of the harness's kinds, as
+    `ContentFiltered` where that is why.
     """
     status = _meaning(refusal, caller)
     words = one_line(refusal.message, caller.secrets)

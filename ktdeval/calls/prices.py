@@ -56,9 +56,7 @@ class PriceTable:
     prices: Mapping[str, Price]
 
     def find(self, full_name: str) -> Price | None:
-        """Return the price of the pattern that fits best: the one with most literal characters, the name itself before any pattern.
-        `full_name`: `PROVIDER/NAME`. None where no pattern fits.
-        """
+        """Return the price of the pattern that fits best: that with most literal characters, the name itself first; or None."""
         fitting = [pattern for pattern in self.prices if fnmatch.fnmatchcase(full_name, pattern)]
         return self.prices[max(fitting, key=_specificity)] if fitting else None
 
@@ -92,9 +90,9 @@ class _Table:
 
 
 def load_price_table(path: Path | str) -> PriceTable:
-    """Read a YAML table: `as_of`, `source`, `currency: USD` and `models`, a list of entries. An entry has `match` (a pattern such
-    as `openai/gpt-*`, or a list of them), `input`, `output` and, where they differ, `cache_read`, `cache_write`, `as_of` and
-    `source`. Raises ConfigError: the file is unreadable, or a field of it unknown, missing, ill-typed, negative or given twice.
+    """Read a YAML table: `as_of`, `source`, `currency: USD` and `models`, a list of `match` (a pattern such as `openai/gpt-*`, or a
+    list), `input`, `output` and, where they differ, the rest. Raises ConfigError for a field that is unknown, missing, wrong or
+    doubled.
     """
     table = build(_Table, load_yaml(path), str(path))
     _check_day(table.as_of, f"{path}: as_of")
@@ -116,10 +114,8 @@ def load_price_table(path: Path | str) -> PriceTable:
 def choose_price(
     full_name: str, given: Mapping[str, Any], table_path: Path | str | None = None, default: Path | None = None
 ) -> Price | None:
-    """Return the price of a model: what the user gave, else that of the user's table, else that of the plugin's table. `full_name`:
-    `PROVIDER/NAME`; `given`: the fields of `--price`; empty where it was not given; `table_path`: `--price-table`; it takes the
-    place of the default table; `default`: the table of the model's plugin. None where no price is known. Raises ConfigError:
-    `given` is incomplete or not usable, or as `load_price_table`.
+    """Return the price of PROVIDER/NAME: what the user gave (the fields of `--price`), else that of the user's table, else of the
+    plugin's table; None where none is known. Raises ConfigError for one that is incomplete or not usable.
     """
     if given:
         price = build(_Given, given, "--price")

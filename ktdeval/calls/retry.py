@@ -37,8 +37,8 @@ class RetryPolicy:
     rng: random.Random = field(default_factory=random.Random, compare=False)
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None], notify: Notify) -> T:
-        """Call `attempt` until it succeeds or there is no point in going on. `attempt`: one attempt; `sleep`: waits that many
-        seconds; may raise to end the call; `notify`: told before each wait. Raises ModelError: that of the last attempt.
+        """Call `attempt` until it succeeds or there is no point in going on (then its ModelError); `sleep` may raise to end the
+        call.
         """
         try:  # most calls end here, for less than it costs to set up what follows
             return attempt()

@@ -43,9 +43,7 @@ class StopSignal:
         return self._interrupted or self.reason is not None
 
     def check(self) -> None:
-        """Return while the run goes on. Raises KeyboardInterrupt: the user interrupted it; RunStop: the reason that it was stopped
-        for.
-        """
+        """Return while the run goes on; raise KeyboardInterrupt where the user interrupted it, else the reason to stop."""
         if self.is_set():
             raise KeyboardInterrupt if self.reason is None else self.reason
 

@@ -108,9 +108,7 @@ class SampleSet(Protocol):
         """One of them, from 0."""
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Score an answer, which follows the form's schema or is what the environment made of it. Numbers, booleans or null by
-        name.
-        """
+        """Score an answer, which follows the form's schema or is what the environment made of it: figures or None by name."""
 
 
 class ScoringTask(Protocol):

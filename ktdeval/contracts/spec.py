@@ -53,9 +53,7 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of the alias map: shuffled across episodes, the same for every model so that comparisons are fair. Each `mask_draw`
-        is another alias map and order of rows over the same market, with the same call seeds.
-        """
+        """Seed of the alias map: one for each episode and `mask_draw`, the same for every model so that comparisons are fair."""
         draw = () if self.mask_draw == 0 else (self.mask_draw,)
         return derive_seed(self.seed, self.window.first, self.window.last, "mask", *draw)
 
@@ -83,6 +81,4 @@ class Runner(Protocol):
     def run(
         self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int
     ) -> list[EpisodeOutcome]:
-        """Run every spec once and return the outcomes in the order of `specs`. `execute` never raises for a failed episode; it
-        raises for an interrupt, which the backend passes on.
-        """
+        """Run every spec once; outcomes in the order of `specs`. What `execute` raises is an interrupt, to be passed on."""

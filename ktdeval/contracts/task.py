@@ -100,17 +100,13 @@ class Task(Protocol):
     default_windows: tuple[str, ...]
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the resolved config as JSON, with data card and sources: `tasks show` prints it, its hash goes on the card.
-        Prompts enter by their hashes.
-        """
+        """Return the resolved config as JSON, with data card and sources, prompts by their hashes; its hash goes on the card."""
 
     def scene(self, spec: EpisodeSpec, snapshot: Any) -> Scene:
         """Open one episode on a MarketSnapshot."""
 
 
 def describe_task(task: Task, tools: Sequence[Tool]) -> dict[str, JsonValue]:
-    """Return all of a task that can change an outcome: its own description, and the texts of its tools by their hashes. `ktdeval
-    tasks show` prints it; its hash goes into every spec and onto the card.
-    """
+    """Return all of a task that can change an outcome, tools by the hashes of their texts; its hash is in every spec and card."""
     texts = {tool.name: content_hash({"description": tool.description, "parameters": tool.parameters}) for tool in tools}
     return {**task.describe(), "tool_texts": texts}

@@ -28,9 +28,7 @@ _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders
 
 
 def action_schema(config: HarnessConfig, *, whole_shares: bool = True) -> dict[str, JsonValue]:
-    """Return the JSON Schema (draft 2020-12) of an action. `config`: gives the shortest reason; `whole_shares`: False where shown
-    share counts are rescaled: then `shares` is any positive number.
-    """
+    """Return the JSON Schema (draft 2020-12) of an action; where shown share counts are rescaled, shares need not be whole."""
     text = resources.files("ktdeval.harness").joinpath("action_schema.json").read_text("utf-8")
     schema: dict[str, JsonValue] = json.loads(text)
     properties = schema["properties"]["orders"]["items"]["properties"]

@@ -51,9 +51,7 @@ class Submission:
 
 
 class StepSession(Protocol):
-    """One step's access to the outside: the model, the research tools and the submission form. Everything sent through it is
-    checked by the leak guard and recorded in the transcript; budgets are kept by it.
-    """
+    """One step's model, research tools and submission form, all checked by the leak guard, recorded, and kept within budgets."""
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -99,9 +97,7 @@ class Agent(Protocol):
     """A scaffold around a model. Pure but for the session: equal observation, memory and replies give an equal decision."""
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Must hold (empty action, provenance `fallback`) when no valid submission was obtained, and let
-        ModelError rise: the engine holds and records it.
-        """
+        """Decide one step. Must hold (empty action, provenance `fallback`) without a valid submission, and let ModelError rise."""
 
 
 @dataclass(slots=True)

@@ -43,10 +43,7 @@ DayArg = Annotated[int, Handle("day")]  #: A handle of a trading day in the call
 
 
 class ToolArgumentError(KtdevalError):
-    """A tool function found an argument unusable. Becomes feedback to the model, so it must quote no identity. `argument`: name of
-    the argument, with its place inside it if need be (`stock_ids[2]`); `expected`: what would have been usable; `kind`: the failure
-    counted: `bad_arguments`, `unknown_asset` or `unknown_day`.
-    """
+    """An argument (with its place: `stock_ids[2]`) is unusable: feedback to the model, so it must quote no identity."""
 
     def __init__(self, argument: str, expected: str, kind: str = "bad_arguments") -> None:
         super().__init__(f"argument {argument}: expected {expected}")
@@ -59,9 +56,7 @@ Converter = Callable[[JsonValue, Lens, str], Any]  #: (value, lens, where) -> th
 
 
 def compile_annotation(hint: Any, where: str) -> tuple[dict[str, JsonValue], Converter]:
-    """Return the JSON Schema of an annotation, and what turns a JSON value into the function's argument. Raises PluginError: the
-    annotation has no JSON Schema; `where` says which parameter it is.
-    """
+    """Return an annotation's JSON Schema, and what turns a JSON value into the argument; raises PluginError for one without."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _compile_annotated(args[0], args[1:], where)

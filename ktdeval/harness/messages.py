@@ -177,14 +177,12 @@ class RemoteModel(Protocol):
     price_table: Path | None  #: dated price table of its plugin; None when it has none
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again. Asks nothing of the network. Raises ProviderError:
-        the SDK or the key is missing or unusable; names the extra to install or the variable to set.
+        """Import the SDK, find the key, build the client; safe to call again, asks no network. Raises ProviderError, with what to
+        fix.
         """
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe, without state between calls. Raises ModelError: this attempt failed; ProviderError: every
-        attempt would: key, model name, address, quota or a parameter is refused.
-        """
+        """Make one attempt. Thread-safe. Raises ModelError where this attempt failed, ProviderError where every attempt would."""
 
     def settings(self) -> JsonValue:
         """Whatever else of its parameters can change a reply; part of the cache's key. No secrets."""

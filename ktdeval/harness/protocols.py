@@ -53,9 +53,8 @@ _REMEMBERED = 256
 
 
 def encode(request: ModelRequest) -> ModelRequest:
-    """Return the request as a model is asked that speaks only the tool protocol in `request.params`. Tools and their results become
-    text, calls of earlier turns become what the model would have written under this protocol. Under `native`, and where a request
-    has nothing to translate, it comes back as it is.
+    """Return the request as a model is asked that speaks only the tool protocol in its parameters; unchanged where nothing has to
+    be. Tools and results become text, calls of earlier turns what the model would have written under this protocol.
     """
     protocol = request.params.tool_protocol
     if protocol == "native" or not _holds_anything(request):

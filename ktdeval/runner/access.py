@@ -63,9 +63,8 @@ class RemoteAccess(ModelAccess):
     """A model behind a network: cache, budget, limits and retries stand in front of it, and each attempt is recorded."""
 
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
-        """Open the cache and the record of calls, and find out how the model takes tools. `model`: connected; `config`: of the run;
-        `price`: of the model's tokens, where known; `folder`: the run folder, held by this process; `stop`: ends the run. Raises
-        KtdevalError: a file can't be used, a budget can't be kept without a price, or no call to the model can succeed.
+        """Open cache and record of calls for a connected model, and find out how it takes tools. Raises KtdevalError where that
+        fails.
         """
         super().__init__(model)
         self.max_errors = config.max_failures
@@ -157,9 +156,7 @@ def cache_path(where: str, folder: Path) -> Path:
 
 
 def run_price(config: RunConfig, remote: RemoteModel | None) -> Price | None:
-    """Return the price of the model's tokens, by the options or by the table of its plugin; None for a model of this machine.
-    Raises ConfigError: the price or the table is malformed.
-    """
+    """Return the price of the model's tokens; None for a model of this machine. Raises ConfigError where it is malformed."""
     if remote is None:
         return None
     return choose_price(config.model, config.price, config.price_table, remote.price_table)

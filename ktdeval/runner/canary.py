@@ -104,9 +104,7 @@ def _is_sound(asked: Round) -> bool:
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
-    """Ask the first `count` questions, where they were not asked at the start of this run. Raises RunStop: no further call makes
-    sense.
-    """
+    """Ask the first `count` questions, where they were not asked at this run's start. Raises RunStop where no call makes sense."""
     if count and load_record(folder) is None:
         _save(folder, start_record(ask, count, params))
 
@@ -147,9 +145,7 @@ def _save(folder: Path, record: CanaryRecord) -> None:
 
 def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -> list[ModelRequest]:
     """Requests of a round: each question `REPEATS` times in a row, every request with a seed of its own. Seeds differ between
-    rounds too, or a provider that heeds them would give the very same answers at the end, and two rounds would seem closer to each
-    other than one is to itself. `canaries`: the questions; `params`: call parameters of the run; `name`: of the round, such as
-    `start`.
+    rounds too: a provider that heeds them would give the very same answers, and two rounds seem closer than one is to itself.
     """
     return [
         ModelRequest(
@@ -162,9 +158,7 @@ def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -
 
 
 def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name: str) -> Round:
-    """Hold a round; arguments as of `canary_requests`. A question that fails is recorded as failed. Raises RunStop: no further call
-    makes sense.
-    """
+    """Hold a round, as of `canary_requests`; a question that fails is recorded as failed. Raises RunStop."""
     given: list[Answer] = []
     served_by: set[str] = set()
     for request in canary_requests(canaries, params, name):
@@ -202,10 +196,8 @@ def _answer(reply: Reply) -> Answer:
 
 
 def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
-    """Return how far the answers moved between the two rounds of a record, as the card's field of that name. `record`: None where
-    no questions were asked. `value`, `noise` and `excess` as the module says, from 0 (equal) to 1 (different), `excess` from -1;
-    `prompts`, the number of questions that were answered each time; `served_by_changed`, whether at the end the provider named
-    something that it did not name at the start. Or a `value` of None with the `reason`.
+    """Return how far the answers moved between the rounds, for the card: `value`, `noise`, `excess` as the module says, `prompts`
+    (how many were answered each time), `served_by_changed` (a name at the end that was not there at the start); or None and why.
     """
     if record is None:
         return {"value": None, "reason": "no fixed questions were asked"}

@@ -20,9 +20,8 @@ from ktdeval.registry import Plugins
 
 
 def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return the snapshot that `data` names. `plugins`: the loaded plugins; `data`: a folder written by `ktdeval data build` or
-    `ktdeval data import`, the name of a data provider, or `none`; `data_args`: parameters of the provider; a folder takes none.
-    Raises DataError: neither a snapshot folder nor a provider, or unreadable.
+    """Return the snapshot of a stored folder, a data provider (with its arguments), or `none`. Raises DataError where it is no
+    such.
     """
     if data == NO_MARKET.meta.name:
         return NO_MARKET
@@ -52,10 +51,7 @@ def cache_folder() -> Path:
 
 
 def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path) -> MarketSnapshot:
-    """Make a provider's snapshot and store it in `folder` with the files that belong beside it (a synthetic market's truth). Raises
-    UsageError: unknown provider or bad parameters; DataError: the source can't be read or is refused; StoreError: the folder holds
-    something else, or can't be written.
-    """
+    """Make a provider's snapshot and store it with what belongs beside it. Raises UsageError, DataError or StoreError."""
     spec = plugins.spec("data", provider)
     files: Mapping[str, bytes] = {}
     if "make_with_files" in spec.extra:

@@ -29,10 +29,7 @@ from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConf
 
 
 class Bookkeeper:
-    """Account of an episode from step to step: settles each decision at the next opens and writes it down. `account`: at the last
-    close; `last`: record of the step before; None before the first. `snapshot`: the true market; `tape`: the snapshot under
-    `trading`; `trading`: the task's trading rules; `base_row`: row of the first decision's day.
-    """
+    """Account of an episode from step to step, its first on the day of `base_row`: settles decisions at the next opens."""
 
     def __init__(self, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig, base_row: int) -> None:
         self.account = open_account(trading)

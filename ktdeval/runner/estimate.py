@@ -123,9 +123,7 @@ class _TaskPart:
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """Estimate the run of a config. Asks no model, needs neither key nor SDK, and writes nothing into a run folder. Raises
-    KtdevalError: anything in the config that can't work, in one line; or the part that is finished can't be read.
-    """
+    """Estimate the run of a config: asks no model, needs no key, and writes nothing. Raises KtdevalError where it can't work."""
     config = with_base_url(config, plugins)
     tasks = choose_tasks(config, plugins)
     remote = as_remote(plugins.make_model(config.model, config.model_args))

@@ -89,9 +89,8 @@ class EpisodeContext:
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
-    """Run an episode to its end, from wherever its journal stands. This is the boundary at which a defect of a plugin becomes a
-    failed episode: the others go on, what was recorded stays. Raises KeyboardInterrupt: the user interrupted the run; everything
-    finished is on disk.
+    """Run an episode to its end, from wherever its journal stands; raises KeyboardInterrupt only. This is the boundary at which a
+    defect of a plugin becomes a failed episode: the others go on, what was recorded stays.
     """
     try:
         _run_to_end(spec, context)

@@ -47,11 +47,9 @@ Entry = JournalEntry[Any]
 
 
 class Journal(Generic[T]):
-    """JSON lines of one type, each durable (fdatasync) before `append` returns. A crash can leave one torn line at the end; opening
-    the journal cuts it off, so the step that it belonged to is simply run again. A line that is broken anywhere else is corruption
-    and raises. `recovered`: entries that were already there when it was opened. `path`: the file; `type_`: type of an entry;
-    `is_own`: whether an entry belongs at its place (from 0); default: any may. Raises StoreError: it can't be opened, or holds a
-    corrupt line; then it is left as it is.
+    """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` tells whether an entry may be at its
+    place. A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it belonged to is simply
+    run again. A line that is broken anywhere else is corruption: StoreError, and the file is left as it is.
     """
 
     def __init__(self, path: Path, type_: type[T], is_own: Callable[[int, T], bool] | None = None) -> None:
@@ -83,9 +81,7 @@ class Journal(Generic[T]):
             _sync_data(self._descriptor)
 
     def append(self, entry: T) -> None:
-        """Write one entry durably. Raises StoreError: the disk is full or the file can't be written; everything appended before
-        stays, and the same command resumes after it.
-        """
+        """Write one entry durably. Raises StoreError where it can't be written; all before stays, and the same command resumes."""
         data = encode_canonical(entry).encode() + b"\n"
         try:
             written = 0
@@ -115,9 +111,7 @@ class Journal(Generic[T]):
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
-    """Read the whole entries of a journal one by one, without opening it for writing: together they may not fit in memory. Raises
-    StoreError: it can't be read, or a line is corrupt.
-    """
+    """Read whole entries one by one: together they may not fit in memory. Raises StoreError for an unreadable or corrupt one."""
     try:
         for number, line in _lines(path):
             yield _decode_line(path, number, line, type_)
@@ -160,9 +154,7 @@ def pack_lines(values: Iterable[Any]) -> bytes:
 
 
 def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
-    """Read the values that `pack_lines` wrote. Raises StoreError: the file can't be read, or a line is not such a value; names the
-    line.
-    """
+    """Read the values that `pack_lines` wrote. Raises StoreError for a file or line that is none, with its number."""
     where = f"{path}: not a readable {content}"
     try:
         packed = path.read_bytes()

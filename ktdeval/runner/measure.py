@@ -107,9 +107,7 @@ class MeasuringModel:
 
 
 def example(schema: Mapping[str, JsonValue], text: str | None = None) -> JsonValue:
-    """Return the smallest value that a JSON Schema allows. None where a text is required and there is none to write: it may have to
-    be the handle of a stock.
-    """
+    """Return the smallest value that a JSON Schema allows; None where a text is required and there is none to write."""
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type")
@@ -134,10 +132,7 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
 
 
 def measure_step(spec: EpisodeSpec, task: Task, opener: EpisodeFactory, behaviour: Behaviour) -> StepSize:
-    """Return the size of one step of an episode: its second one with as many positions as the task allows, or its first. `spec`:
-    the episode; `task`: its task, of either sort; `opener`: opens it; `behaviour`: how a model is taken to behave. One that does no
-    research is measured at the first step, without positions.
-    """
+    """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first."""
     research_calls = _research_calls(task, behaviour)
     first = MeasuringModel(behaviour, research_calls)
     whole = replace(spec, limit=None)
@@ -253,9 +248,7 @@ def measure_cases(spec: EpisodeSpec, task: Task, opener: EpisodeFactory) -> dict
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
-    """Costs of a step by the assumptions of each case. `sizes`: from `measure_cases`; `limits`: of a call; None for a model of this
-    machine, which counts no tokens and is taken to answer at once.
-    """
+    """Costs of a step by the assumptions of each case; without limits: a model of this machine, which answers at once."""
     rates = {}
     for name, case in ASSUMED.items():
         size = sizes[name]
@@ -274,10 +267,7 @@ def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> d
 def observed_rates(
     steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry], sizes: Mapping[str, StepSize], limits: CallLimits | None
 ) -> dict[str, StepRate]:
-    """Costs of a step as the finished ones had: typical is their mean, low and high are their tenth and ninetieth percentiles.
-    `steps`: records of finished steps, at least `LEAST_OBSERVED`; `transcript`: their transcript entries; `sizes`: from
-    `measure_cases`; for the time of agent and tools; `limits`: as in `assumed_rates`.
-    """
+    """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth percentiles."""
     calls = _spread([len(entry.exchanges) for entry in transcript])
     tokens_in, tokens_out = (_spread([getattr(record, name) for record in steps]) for name in ("input_tokens", "output_tokens"))
     return {

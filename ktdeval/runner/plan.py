@@ -22,8 +22,8 @@ from ktdeval.registry import Plugins
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
-    """Return the trading task that a scoring task names as its target task; None where it names none. Raises UsageError: there is
-    no such task; PluginError: it does not trade.
+    """Return the trading task that a scoring task names, or None. Raises UsageError for none such, PluginError where it can't
+    trade.
     """
     if task.target_task is None:
         return None
@@ -57,9 +57,7 @@ class Plan:
 
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
-    """Return the tasks of a config, after a check of every other name in it: a slip shows before a market is made or read. Raises
-    KtdevalError: an unknown task, window, model, agent, metric or runner (with near matches), or bad arguments of one.
-    """
+    """Return the tasks of a config, after a check of every other name in it. Raises KtdevalError, with near matches."""
     if not config.tasks:
         raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
     tasks: dict[str, Task] = {name: plugins.make_task(name, config.items) for name in plugins.resolve_tasks(config.tasks)}
@@ -77,10 +75,7 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
 def make_plan(
     config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot, protocol: ToolProtocol | None
 ) -> Plan:
-    """Return all tasks × windows × seeds of a config. `config`: what was asked for; `plugins`: where tools are found; `tasks`: from
-    `choose_tasks`; `snapshot`: the market; `protocol`: how a remote model is offered tools; None for a model of this machine, which
-    takes them as they are. Raises UsageError: an unknown window; DataError: a window that lies outside the snapshot.
-    """
+    """Return all tasks × windows × seeds; `protocol` is None for a model of this machine. Raises UsageError or DataError."""
     specs = []
     call = call_parameters(config, protocol)
     for task in tasks.values():
@@ -123,9 +118,7 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
 
 
 def choose_windows(task: Task, wanted: Sequence[str]) -> tuple[Window, ...]:
-    """Return the windows named: names, globs (`W*`), or a range of dates `2024-04-01:2024-06-05`; the task's own when none. Raises
-    UsageError: a name that matches nothing, or an impossible range.
-    """
+    """Return the windows named: names, globs, or a range of dates; the task's own when none. Raises UsageError for any other."""
     if not needs_market(task):
         if wanted:
             raise UsageError(f"task {task.name} asks about no market and has no windows; leave --windows out")

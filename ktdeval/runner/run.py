@@ -62,9 +62,7 @@ class PreparedRun:
 
 
 def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
-    """Check everything that can be checked before the first step, and open the run folder. Raises KtdevalError: anything in the
-    config that can't work, in one line.
-    """
+    """Check everything that can be checked before the first step, and open the run folder. Raises KtdevalError."""
     config = with_base_url(config, plugins)
     tasks = choose_tasks(config, plugins)
     model = plugins.make_model(config.model, config.model_args)
@@ -110,9 +108,7 @@ def _manifest(
 
 
 def execute_run(run: PreparedRun) -> RunResult:
-    """Run the episodes that are not complete yet, then write the cards. Raises KeyboardInterrupt: the user interrupted it; finished
-    steps are kept; ProviderError: no call to the model can succeed, and nothing was run.
-    """
+    """Run episodes that are not complete, then write the cards. Raises KeyboardInterrupt, or ProviderError before any ran."""
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
         run.plugins.emit(EpisodeFinished(spec, already_done=True))
@@ -132,9 +128,7 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
-    """Run a config from plan to cards in one call: what `ktdeval run` does, without its screen. Raises KtdevalError: anything in
-    the config that can't work, in one line; KeyboardInterrupt: the user interrupted it; finished steps are kept.
-    """
+    """Run a config from plan to cards: what `ktdeval run` does, without its screen. Raises KtdevalError or KeyboardInterrupt."""
     prepared = prepare_run(config, plugins, StopSignal())
     try:
         return execute_run(prepared)
@@ -161,9 +155,7 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
 
 
 def with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among the parameters of its model. Raises UsageError: the model has no address, or two
-    are given.
-    """
+    """Return the config with `--base-url` among its model's parameters. Raises UsageError where it has no address, or two."""
     if config.base_url is None:
         return config
     spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])

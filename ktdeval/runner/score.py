@@ -68,10 +68,8 @@ def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
 def make_card(
     folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins, errors: Mapping[str, str]
 ) -> TradingCard | ScoringCard:
-    """Build the card of one task of a run from its complete episodes. `folder`: the run; its manifest says which metrics and rule
-    set; `task`: the task as now installed; its config must be the one that ran; `snapshot`: the snapshot that the run used;
-    `plugins`: where metrics are found; `errors`: episode id -> why it has no ledger, where known. Raises StoreError: no episode of
-    the task is complete, or the installed task is not the one that ran.
+    """Build the card of one task from its complete episodes; `errors` says by id why others have no ledger. Raises StoreError where
+    no episode is complete, or the installed task is not the one that ran.
     """
     manifest = folder.manifest
     specs = [spec for spec in manifest.specs if spec.task == task.name]
@@ -143,9 +141,7 @@ def _given_certificate(folder: Path) -> Card | None:
 
 
 def keep_certificate(folder: Path, given: str | None) -> None:
-    """Keep a certificate with the run that it is given to, so that its cards can be verified from the folder alone. Raises
-    CardError: it is not a valid certificate.
-    """
+    """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises CardError for an invalid one."""
     if given is not None:
         load_card(Path(given), ATTACHED)
         write_atomic(folder / CERTIFICATE, Path(given).read_text(encoding="utf-8"))
@@ -189,10 +185,8 @@ def _rule_set(text: str) -> RuleSet:
 
 
 def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:
-    """Score a run folder again, with other metrics or another rule set if asked for. `path`: the run folder; `plugins`: the loaded
-    plugins; `changes`: any of `data`, `data_args` (where the snapshot is now), `metrics` (in the place of the extra ones), `rules`,
-    `certificate`, `items` (samples that were not the tasks' own). The cards written: one for each task with a complete episode.
-    Raises StoreError: no run here, or its records are not readable; DataError: the snapshot is not the one that ran.
+    """Score a run folder again and return the cards written; `changes` may name `data` and `data_args` (where the snapshot is now),
+    `metrics` (in the place of the extra ones), `rules`, `certificate`, `items`. Raises StoreError or DataError.
     """
     folder = RunFolder.load(path)
     open_task_files(folder.path, plugins)
@@ -207,9 +201,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
 
 
 def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:
-    """Open the snapshot that a run used, from where it was or from where `changes` says that it is now. Raises DataError: it is not
-    there, or not the same snapshot.
-    """
+    """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError where it is not the same."""
     recorded = folder.manifest.data
     if "data" in changes:
         recorded = {"data": changes["data"], "data_args": changes.get("data_args", {})}

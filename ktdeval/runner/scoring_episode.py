@@ -24,9 +24,7 @@ from ktdeval.runner.store import ANSWERS
 
 
 class AnswerForm:
-    """Reads answers: JSON objects that follow a form's schema. Stands where a trading step has its submission form. `tool`: the
-    tool that a model answers with.
-    """
+    """Reads answers, JSON objects that follow a form's schema, where a trading step has its submission form."""
 
     def __init__(self, tool: ToolSpec) -> None:
         self.tool = tool

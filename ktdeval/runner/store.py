@@ -137,9 +137,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, manifest: RunManifest, claim: FolderClaim | None = None) -> RunFolder:
-        """Make the folder of a new run, or open that of the same run to resume it; held by one process at a time. `path`: the
-        folder; `manifest`: the run; `claim`: the hold on the folder where it is already had; released with the folder, or when this
-        fails. Raises StoreError: the folder can't be made, belongs to another run, or another process is running it.
+        """Make the folder of a new run, or open that of the same run to resume it, with a hold (`claim`) that no other process has;
+        it is released with the folder, or when this fails. Raises StoreError where it can't be made or held, or has another run.
         """
         folder = cls(path, manifest)
         folder._claim = claim or FolderClaim(path)
@@ -250,9 +249,7 @@ class RunFolder:
         return unpack_lines(self.episode_path(spec) / ANSWERS, AnswerRecord, "record of answers")
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
-        """Records and transcript as far as an episode has come, whatever its task: of an unfinished one what its journal holds.
-        Raises StoreError: a record is not readable.
-        """
+        """Records and transcript of any episode as far as it has come. Raises StoreError where one is not readable."""
         folder = self.episode_path(spec)
         if self.is_complete(spec):
             is_scoring = (folder / ANSWERS).exists()
@@ -266,9 +263,7 @@ class RunFolder:
         return self._mark(spec).wall_s
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 by path (relative to the run folder) of each ledger and transcript. Raises StoreError: one is missing, or is not
-        the file that was written when its episode ended.
-        """
+        """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or was changed since its end."""
         digests = {}
         for spec in specs:
             for name, recorded in self._mark(spec).sha256.items():
@@ -305,9 +300,7 @@ class FolderClaim:
     """Hold of this process on a run folder, which it makes where there is none. Until released no other process has it."""
 
     def __init__(self, path: Path) -> None:
-        """Take the hold. Raises StoreError: the folder can't be made, holds something that is no run, or another process is running
-        it.
-        """
+        """Take the hold. Raises StoreError where the folder can't be made, is no run, or is another process's."""
         self.path = path
         self._lock: int | None = None
         try:

@@ -32,9 +32,7 @@ class Trials:
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Every run under these folders, each of which may be a run itself; sorted by path. Raises StoreError: a folder does not exist
-    or holds no run, or a manifest is not readable.
-    """
+    """Every run in or below these folders, by path. Raises StoreError where one does not exist, has no run, or is unreadable."""
     paths: set[Path] = set()
     for root in roots:
         found = {path.resolve().parent for path in _manifests(root)}
@@ -50,10 +48,8 @@ def _manifests(root: Path) -> Iterator[Path]:
 
 
 def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str | None = None) -> Trials:
-    """Count the trials under these folders; the same episode in two runs is one trial. `roots`: run folders, or folders that hold
-    them; `window`: name of a window; None for all of them. To deflate a Sharpe ratio give its window: those of different windows
-    are not one sample; `snapshot`: id of a snapshot; None for all. Raises StoreError: a folder holds no run, or a manifest or
-    ledger is not readable.
+    """Count the trials under these folders, of one window or snapshot if named (Sharpe ratios of different windows are not one
+    sample); the same episode in two runs is one trial. Raises StoreError where a folder has no run or can't be read.
     """
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()

@@ -63,10 +63,7 @@ class RecordedModel:
 
 
 def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]) -> Iterator[Entry]:
-    """Run an episode once more with the recorded replies instead of the model; only these are believed. For each step the entry
-    that the replies give: prompts, tool results, counts, who decided, orders or answer. Raises KtdevalError: the replies can't have
-    come from such an episode.
-    """
+    """Run an episode once more with the recorded replies, and yield each step's entry. Raises KtdevalError for false ones."""
     model = RecordedModel()
     episode = open_episode(model)
     for step in range(min(episode.total_steps, len(transcript))):
@@ -88,10 +85,8 @@ class Verification:
 
 
 def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Verification:
-    """Verify a card against the run folder that it lies in (`RUN/cards/<task>.json`). `path`: the card; `plugins`: the loaded
-    plugins: the task with its tools, the agent and the metrics of the card must be installed; `changes`: `data` and `data_args`
-    when the snapshot has moved; `items` when the samples were not the task's own. Raises KtdevalError: the card is not valid, its
-    run is not there, or the snapshot can't be had or has been changed.
+    """Verify a card against the run folder it lies in; `changes` may say where the data are now, or name other `items`. Raises
+    KtdevalError where the card is not valid, or its run or snapshot is not there or was changed.
     """
     card = load_evaluation(path)
     folder = RunFolder.load(path.resolve().parent.parent)
@@ -110,9 +105,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
 
 
 class _EpisodeCheck:
-    """One episode's ledger, or answers, and transcript against each other and against what the transcript's replies give. `steps`:
-    steps executed again so far; `traced`: of these, steps whose orders, or answer, are one submission of the model.
-    """
+    """One episode's records and transcript against each other and the replies; counts `steps` executed, and those `traced`."""
 
     def __init__(self, spec: EpisodeSpec, folder: RunFolder, opener: EpisodeFactory, is_scoring: bool) -> None:
         self.steps = self.traced = 0

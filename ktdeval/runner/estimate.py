@@ -31,7 +31,7 @@ from ktdeval.runner.measure import (
     measure_cases,
     observed_rates,
 )
-from ktdeval.runner.plan import Plan, choose_tasks, make_plan
+from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.run import run_path, with_base_url
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import CountsRecord
@@ -98,19 +98,6 @@ class RunEstimate(Value, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Shared:
-    """Inputs that the estimates of all tasks share. `folder` is that of the same run where it was begun, else None."""
-
-    config: RunConfig
-    remote: RemoteModel | None
-    price: Price | None
-    plan: Plan
-    folder: RunFolder | None
-    limits: CallLimits | None
-    factory: EpisodeFactory
-
-
-@dataclass(frozen=True)
 class _TaskPart:
     """A task's estimate in the making: steps left by episode, and what each takes by case."""
 
@@ -122,36 +109,98 @@ class _TaskPart:
     is_observed: bool
 
 
+class _Estimator:
+    """What the estimates of all tasks of a run share; `folder` is that of the same run where it was begun, else None."""
+
+    def __init__(self, config: RunConfig, plugins: Plugins) -> None:
+        self.config = config = with_base_url(config, plugins)
+        tasks = choose_tasks(config, plugins)
+        self.remote = remote = as_remote(plugins.make_model(config.model, config.model_args))
+        self.price = FREE if remote is None else run_price(config, remote)
+        snapshot = open_market(plugins, config, tasks.values())
+        self.plan = make_plan(config, plugins, tasks, snapshot, None)
+        self.path = run_path(config, self.plan)
+        recorded = RunFolder.load(self.path) if (self.path / "manifest.json").is_file() else None
+        self.protocol = _protocol(config, remote, recorded)
+        if self.protocol is not None:
+            self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
+        ids = {spec.id for spec in self.plan.specs}
+        self.folder = recorded if recorded is not None and {spec.id for spec in recorded.manifest.specs} == ids else None
+        self.is_other = recorded is not self.folder
+        self.paid, latencies_s = Spent(), list[float]()
+        for record in read_calls(self.folder.path) if self.folder is not None else ():
+            self.paid = self.paid.plus(record)
+            latencies_s += [record.latency_s] if record.outcome == ANSWERED else []
+        self.limits = None if remote is None else CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
+        self.factory = EpisodeFactory(tasks, plugins, snapshot)
+        self.parts = [self._part(task) for task in tasks.values()]
+
+    def _part(self, task: Task) -> _TaskPart:
+        specs = self.plan.specs_of(task.name)
+        steps: list[CountsRecord] = []
+        transcript: list[TranscriptEntry] = []
+        steps_left, planned = [], 0
+        for spec in specs:
+            total = self.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
+            done, entries = ((), ()) if self.folder is None else self.folder.load_recorded(spec)
+            transcript += entries
+            steps += done
+            planned += total
+            steps_left.append(max(total - len(done), 0))
+        sizes = measure_cases(specs[0], task, self.factory)
+        is_observed = len(steps) >= LEAST_OBSERVED
+        rates = observed_rates(steps, transcript, sizes, self.limits) if is_observed else assumed_rates(sizes, self.limits)
+        usage = Usage(*(sum(getattr(step, name) for step in steps) for name in USAGE_FIELDS))
+        cost_usd = None if self.price is None else self.price.cost(usage)
+        calls = sum(len(entry.exchanges) for entry in transcript)
+        finished = Finished(steps=len(steps), calls=calls, **usage.to_json(), cost_usd=cost_usd)
+        return _TaskPart(task, steps_left, planned, finished, rates, is_observed)
+
+    def left(self, parts: Sequence[_TaskPart]) -> dict[str, Amount]:
+        """By case, what is left of some tasks together."""
+        amounts = {}
+        for case in CASES:
+            loads = [(part.rates[case], steps) for part in parts for steps in part.steps_left]
+            calls, reads, writes = (
+                round(sum(getattr(rate, name) * steps for rate, steps in loads))
+                for name in ("calls", "input_tokens", "output_tokens")
+            )
+            seconds = _makespan_s((rate.seconds * steps for rate, steps in loads), self.config.concurrency)
+            if self.remote is not None:
+                seconds = max(seconds, calls * self.config.call_gap_s)
+            cost = None if self.price is None else self.price.cost(Usage(reads, writes))
+            amounts[case] = Amount(
+                calls=calls, input_tokens=reads, output_tokens=writes, cost_usd=cost, hours=round(seconds / 3600, 4)
+            )
+        return amounts
+
+
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     """Estimate the run of a config: asks no model, needs no key, and writes nothing. Raises KtdevalError where it can't work."""
-    config = with_base_url(config, plugins)
-    tasks = choose_tasks(config, plugins)
-    remote = as_remote(plugins.make_model(config.model, config.model_args))
-    price = FREE if remote is None else run_price(config, remote)
-    snapshot = open_market(plugins, config, tasks.values())
-    unasked = make_plan(config, plugins, tasks, snapshot, None)
-    path = run_path(config, unasked)
-    recorded = RunFolder.load(path) if (path / "manifest.json").is_file() else None
-    protocol = _protocol(config, remote, recorded)
-    plan = unasked if protocol is None else make_plan(config, plugins, tasks, snapshot, protocol)
-    is_same = recorded is not None and {spec.id for spec in recorded.manifest.specs} == {spec.id for spec in plan.specs}
-    folder = recorded if is_same else None
-    paid, latencies_s = _recorded_calls(folder)
-    limits = None if remote is None else CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
-    shared = _Shared(config, remote, price, plan, folder, limits, EpisodeFactory(tasks, plugins, snapshot))
-    parts = [_task_part(task, shared) for task in tasks.values()]
-    left = {case: _amount(parts, case, shared) for case in CASES}
+    run = _Estimator(config, plugins)
+    left = run.left(run.parts)
+    tasks = [
+        TaskEstimate(
+            name=part.task.name,
+            episodes=len(part.steps_left),
+            steps=part.steps,
+            finished=part.finished,
+            left=run.left([part]),
+            is_observed=part.is_observed,
+        )
+        for part in run.parts
+    ]
     return RunEstimate(
-        model=config.model,
-        protocol=protocol,
-        price=price,
-        folder=str(path),
-        concurrency=config.concurrency,
-        tasks=tuple(_task_estimate(part, shared) for part in parts),
+        model=run.config.model,
+        protocol=run.protocol,
+        price=run.price,
+        folder=str(run.path),
+        concurrency=run.config.concurrency,
+        tasks=tuple(tasks),
         left=left,
-        paid=Paid(cost_usd=paid.cost_usd, possibly_usd=paid.possibly_usd),
-        assumptions=tuple(_assumptions(parts, shared)),
-        warnings=tuple(_warnings(left, paid, config, recorded is not None and not is_same)),
+        paid=Paid(cost_usd=run.paid.cost_usd, possibly_usd=run.paid.possibly_usd),
+        assumptions=tuple(_assumptions(run)),
+        warnings=tuple(_warnings(left, run)),
     )
 
 
@@ -165,73 +214,6 @@ def _protocol(config: RunConfig, remote: RemoteModel | None, recorded: RunFolder
     return remote.protocols[0] if config.tool_protocol == "auto" else config.tool_protocol
 
 
-def _recorded_calls(folder: RunFolder | None) -> tuple[Spent, list[float]]:
-    """Return what was paid, and the seconds of the calls that were answered."""
-    spent, latencies_s = Spent(), []
-    if folder is not None:
-        for record in read_calls(folder.path):
-            spent = spent.plus(record)
-            if record.outcome == ANSWERED:
-                latencies_s.append(record.latency_s)
-    return spent, latencies_s
-
-
-def _task_part(task: Task, shared: _Shared) -> _TaskPart:
-    specs = shared.plan.specs_of(task.name)
-    steps: list[CountsRecord] = []
-    transcript: list[TranscriptEntry] = []
-    steps_left, planned = [], 0
-    for spec in specs:
-        total = shared.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
-        done: Sequence[CountsRecord] = ()
-        if shared.folder is not None:
-            done, entries = shared.folder.load_recorded(spec)
-            transcript += entries
-        steps += done
-        planned += total
-        steps_left.append(max(total - len(done), 0))
-    sizes = measure_cases(specs[0], task, shared.factory)
-    is_observed = len(steps) >= LEAST_OBSERVED
-    rates = observed_rates(steps, transcript, sizes, shared.limits) if is_observed else assumed_rates(sizes, shared.limits)
-    return _TaskPart(task, steps_left, planned, _finished(steps, transcript, shared.price), rates, is_observed)
-
-
-def _finished(steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry], price: Price | None) -> Finished:
-    usage = Usage(*(sum(getattr(step, name) for step in steps) for name in USAGE_FIELDS))
-    calls = sum(len(entry.exchanges) for entry in transcript)
-    cost_usd = None if price is None else price.cost(usage)
-    return Finished(steps=len(steps), calls=calls, **usage.to_json(), cost_usd=cost_usd)
-
-
-def _task_estimate(part: _TaskPart, shared: _Shared) -> TaskEstimate:
-    left = {case: _amount([part], case, shared) for case in CASES}
-    return TaskEstimate(
-        name=part.task.name,
-        episodes=len(part.steps_left),
-        steps=part.steps,
-        finished=part.finished,
-        left=left,
-        is_observed=part.is_observed,
-    )
-
-
-def _amount(parts: Sequence[_TaskPart], case: str, shared: _Shared) -> Amount:
-    """Return the amount that is left of some tasks together."""
-    loads = [(part.rates[case], steps) for part in parts for steps in part.steps_left]
-    calls = round(sum(rate.calls * steps for rate, steps in loads))
-    usage = Usage(
-        round(sum(rate.input_tokens * steps for rate, steps in loads)),
-        round(sum(rate.output_tokens * steps for rate, steps in loads)),
-    )
-    seconds = _makespan_s((rate.seconds * steps for rate, steps in loads), shared.config.concurrency)
-    if shared.remote is not None:
-        seconds = max(seconds, calls * shared.config.call_gap_s)
-    cost = None if shared.price is None else shared.price.cost(usage)
-    hours = round(seconds / 3600, 4)
-    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    return Amount(calls=calls, **tokens, cost_usd=cost, hours=hours)
-
-
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
     """Seconds until the last episode ends, each started in order as soon as a place is free."""
     places = [0.0] * concurrency
@@ -240,50 +222,43 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
     return max(places)
 
 
-def _assumptions(parts: Sequence[_TaskPart], shared: _Shared) -> Iterator[str]:
-    """Yield the assumptions of the figures."""
-    for part in parts:
+def _assumptions(run: _Estimator) -> Iterator[str]:
+    """Yield what the figures rest on."""
+    for part in run.parts:
         if part.is_observed:
             yield (
                 f"{part.task.name}: typical is the mean of its {part.finished.steps:,} finished steps, "
                 "low and high are their 10th and 90th percentiles"
             )
-    limits = shared.limits
+    limits, cases = run.limits, ASSUMED.values()
     if limits is None:
         yield "a model of this machine: it is taken to count no tokens and to answer at once; hours are those of agent and tools"
         return
-    if not all(part.is_observed for part in parts):
-        yield from _assumed_words(limits)
+    if not all(part.is_observed for part in run.parts):
+        yield from (
+            "low: no research, one submission, no positions yet",
+            "typical: half of the research calls (or a task's usual number), two a turn; one submission; "
+            "positions as the task allows",
+            "high: all research calls, one a turn; every submission invalid until none is left; "
+            "as many positions as the task allows",
+            f"{' / '.join(f'{limits.reply_tokens(case):,}' for case in cases)} tokens a reply, reasoning included",
+            f"{' / '.join(f'{case.prose_bytes:g}' for case in cases)} bytes a token in instructions, "
+            f"{' / '.join(f'{case.data_bytes:g}' for case in cases)} in data",
+        )
     if len(limits.latencies_s) >= LEAST_OBSERVED:
         yield f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of {len(limits.latencies_s):,} calls so far"
     else:
-        yield f"{_by_case(f'{limits.call_s(case):g}' for case in ASSUMED.values())} s a call"
+        yield f"{' / '.join(f'{limits.call_s(case):g}' for case in cases)} s a call"
     yield "hours are without waiting for rate limits and repeated attempts; cost is without a discount of a provider's prompt cache"
-    yield f"besides, {4 * shared.config.canary:,} short questions at start and end (--canary)"
-    if shared.folder is None and shared.config.tool_protocol == "auto" and shared.remote and len(shared.remote.protocols) > 1:
-        yield f"tools are offered by {shared.remote.protocols[0]}, unless a short check before the run finds that it does not work"
+    yield f"besides, {4 * run.config.canary:,} short questions at start and end (--canary)"
+    if run.folder is None and run.config.tool_protocol == "auto" and run.remote and len(run.remote.protocols) > 1:
+        yield f"tools are offered by {run.remote.protocols[0]}, unless a short check before the run finds that it does not work"
 
 
-def _assumed_words(limits: CallLimits) -> Iterator[str]:
-    """Yield the meaning of the cases where nothing was seen of the model yet."""
-    cases = ASSUMED.values()
-    yield "low: no research, one submission, no positions yet"
-    yield "typical: half of the research calls (or a task's usual number), two a turn; one submission; positions as the task allows"
-    yield "high: all research calls, one a turn; every submission invalid until none is left; as many positions as the task allows"
-    yield f"{_by_case(f'{limits.reply_tokens(case):,}' for case in cases)} tokens a reply, reasoning included"
-    yield (
-        f"{_by_case(f'{case.prose_bytes:g}' for case in cases)} bytes a token in instructions, "
-        f"{_by_case(f'{case.data_bytes:g}' for case in cases)} in data"
-    )
-
-
-def _by_case(words: Iterable[str]) -> str:
-    return " / ".join(words)
-
-
-def _warnings(left: Mapping[str, Amount], paid: Spent, config: RunConfig, is_other: bool) -> Iterator[str]:
+def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     """Yield what will stop or refuse the run."""
-    if is_other:
+    config, paid = run.config, run.paid
+    if run.is_other:
         yield "the folder holds another run, so this one would be refused; choose another --out, or the command that began it"
     typical, high = left["typical"], left["high"]
     if config.max_cost is not None and typical.cost_usd is None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from ktdeval.calls.stop import StopSignal
-from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event, SampleFinished, StepFinished
+from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.contracts.task import Task
@@ -26,27 +25,7 @@ from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 
-
-class Episode(Protocol):
-    """An episode step by step, whether it trades or answers."""
-
-    total_steps: int  #: trading days of the window, or samples; the spec's limit where that is less
-    entry_type: type[Entry]  #: type of its journal's entries
-
-    def is_own(self, place: int, entry: Entry) -> bool:
-        """Whether an entry can be that of step `place`."""
-
-    def resume(self, last: Entry) -> None:
-        """Take up where the journal ends."""
-
-    def run_step(self, step: int) -> Entry:
-        """Decide one step; the time that it takes is the caller's."""
-
-    def event(self, record: Any) -> StepFinished | SampleFinished:
-        """Return what observers are told of a recorded step."""
-
-    def encode(self, records: Sequence[Any]) -> tuple[str, bytes]:
-        """Name and bytes of the file that all records together become."""
+Episode = TradingEpisode | ScoringEpisode  #: step by step, whether it trades or answers
 
 
 class EpisodeFactory:
@@ -140,7 +119,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
         for step in range(done, episode.total_steps):
             context.stop.check()
             began = time.perf_counter()
-            entry = episode.run_step(step)
+            entry: Entry = episode.run_step(step)
             errors = errors + 1 if entry.step.provenance == "error" else 0
             if errors == context.max_errors:
                 raise ProviderError(_hopeless(errors, entry.step.failures))

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import SnapshotPart, TradingCard
 from ktdeval.jsonio import JsonValue
-from ktdeval_board.checking.findings import At
+from ktdeval_board.checking.findings import At, Check, Stage, rule
 from ktdeval_board.entries import Candidate, Card, figures_of, identity, identity_words
 from ktdeval_board.layout import path_segment
 
@@ -54,14 +54,9 @@ class Together:
             if known is not candidate:
                 yield known, candidate
 
-    @cached_property
-    def beside_first(self) -> list[tuple[Candidate, Candidate]]:
-        """Each card beside the first of its division."""
-        return list(self.later(lambda candidate: candidate.division.id))
 
-
-def duplicate(together: Together) -> Iterator[At]:
-    """Yield second cards of a system."""
+@rule("duplicate", Stage.TOGETHER)
+def _duplicate(together: Together) -> Iterator[At]:
     for known, candidate in together.later(lambda each: identity(each.card, each.division)):
         system = identity_words(candidate.card)
         yield At(
@@ -69,8 +64,8 @@ def duplicate(together: Together) -> Iterator[At]:
         )
 
 
-def copied(together: Together) -> Iterator[At]:
-    """Yield cards with episodes or records of another. The board's own baselines may be in several divisions with the same ones."""
+@rule("copy", Stage.TOGETHER)
+def _copied(together: Together) -> Iterator[At]:
     first: dict[str, Candidate] = {}
     for candidate in together.standing:
         for key, what in _fingerprints(candidate):
@@ -92,8 +87,8 @@ def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
             yield digest, f"the record {path[:120]} (SHA-256 {digest[:12]}…)"
 
 
-def name(together: Together) -> Iterator[At]:
-    """Yield names that differ but look or file alike: `openai--gpt` beside `openai/gpt`, `GPT` beside `gpt`."""
+@rule("name", Stage.TOGETHER)
+def _name(together: Together) -> Iterator[At]:
     for part in ("model", "agent"):
         for known, candidate in together.later(lambda each, part=part: path_segment(getattr(each, part)).casefold()):  # type: ignore[misc]
             mine, other = getattr(candidate, part), getattr(known, part)
@@ -101,8 +96,8 @@ def name(together: Together) -> Iterator[At]:
                 yield At(candidate.where, f"{part}.name: {mine!r} can be taken for {other!r} of {known.where}")
 
 
-def attempts(together: Together) -> Iterator[At]:
-    """Yield fewer declared attempts than cards, withdrawn ones first; of new cards: an old one can't know what came after it."""
+@rule("attempts", Stage.TOGETHER)
+def _attempts(together: Together) -> Iterator[At]:
     counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         key = candidate.division.id, candidate.model, candidate.agent
@@ -116,20 +111,28 @@ def attempts(together: Together) -> Iterator[At]:
 # -- cards that describe the market, the benchmark or a metric otherwise than the first card of their division
 
 
-def _beside_first(differences: Callable[[Card, Card], Iterator[str]]) -> Callable[[Together], Iterator[At]]:
-    def check(together: Together) -> Iterator[At]:
-        for known, candidate in together.beside_first:
-            for what in differences(known.card, candidate.card):
-                yield At(candidate.where, f"{what} than on {known.where}")
+def _beside_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
+    """Hold each card beside the first of its division."""
 
-    return check
+    def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:
+        @rule(rule_id, Stage.TOGETHER)
+        def check(together: Together) -> Iterator[At]:
+            for known, candidate in together.later(lambda each: each.division.id):
+                for what in differences(known.card, candidate.card):
+                    yield At(candidate.where, f"{what} than on {known.where}")
+
+        return check
+
+    return register
 
 
+@_beside_first("kind")
 def _other_kind(known: Card, card: Card) -> Iterator[str]:
     if card.kind != known.kind:
         yield f"is a {card.kind} card, which is another kind"
 
 
+@_beside_first("snapshot")
 def _other_snapshot(known: Card, card: Card) -> Iterator[str]:
     if card.kind == known.kind:
         for field in sorted(SnapshotPart.__struct_fields__):
@@ -137,27 +140,25 @@ def _other_snapshot(known: Card, card: Card) -> Iterator[str]:
                 yield f"snapshot.{field}: is described otherwise"
 
 
+@_beside_first("windows")
 def _other_windows(known: Card, card: Card) -> Iterator[str]:
     if card.kind == known.kind and card.windows != known.windows:
         yield "windows: have other days"
 
 
+@_beside_first("reference")
 def _other_benchmark(known: Card, card: Card) -> Iterator[str]:
     if isinstance(card, TradingCard) and isinstance(known, TradingCard) and not _is_close(_benchmark(card), _benchmark(known)):
         yield "reference: gives the benchmark other figures"
 
 
+@_beside_first("metric")
 def _other_metric(known: Card, card: Card) -> Iterator[str]:
     mine, theirs = figures_of(card), figures_of(known) if card.kind == known.kind else {}
     for each in sorted(mine.keys() & theirs.keys()):
         for part in _DEFINITION:
             if (own := getattr(mine[each], part)) != getattr(theirs[each], part):
                 yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
-
-
-kind, snapshot, windows, reference, metric = map(
-    _beside_first, (_other_kind, _other_snapshot, _other_windows, _other_benchmark, _other_metric)
-)
 
 
 def _benchmark(card: TradingCard) -> JsonValue:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 
 from ktdeval.cards import Finished, MissingEpisode, TradingCard
 from ktdeval.harness import CallParams
+from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import RecordFile, Records, Submission
 from ktdeval_board.entries import Card, facets, figures_of, market_of, nearest_division, seeds_of, spans_of
 from ktdeval_board.rules import Division, Rules
@@ -53,51 +54,51 @@ class CardInputs:
         return isinstance(self.card, TradingCard)
 
 
-def facet(rule: str) -> Callable[[CardInputs], Iterator[str]]:
-    """Make the check of a rule that compares the card with its division alone."""
-
-    def check(inputs: CardInputs) -> Iterator[str]:
-        if rule in inputs.facets and inputs.nearest is not None:
-            yield f"{inputs.facets[rule]} (division {inputs.nearest.id})"
-
-    return check
+def _facet(rule_id: str, inputs: CardInputs) -> Iterator[str]:
+    """Compare the card with its division alone."""
+    if rule_id in inputs.facets and inputs.nearest is not None:
+        yield f"{inputs.facets[rule_id]} (division {inputs.nearest.id})"
 
 
-def name(inputs: CardInputs) -> Iterator[str]:
-    """Yield names of model and agent that can be taken for others."""
+for _id in ("task-version", "snapshot", "rules"):
+    rule(_id, Stage.CARD)(partial(_facet, _id))
+
+
+@rule("name", Stage.CARD)
+def _name(inputs: CardInputs) -> Iterator[str]:
     for part in ("model", "agent"):
         given = getattr(inputs.card, part).name
         if not _NAME.fullmatch(given):
             yield f"{part}.name: {given[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
 
 
-def kind(inputs: CardInputs) -> Iterator[str]:
-    """Yield a card of another kind than its task's config."""
+@rule("kind", Stage.CARD)
+def _kind(inputs: CardInputs) -> Iterator[str]:
     config, is_trading = inputs.card.task.config, inputs.is_trading
     trades = "trading" in config
     if trades != is_trading and (trades or "subject_config" in config):
         yield f"is a {inputs.card.kind} card of a {'trading' if trades else 'scoring'} task"
 
 
-def task(inputs: CardInputs) -> Iterator[str]:
-    """Yield a task that the board does not have."""
+@rule("task", Stage.CARD)
+def _task(inputs: CardInputs) -> Iterator[str]:
     if inputs.nearest is None:
         yield f"task {inputs.card.task.name}: the board has no division"
-    yield from facet("task")(inputs)
+    yield from _facet("task", inputs)
 
 
-def task_config(inputs: CardInputs) -> Iterator[str]:
-    """Yield another config than the division's, and facets that stand otherwise on the card and in its config."""
+@rule("task-config", Stage.CARD)
+def _task_config(inputs: CardInputs) -> Iterator[str]:
     config = inputs.card.task.config
     for field in ("name", "version", "mask", "mode"):
         given = getattr(inputs.card.task, field)
         if field in config and config[field] != given:
             yield f"task.{field}: is {given[:60]!r}, the task's config says {str(config[field])[:60]!r}"
-    yield from facet("task-config")(inputs)
+    yield from _facet("task-config", inputs)
 
 
-def synthetic(inputs: CardInputs) -> Iterator[str]:
-    """Yield a market of another sort than the board's, or one that denies its sort."""
+@rule("synthetic", Stage.CARD)
+def _synthetic(inputs: CardInputs) -> Iterator[str]:
     snapshot, market = market_of(inputs.card), inputs.rules.market
     if snapshot.synthetic != (market == "synthetic"):
         given = "synthetic" if snapshot.synthetic else "real"
@@ -106,8 +107,8 @@ def synthetic(inputs: CardInputs) -> Iterator[str]:
         yield f"snapshot: says that it is not synthetic, but is called {snapshot.name[:60]!r}"
 
 
-def placebo(inputs: CardInputs) -> Iterator[str]:
-    """Yield a market on which there is nothing to select."""
+@rule("placebo", Stage.CARD)
+def _placebo(inputs: CardInputs) -> Iterator[str]:
     if _PLACEBO in _told(inputs) or _PLACEBO in inputs.card.labels:
         yield "the market is a placebo, on which there is nothing to select"
 
@@ -117,8 +118,8 @@ def _told(inputs: CardInputs) -> str:
     return f"{snapshot.name} {snapshot.source}".casefold()
 
 
-def windows(inputs: CardInputs) -> Iterator[str]:
-    """Yield windows that are missing, too many or of other days."""
+@rule("windows", Stage.CARD)
+def _windows(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
     if division is None or "windows" not in inputs.facets:
         return
@@ -133,8 +134,8 @@ def windows(inputs: CardInputs) -> Iterator[str]:
             yield f"{each} is {'…'.join(given[each])}, the division's is {'…'.join(wanted[each])}"
 
 
-def seeds(inputs: CardInputs) -> Iterator[str]:
-    """Yield seeds that are missing or too many."""
+@rule("seeds", Stage.CARD)
+def _seeds(inputs: CardInputs) -> Iterator[str]:
     card = inputs.card
     division = inputs.nearest
     if division is None or "seeds" not in inputs.facets:
@@ -153,8 +154,8 @@ def _planned(card: Card) -> list[Finished | MissingEpisode]:
     return [*card.episodes, *card.missing_episodes]
 
 
-def episodes(inputs: CardInputs) -> Iterator[str]:
-    """Yield episodes that are not those of windows and seeds."""
+@rule("episodes", Stage.CARD)
+def _episodes(inputs: CardInputs) -> Iterator[str]:
     card = inputs.card
     names, found = [window.name for window in card.windows], [(entry.window, entry.seed) for entry in _planned(card)]
     wanted = len(names) * len(card.seeds)
@@ -166,14 +167,14 @@ def episodes(inputs: CardInputs) -> Iterator[str]:
         yield f"that of window {window}, seed {seed} is missing, another stands twice"
 
 
-def limit(inputs: CardInputs) -> Iterator[str]:
-    """Yield a run that was cut."""
+@rule("limit", Stage.CARD)
+def _limit(inputs: CardInputs) -> Iterator[str]:
     if inputs.card.limit is not None:
         yield f"every episode was cut after {inputs.card.limit:,} steps"
 
 
-def coverage(inputs: CardInputs) -> Iterator[str]:
-    """Yield a run that is not whole or not decided by its model; of a cut run and of a placebo other rules tell."""
+@rule("coverage", Stage.CARD)
+def _coverage(inputs: CardInputs) -> Iterator[str]:
     card = inputs.card
     if card.missing_episodes:
         yield f"{len(card.missing_episodes)} planned episodes did not finish"
@@ -181,14 +182,14 @@ def coverage(inputs: CardInputs) -> Iterator[str]:
         yield "; ".join(card.rankable.reasons) or "the card says that it can't be ranked"
 
 
-def mask_draw(inputs: CardInputs) -> Iterator[str]:
-    """Yield another alias map than everyone's."""
+@rule("mask-draw", Stage.CARD)
+def _mask_draw(inputs: CardInputs) -> Iterator[str]:
     if inputs.card.mask_draw != 0:
         yield f"is {inputs.card.mask_draw}, the board compares runs under alias map 0; run again without --mask-draw"
 
 
-def certificate(inputs: CardInputs) -> Iterator[str]:
-    """Yield a mask that is not certified where the division asks for it."""
+@rule("certificate", Stage.CARD)
+def _certificate(inputs: CardInputs) -> Iterator[str]:
     division, card = inputs.division, inputs.card
     if division is None or division.certificate != "required" or not isinstance(card, TradingCard):
         return
@@ -201,14 +202,14 @@ def certificate(inputs: CardInputs) -> Iterator[str]:
         yield "rests on too few probes, answers or guesses to call the mask certified"
 
 
-def call(inputs: CardInputs) -> Iterator[str]:
-    """Yield parameters of calls that there are not."""
+@rule("call", Stage.CARD)
+def _call(inputs: CardInputs) -> Iterator[str]:
     for field in sorted(inputs.card.call.keys() - _CALL_FIELDS):
         yield f"call.{field[:60]}: no such parameter of a call"
 
 
-def metric(inputs: CardInputs) -> Iterator[str]:
-    """Yield metrics that rows and ranks can't do with or without."""
+@rule("metric", Stage.CARD)
+def _metric(inputs: CardInputs) -> Iterator[str]:
     figures, division = figures_of(inputs.card), inputs.division
     if division is not None and division.rank_by not in figures:
         yield f"has no {division.rank_by}, which the rank of division {division.id} goes by"
@@ -219,16 +220,16 @@ def metric(inputs: CardInputs) -> Iterator[str]:
         yield f"has {len(figures)} metrics; at most {_MOST_METRICS} are taken"
 
 
-def reference(inputs: CardInputs) -> Iterator[str]:
-    """Yield windows without a benchmark."""
+@rule("reference", Stage.CARD)
+def _reference(inputs: CardInputs) -> Iterator[str]:
     if isinstance(inputs.card, TradingCard):
         given, wanted = set(inputs.card.reference.benchmark_buy_and_hold), set(spans_of(inputs.card))
         if given != wanted:
             yield f"reference: has {len(given)} windows, the card {len(wanted)}; each has a benchmark"
 
 
-def size(inputs: CardInputs) -> Iterator[str]:
-    """Yield a plan that is too large."""
+@rule("size", Stage.CARD)
+def _size(inputs: CardInputs) -> Iterator[str]:
     planned, most = len(_planned(inputs.card)), inputs.rules.limits.episodes
     if planned > most:
         yield f"has {planned:,} episodes; at most {most:,} are taken"
@@ -249,8 +250,8 @@ class SubmissionInputs:
     today: str | None  #: day of the check; None where the card was looked at before, so that its days are past
 
 
-def submission(inputs: SubmissionInputs) -> Iterator[str]:
-    """Yield what a submission says otherwise than its card."""
+@rule("submission", Stage.SUBMISSION)
+def _submission(inputs: SubmissionInputs) -> Iterator[str]:
     said, card = inputs.submission, inputs.card
     named = (("model.name", said.model.name, card.model.name), ("agent.name", said.agent.name, card.agent.name))
     for field, given, wanted in (("card", said.card, inputs.card_id), *named):
@@ -258,16 +259,16 @@ def submission(inputs: SubmissionInputs) -> Iterator[str]:
             yield f"{field}: is {given[:80]!r}, the card says {wanted[:80]!r}"
 
 
-def cutoff(inputs: SubmissionInputs) -> Iterator[str]:
-    """Yield a cut-off date after the model was there."""
+@rule("cutoff", Stage.SUBMISSION)
+def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
     said, model = inputs.submission, inputs.submission.model
     for day, event in ((said.submitted_on, "submission"), (model.released_on, "release")):
         if model.cutoff_date is not None and day and model.cutoff_date > day:
             yield f"model.cutoff_date: {model.cutoff_date} is after the {event} ({day})"
 
 
-def date(inputs: SubmissionInputs) -> Iterator[str]:
-    """Yield days before the board began, or that have not come yet."""
+@rule("date", Stage.SUBMISSION)
+def _date(inputs: SubmissionInputs) -> Iterator[str]:
     said, opened = inputs.submission, inputs.rules.opened_on
     if opened and said.submitted_on < opened:
         yield f"submitted_on: {said.submitted_on} is before the board began ({opened})"
@@ -322,8 +323,8 @@ class ListInputs:
 _CERTIFICATE = "certificate.json"
 
 
-def listed_records(inputs: ListInputs) -> Iterator[str]:
-    """Yield a list of another card, or of other files than the card was made from."""
+@rule("records", Stage.LIST)
+def _listed_records(inputs: ListInputs) -> Iterator[str]:
     records, card_id = inputs.records, inputs.card_id
     if records.card != card_id:
         yield f"card: is {records.card[:12]}…, expected {card_id[:12]}…"
@@ -340,22 +341,22 @@ def listed_records(inputs: ListInputs) -> Iterator[str]:
         yield f"stored: {records.stored}, but records/{card_id[:12]}…: {there}"
 
 
-def listed_certificate(inputs: ListInputs) -> Iterator[str]:
-    """Yield a certificate that the card does not have."""
+@rule("certificate", Stage.LIST)
+def _listed_certificate(inputs: ListInputs) -> Iterator[str]:
     if _CERTIFICATE in inputs.surplus:
         yield f"files: {_CERTIFICATE} is no record of this card"
 
 
-def listed_hash(inputs: ListInputs) -> Iterator[str]:
-    """Yield records of other bytes than the card was made from."""
+@rule("hash", Stage.LIST)
+def _listed_hash(inputs: ListInputs) -> Iterator[str]:
     for path, digest in inputs.card.artefacts.items():
         file = inputs.files.get(path)
         if file is not None and file.sha256 != digest:
             yield f"files: {path}: SHA-256 is {file.sha256[:12]}…, the card recorded {digest[:12]}…"
 
 
-def listed_size(inputs: ListInputs) -> Iterator[str]:
-    """Yield records that are too large, where they are in the repository."""
+@rule("size", Stage.LIST)
+def _listed_size(inputs: ListInputs) -> Iterator[str]:
     if inputs.is_here:
         yield from (f"files: {problem}" for problem in size_problems(inputs.rules, inputs.records.files))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ktdeval.errors import UsageError
 from ktdeval_board.checking.files import SUBMITTED, WRITTEN
-from ktdeval_board.checking.findings import printable
+from ktdeval_board.checking.findings import Stage, printable, rule
 from ktdeval_board.layout import VERDICTS
 
 _LINK, _SUBMODULE, _EXECUTABLE, _PLAIN = "120000", "160000", "100755", "100644"
@@ -55,22 +55,22 @@ def changes_since(folder: Path, since: str) -> list[Change]:
 # -- rules on a change
 
 
-def link(change: Change) -> Iterator[str]:
-    """Yield a link or submodule, also one that is not checked out."""
+@rule("link", Stage.CHANGES)
+def _link(change: Change) -> Iterator[str]:
     if change.mode == _LINK:
         yield "is a symbolic link; put the file itself there"
     elif change.mode == _SUBMODULE:
         yield "is a submodule; put the files themselves there"
 
 
-def executable(change: Change) -> Iterator[str]:
-    """Yield a new executable file."""
+@rule("executable", Stage.CHANGES)
+def _executable(change: Change) -> Iterator[str]:
     if change.mode == _EXECUTABLE and change.how == "A":
         yield "is executable; take the bit away (git update-index --chmod=-x)"
 
 
-def foreign_file(change: Change) -> Iterator[str]:
-    """Yield what is no addition to a folder of submissions."""
+@rule("foreign-file", Stage.CHANGES)
+def _foreign_file(change: Change) -> Iterator[str]:
     if change.how != "A":
         verb = _VERBS.get(change.how, "changes")
         yield f"the submission {verb} this file; a submission only adds files, maintainers change the rest"
@@ -78,8 +78,8 @@ def foreign_file(change: Change) -> Iterator[str]:
         yield _added()
 
 
-def verdict(change: Change) -> Iterator[str]:
-    """Yield a new verdict."""
+@rule("verdict", Stage.CHANGES)
+def _verdict(change: Change) -> Iterator[str]:
     if change.how == "A" and _is_verdict(change):
         yield _added()
 

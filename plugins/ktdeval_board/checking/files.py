@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import file_sha256
-from ktdeval_board.checking.findings import At
+from ktdeval_board.checking.findings import At, Stage, rule
 from ktdeval_board.layout import (
     CARD_ID,
     CARDS,
@@ -89,7 +89,7 @@ class Item:
     @property
     def is_sound(self) -> bool:
         """Whether nothing is wrong with what it is and where it lies, so that what is below it is looked at, too."""
-        return not any(next(check(self), None) for check in (link, special, path, foreign_file))
+        return not any(next(check(self), None) for check in (_link, _special, _path, _foreign_file))
 
 
 def walk(folder: Path, limits: Limits) -> Iterator[Item]:
@@ -159,34 +159,34 @@ def records_folder(board: BoardFolder, card_id: str) -> Path | None:
     return path if is_plain_folder(path.parent) and is_plain_folder(path) else None
 
 
-# -- rules on an entry; the first four tell what it is and where it lies, and are asked in this order
+# -- rules on an entry; the first four tell what it is and where it lies
 
 
-def link(item: Item) -> Iterator[str]:
-    """Yield a link."""
+@rule("link", Stage.FILES)
+def _link(item: Item) -> Iterator[str]:
     if stat.S_ISLNK(item.mode):
         yield "is a symbolic link; put the file itself there"
     elif item.where == ".gitmodules":
         yield "names submodules, of which a board has none"
 
 
-def special(item: Item) -> Iterator[str]:
-    """Yield what is neither a file nor a folder."""
+@rule("special", Stage.FILES)
+def _special(item: Item) -> Iterator[str]:
     if item.problem:
         yield item.problem
     elif not (item.is_folder or item.is_plain_file or stat.S_ISLNK(item.mode)):
         yield "is neither a file nor a folder"
 
 
-def path(item: Item) -> Iterator[str]:
-    """Yield a name that not every system can have."""
+@rule("path", Stage.FILES)
+def _path(item: Item) -> Iterator[str]:
     if item.is_submitted and (not _SAFE_NAME.fullmatch(item.name) or _RESERVED.fullmatch(item.name)):
         yield "its name is not made of ASCII letters, digits, dots, dashes and underscores alone"
 
 
-def foreign_file(item: Item) -> Iterator[str]:
-    """Yield what is no part of a submission; a name that can't be is told by `path`, a link by `link`."""
-    if not item.is_submitted or next(path(item), None) or not (item.is_folder or item.is_plain_file):
+@rule("foreign-file", Stage.FILES)
+def _foreign_file(item: Item) -> Iterator[str]:
+    if not item.is_submitted or next(_path(item), None) or not (item.is_folder or item.is_plain_file):
         return
     if item.name.startswith(".git") and item.name != ".gitkeep":
         yield "changes how git treats the board; leave it out"
@@ -194,20 +194,20 @@ def foreign_file(item: Item) -> Iterator[str]:
         yield f"is no {'folder' if item.is_folder else 'file'} of a submission; leave it out"
 
 
-def case(item: Item) -> Iterator[str]:
-    """Yield a name that differs from another by case alone."""
+@rule("case", Stage.FILES)
+def _case(item: Item) -> Iterator[str]:
     if item.twins > 1:
         yield "differs from its neighbour by upper and lower case alone"
 
 
-def executable(item: Item) -> Iterator[str]:
-    """Yield a submitted file that is executable."""
+@rule("executable", Stage.FILES)
+def _executable(item: Item) -> Iterator[str]:
     if item.is_submitted and item.is_plain_file and item.mode & 0o111:
         yield "is executable; take the bit away (chmod -x)"
 
 
-def size(item: Item) -> Iterator[str]:
-    """Yield a submitted file that is too large."""
+@rule("size", Stage.FILES)
+def _size(item: Item) -> Iterator[str]:
     if item.is_submitted and item.is_plain_file and item.limits is not None:
         most = item.limits.bytes_of("file_mb" if item.top == RECORDS else "card_mb") if item.name != ".gitkeep" else 0
         if item.size > most:
@@ -260,19 +260,19 @@ class Tree:
         ]
 
 
-def beside_no_card(tree: Tree) -> Iterator[At]:
-    """Yield submissions and lists without their card."""
+@rule("foreign-file", Stage.TREE)
+def _beside_no_card(tree: Tree) -> Iterator[At]:
     yield from (At(where, "stands beside no card of its name") for where in sorted(tree.beside - tree.wanted))
 
 
-def missing(tree: Tree) -> Iterator[At]:
-    """Yield submissions and lists that are not there."""
+@rule("missing", Stage.TREE)
+def _missing(tree: Tree) -> Iterator[At]:
     for where in sorted(tree.wanted - tree.beside):
         yield At(where, "is missing; `ktdeval leaderboard submit` writes it beside the card")
 
 
-def hash_of_name(tree: Tree) -> Iterator[At]:
-    """Yield cards whose bytes are not those that their names say."""
+@rule("hash", Stage.TREE)
+def _hash_of_name(tree: Tree) -> Iterator[At]:
     for stem, places in tree.cards.items():
         for where in places:
             file = tree.folder / where
@@ -280,18 +280,18 @@ def hash_of_name(tree: Tree) -> Iterator[At]:
                 yield At(where, f"its SHA-256 is {found[:12]}…, its name says {stem[:12]}…; a submitted card is never edited")
 
 
-def card_twice(tree: Tree) -> Iterator[At]:
-    """Yield one card at two places."""
+@rule("duplicate", Stage.TREE)
+def _card_twice(tree: Tree) -> Iterator[At]:
     yield from (At(where, f"the same card lies at {places[0]}") for places in tree.cards.values() for where in places[1:])
 
 
-def records_of_no_card(tree: Tree) -> Iterator[At]:
-    """Yield records without a card."""
+@rule("records", Stage.TREE)
+def _records_of_no_card(tree: Tree) -> Iterator[At]:
     yield from (At(item.where, "are the records of no card on the board") for item in tree.records if item.name not in tree.cards)
 
 
-def total_size(tree: Tree) -> Iterator[At]:
-    """Yield records that are too many or too large together."""
+@rule("size", Stage.TREE)
+def _total_size(tree: Tree) -> Iterator[At]:
     for item in tree.records:
         inner = item.path / "episodes"
         episodes = len(_items(inner, "")) if is_plain_folder(inner) else 0

@@ -1,10 +1,13 @@
-"""Findings of a check: the file, the rule, and one line that is safe to print whatever a submission holds."""
+"""Findings of a check: the file, the rule, and one line that is safe to print whatever a submission holds; and what finds them."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
 _LONGEST_MESSAGE = 400
 _LONGEST_PATH = 300
@@ -51,3 +54,37 @@ def _shown(sign: str) -> str:
     if sign == " " or (sign.isascii() and sign.isprintable()) or unicodedata.category(sign)[0] not in _UNPRINTED:
         return sign
     return sign.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+class Stage(StrEnum):
+    """Stages of a check, in the order in which they are visited."""
+
+    CHANGES = "changes of a pull request"
+    FILES = "files"
+    TREE = "files together"
+    JSON = "JSON"
+    DOCUMENTS = "documents"
+    CARD = "card"
+    SUBMISSION = "submission"
+    LIST = "list of records"
+    TOGETHER = "cards together"
+    RECORDS = "records"
+
+
+Check = Callable[[Any], Iterator[str | At]]
+C = TypeVar("C", bound=Check)
+CHECKS: defaultdict[str, dict[Stage, Check]] = defaultdict(dict)
+"""Of each rule, by its id in `rules.yaml`: stage to the function that looks for what breaks it."""
+
+
+def rule(rule_id: str, stage: Stage) -> Callable[[C], C]:
+    """Let a function look, at a stage, for what breaks a rule.
+
+    It is pure: it takes the inputs of its stage and yields messages on the file that is looked at, or `At` another one.
+    """
+
+    def register(check: C) -> C:
+        CHECKS[rule_id][stage] = check
+        return check
+
+    return register

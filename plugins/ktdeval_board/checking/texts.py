@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ktdeval.jsonio import JsonValue
+from ktdeval_board.checking.findings import Stage, rule
 
 DEEPEST = 40
 """Levels of nesting; documents of the suite have about ten."""
@@ -77,14 +78,14 @@ class Read:
         return [each for each in self.texts if len(each.text) <= _LONGEST]
 
 
-def depth(read: Read) -> Iterator[str]:
-    """Yield endless nesting."""
+@rule("depth", Stage.JSON)
+def _depth(read: Read) -> Iterator[str]:
     if read.is_too_deep:
         yield f"is nested deeper than {DEEPEST} levels"
 
 
-def text(read: Read) -> Iterator[str]:
-    """Yield texts that are too long, or hold what can't be seen."""
+@rule("text", Stage.JSON)
+def _text(read: Read) -> Iterator[str]:
     for each in read.texts:
         if len(each.text) > _LONGEST:
             yield f"{each.words}has {len(each.text):,} characters; at most {_LONGEST:,} are taken"
@@ -94,31 +95,31 @@ def text(read: Read) -> Iterator[str]:
             yield f"{each.words}piles up combining marks"
 
 
-def markup(read: Read) -> Iterator[str]:
-    """Yield markup and scripts."""
+@rule("markup", Stage.JSON)
+def _markup(read: Read) -> Iterator[str]:
     for each in read.short:
         if found := _MARKUP.search(each.text) or _SCRIPT.search(each.text):
             start = found.start()
             yield f"{each.words}holds markup or a script at character {start + 1}: {each.text[start : start + 30]!r}"
 
 
-def key(read: Read) -> Iterator[str]:
-    """Yield fields with names that programs treat specially."""
+@rule("key", Stage.JSON)
+def _key(read: Read) -> Iterator[str]:
     yield from (
         f"{each.place}: a field can't be called {each.text}" for each in read.texts if each.is_key and each.text in _SPECIAL_KEYS
     )
 
 
-def url(read: Read) -> Iterator[str]:
-    """Yield addresses of other schemes."""
+@rule("url", Stage.JSON)
+def _url(read: Read) -> Iterator[str]:
     for each in read.short:
         for scheme in _SCHEME.findall(each.text):
             if scheme.lower() not in read.schemes:
                 yield f"{each.words}holds an address that begins with {scheme}://; {' or '.join(read.schemes)} is taken"
 
 
-def formula(read: Read) -> Iterator[str]:
-    """Yield texts that a spreadsheet would compute when somebody opens a table of the board in one."""
+@rule("formula", Stage.JSON)
+def _formula(read: Read) -> Iterator[str]:
     for each in read.texts if read.is_table else ():
         if not each.is_key and each.text.lstrip().startswith(_FORMULA):
             yield f"{each.place}: begins with {each.text.lstrip()[0]!r}, which a spreadsheet takes for a formula"

@@ -153,7 +153,6 @@ class Budget:
         return reads + writes, 0.0 if self._price is None else self._price.most(reads, writes) * _ROUNDING
 
     def _problem(self, tokens: int, dollars: float) -> str | None:
-        """Why a call that may take that much doesn't fit; None when it does."""
         max_cost, max_tokens = self._limits.max_cost, self._limits.max_tokens
         spent = self._spent_usd + self._possibly_usd
         if max_cost is not None and spent + self._reserved_usd + dollars > max_cost:

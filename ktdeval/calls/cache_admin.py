@@ -71,8 +71,6 @@ class Checked(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A reply that may be removed."""
-
     created_at: str
     row: int
     bytes: int

@@ -176,8 +176,6 @@ class CallLog:
         if problem:
             raise StoreError(problem)
 
-    # --- the thread
-
     def _write_all(self) -> None:
         group: _Group | None = None
         try:
@@ -192,7 +190,6 @@ class CallLog:
                         left.is_done.set()
 
     def _next_group(self) -> _Group | None:
-        """Wait for work; None when there will be none."""
         with self._has_work:
             self._has_work.wait_for(lambda: self._group.calls or self._is_closing)
             self._has_work.wait_for(lambda: self._group.is_awaited or self._is_closing, _LATEST_S)
@@ -203,7 +200,6 @@ class CallLog:
             return group
 
     def _write(self, group: _Group) -> None:
-        """Write one group, and tell those who wait for it how that went."""
         try:
             self._commit(group)
         except StoreError as error:

@@ -75,7 +75,6 @@ def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, 
 
 
 def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: str) -> str | None:
-    """Why a protocol does not work; None where it does."""
     problem = ""
     for attempt in range(ATTEMPTS):
         try:
@@ -112,7 +111,6 @@ def _asked(ask: Ask, request: ModelRequest) -> Reply:
 
 
 def _check(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
-    """Raise _Unfit unless the first call of a reply is the expected one."""
     if not reply.tool_calls:
         outcomes = {"length": "the reply was cut at --max-output-tokens", "stop": "a reply without a call"}
         raise _Unfit(outcomes.get(reply.finish_reason, reply.finish_reason))

@@ -169,7 +169,6 @@ class ModelClient:
         return reply
 
     def _ask(self, call: _Call) -> Reply:
-        """Ask the provider until it answers or there is no point in going on."""
         try:
             reply = self._retries.run(lambda: self._attempt(call), self._stop.wait, call.notify)
         except ModelError as error:
@@ -218,7 +217,6 @@ class ModelClient:
         raise outcome
 
     def _send(self, call: _Call, slot: Slot) -> Reply | BaseException:
-        """Make the attempt: the reply, or whatever was raised in its place."""
         call.attempts_made += 1
         began = time.perf_counter()
         try:
@@ -236,7 +234,6 @@ class ModelClient:
             call.latency_s = time.perf_counter() - began
 
     def _fail(self, call: _Call, reservation: Reservation, error: BaseException) -> None:
-        """Record a failed attempt, and hold what it may have cost."""
         if isinstance(error, ModelError):
             is_billed = error.kind in _POSSIBLY_BILLED
             held_usd = self._budget.hold(reservation) if is_billed else self._budget.release(reservation)
@@ -258,7 +255,6 @@ class ModelClient:
             ) from error
 
     def _keep(self, call: _Call, reservation: Reservation, reply: Reply) -> None:
-        """Make a reply durable, and know what it cost."""
         cost_usd, held_usd = None, 0.0
         if reply.usage == Usage():  # a server that counts nothing may bill all the same
             held_usd = self._budget.hold(reservation)
@@ -294,8 +290,6 @@ class ModelClient:
 
 @dataclass(frozen=True, slots=True)
 class _EpisodeModel:
-    """A `Model` for one episode."""
-
     client: ModelClient
     label: str
     notify: Notify

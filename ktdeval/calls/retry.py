@@ -82,7 +82,6 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def _failure(state: RetryCallState) -> ModelError:
-    """Return the failure of the attempt that a state describes: only a ModelError is ever waited for."""
     error = state.outcome.exception() if state.outcome is not None else None
     if not isinstance(error, ModelError):
         raise TypeError(f"a wait without a failed attempt before it: {error!r}")

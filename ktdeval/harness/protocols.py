@@ -101,13 +101,8 @@ def _holds_anything(request: ModelRequest) -> bool:
     return any(message.role == "tool" or message.tool_calls for message in request.messages)
 
 
-# -- what is offered -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """Offer of the tools of a request: rules to add to the system message, and the schema of a reply."""
-
     rules: str
     response_schema: Mapping[str, JsonValue] | None
 
@@ -160,9 +155,6 @@ def _object_schema(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-# -- the conversation ------------------------------------------------------------------------------------------------
-
-
 def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
     """Return the conversation with rules at the end of its first system message, or in one of their own."""
     pending = rules
@@ -201,7 +193,6 @@ def _result(message: Message, names: Mapping[str, str]) -> str:
 
 
 def _as_written(message: Message, protocol: ToolProtocol) -> Message:
-    """Return an assistant's turn as the model would have written it under the protocol."""
     if protocol == "text":
         blocks = [f"```json\n{_call('tool', call)}\n```" for call in message.tool_calls]
         return Message("assistant", "\n\n".join([message.content, *blocks] if message.content else blocks))
@@ -216,5 +207,4 @@ def _call(key: str, call: ToolCall) -> str:
 
 
 def _json(value: JsonValue) -> str:
-    """JSON on one line, keys in their order."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

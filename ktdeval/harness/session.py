@@ -219,8 +219,6 @@ class GuardedSession:
                 return text
         return None
 
-    # --- the insides
-
     def _refuse(self, kind: str, problem: str, expected: str) -> ToolResult:
         self.counts.fail(kind)
         payload = {"error": {"kind": kind, "problem": problem, "expected": expected}}

@@ -138,7 +138,6 @@ def json_tool(name: str, description: str, parameters: Mapping[str, JsonValue], 
 
 
 def _parameters(function: Callable[..., Payload]) -> list[tuple[inspect.Parameter, Any]]:
-    """Return the parameters after the context, with their resolved annotations."""
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:

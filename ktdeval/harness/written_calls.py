@@ -106,9 +106,6 @@ def read_envelope(text: str) -> Written:
     return Written(content, _read_list(whole, span.start + 1))
 
 
-# -- blocks ----------------------------------------------------------------------------------------------------------
-
-
 def _next_block(text: str, place: int) -> tuple[int, int, bool] | None:
     """Find where the next block that may hold calls begins, where its first object does, and whether a fence is around it."""
     if place == 0 and text.lstrip().startswith("{"):
@@ -155,9 +152,6 @@ def _read_objects(text: str, place: int, limit: int) -> tuple[list[WrittenCall],
     return calls, place
 
 
-# -- the envelope ----------------------------------------------------------------------------------------------------
-
-
 def _content(text: str, envelope: _Object) -> str:
     """Return the text under `content`; something else there, as a schema of the request may have it, as JSON."""
     span = envelope.spans.get("content")
@@ -181,11 +175,7 @@ def _read_list(text: str, place: int) -> tuple[WrittenCall, ...]:
     return tuple(calls)
 
 
-# -- calls -----------------------------------------------------------------------------------------------------------
-
-
 def _sound_call(text: str, item: _Object, key: str) -> WrittenCall | None:
-    """Return the call that a JSON object stands for; None where it names no tool."""
     named = item.spans.get(key)
     if named is None or text[named.start] != '"':
         return None
@@ -271,6 +261,5 @@ def _after(text: str, place: int, mark: str) -> int:
 
 
 def _skip(text: str, place: int) -> int:
-    """Return the place of the next character that is no white space."""
     match = _SPACE.match(text, place)
     return place if match is None else match.end()

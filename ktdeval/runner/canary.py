@@ -100,9 +100,6 @@ def _is_sound(asked: Round) -> bool:
     return is_known and all(isinstance(answer, str) or answer.keys() in ({"outcome"}, {"failed"}) for answer in answers)
 
 
-# ---- the record of a run
-
-
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
     """Ask the first `count` questions, where they were not asked at this run's start. Raises RunStop where no call makes sense."""
     if count and load_record(folder) is None:
@@ -138,9 +135,6 @@ def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
 
 def _save(folder: Path, record: CanaryRecord) -> None:
     write_atomic(folder / CANARY, dumps_pretty(to_plain(record)))
-
-
-# ---- asking
 
 
 def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -> list[ModelRequest]:
@@ -190,9 +184,6 @@ def _answer(reply: Reply) -> Answer:
         return {"outcome": reply.finish_reason}
     text = encodable(" ".join(reply.content.split()))[:LONGEST_ANSWER]
     return text or {"outcome": "empty"}
-
-
-# ---- comparing
 
 
 def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
@@ -249,7 +240,6 @@ _WORDS = re.compile(r"\w+")
 
 
 def _parse(canary: Canary, answer: Answer) -> tuple[str, Any]:
-    """Sort of an answer and its value."""
     if not isinstance(answer, str):
         return "outcome", answer["outcome"]
     text = answer.replace("−", "-")

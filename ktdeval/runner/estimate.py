@@ -223,7 +223,6 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
 
 
 def _assumptions(run: _Estimator) -> Iterator[str]:
-    """Yield what the figures rest on."""
     for part in run.parts:
         if part.is_observed:
             yield (
@@ -256,7 +255,6 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
 
 
 def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
-    """Yield what will stop or refuse the run."""
     config, paid = run.config, run.paid
     if run.is_other:
         yield "the folder holds another run, so this one would be refused; choose another --out, or the command that began it"

@@ -96,7 +96,6 @@ def _hopeless(errors: int, failures: Mapping[str, int]) -> str:
 
 
 def _place(error: Exception) -> str:
-    """File and line where an unexpected exception was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -68,7 +68,6 @@ class Journal(Generic[T]):
             raise StoreError(f"{path}: can't open the journal: {error.strerror or error}") from error
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
-        """Read the whole entries, and cut off what follows the last of them."""
         keep = 0
         for number, line in _lines(self.path):
             entry = _decode_line(self.path, number, line, type_)

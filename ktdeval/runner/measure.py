@@ -90,7 +90,6 @@ class MeasuringModel:
         return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
 
     def _written(self, schema: Mapping[str, JsonValue]) -> JsonValue:
-        """Return what is submitted where a schema has to be followed."""
         return example(schema, _text(200)) if self._behaviour.valid else {}
 
     def _research(self, tools: tuple[ToolSpec, ...]) -> Iterator[ToolCall]:
@@ -165,7 +164,6 @@ def _size(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
 
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
-    """Return the first step's record as if it had bought as many names as the task allows."""
     snapshot, trading = parts.snapshot, parts.task.trading
     row = window_rows(snapshot.days, spec.window.first, spec.window.last)[0] - 1
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)

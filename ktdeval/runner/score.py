@@ -119,7 +119,6 @@ def make_card(
 def _scoring_inputs(
     common: Mapping[str, Any], folder: RunFolder, task: ScoringTask, plugins: Plugins, complete: Sequence[EpisodeSpec]
 ) -> ScoringInputs:
-    """Inputs of a scoring card besides those of every card."""
     target_task = target_task_of(task, plugins)
     answers = [(spec, folder.load_answers(spec)) for spec in complete]
     scores = call_foreign(

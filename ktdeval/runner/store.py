@@ -133,8 +133,6 @@ class RunFolder:
         self.manifest = manifest
         self._claim: FolderClaim | None = None
 
-    # -- opening -------------------------------------------------------------------------------------------------
-
     @classmethod
     def create(cls, path: Path, manifest: RunManifest, claim: FolderClaim | None = None) -> RunFolder:
         """Make the folder of a new run, or open that of the same run to resume it, with a hold (`claim`) that no other process has;
@@ -186,8 +184,6 @@ class RunFolder:
         """Let other processes run this folder."""
         if self._claim is not None:
             self._claim.release()
-
-    # -- episodes ------------------------------------------------------------------------------------------------
 
     def episode_path(self, spec: EpisodeSpec) -> Path:
         """Return the folder of one episode."""
@@ -286,8 +282,6 @@ class RunFolder:
         if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):
             raise StoreError(f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a transcript")
         return mark
-
-    # -- cards ---------------------------------------------------------------------------------------------------
 
     def card_path(self, task: str) -> Path:
         """Return where the card of a task goes. Raises StoreError: the task's name is not a safe file name."""

@@ -186,7 +186,6 @@ class _EpisodeCheck:
 
 
 def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
-    """Files whose bytes are not those that the card was made from."""
     known = {f"episodes/{spec.id}/{name}" for spec in folder.manifest.specs for name in (LEDGER, ANSWERS, TRANSCRIPT)}
     for name, recorded in artefacts.items():
         if name not in known:  # a path from an untrusted card is never opened
@@ -200,7 +199,6 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
 def _card_findings(
     path: Path, card: TradingCard | ScoringCard, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
 ) -> list[str]:
-    """Return the first line of the card that its records do not give."""
     errors = {entry.id: entry.error for entry in card.missing_episodes}  # why one is missing can't be recomputed
     try:
         recomputed = call_foreign(make_card, "can't be recomputed", folder, task, snapshot, plugins, errors)

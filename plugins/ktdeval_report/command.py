@@ -12,8 +12,8 @@ from ktdeval.registry import load_plugins
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
+from ktdeval_report.render import count
 from ktdeval_report.study import Settings
-from ktdeval_report.text import count
 
 _FORMATS = ("png", "svg")
 

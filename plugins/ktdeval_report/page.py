@@ -7,21 +7,29 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
+from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
 from ktdeval_report.canvas import PALETTE, Plot, inline_svg
 from ktdeval_report.effects import Effect, Effects, find_effects
-from ktdeval_report.inputs import Evaluation
-from ktdeval_report.overview import card_table, effects_view, excess_points, labels, left_out
-from ktdeval_report.plots import drawdown_plot, equity_plot, reliability_plot, weights_plot
-from ktdeval_report.plots_factors import Point, attribution_plot, exposures_plot, forest_plot
-from ktdeval_report.render import render
+from ktdeval_report.inputs import Evaluation, known_values
+from ktdeval_report.plots import (
+    Point,
+    attribution_plot,
+    drawdown_plot,
+    equity_plot,
+    exposures_plot,
+    forest_plot,
+    reliability_plot,
+    weights_plot,
+)  # fmt: skip
+from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, render, span, unit_name
 from ktdeval_report.sections import card_view
-from ktdeval_report.study import CardStudy, Settings, WindowStudy, Workbench, choose_windows
-from ktdeval_report.text import count, unit_name
+from ktdeval_report.study import CardStudy, Settings, WindowStudy, Workbench, choose_windows, median
 
 MOST_CARDS = 24
 """Cards whose windows are drawn; those after them have tables and the reliability diagram alone."""
@@ -31,7 +39,9 @@ _ALL_WINDOWS = 12
 
 _MOST_WINDOWS = 3
 
-_EFFECT_METRICS = ("total_return",)
+_HEADS = (
+    "card", "return, %", "excess, %", "95 % interval", "Sharpe", "drawdown, %", "selection, %", "ECE", "decided, %", "finished",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,11 +53,10 @@ class Options:
     settings: Settings = field(default_factory=Settings)  # how much chance to simulate
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """A finished report."""
 
-    html: str  # the page
+    html: str
     plots: Mapping[str, Plot]  # name of a file without its ending -> plot, in the order of the page
 
 
@@ -69,23 +78,23 @@ class _Gallery:
         marks = dict.fromkeys(label for one in of for label in one.card.labels)
         context = " · ".join([of[0].label if len(of) == 1 else count(len(of), "card"), *marks])
         shown = []
-        for plot in plots:
-            if plot is not None:
-                self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
-                shown.append(Figure(plot.title, inline_svg(plot, f"p{len(self.plots)}"), plot.note))
+        for plot in filter(None, plots):
+            self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
+            shown.append(Figure(plot.title, inline_svg(plot, f"p{len(self.plots)}"), plot.note))
         return shown
 
 
 def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
-    """Draw cards as a page. Equal cards, records, options and library versions give equal bytes. Raises UsageError: no card has a
-    window or metric of that name.
+    """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
+
+    Raises UsageError: no card has a window or metric of that name.
     """
     _check_names(options.windows, {name for one in evaluations for name in one.windows}, "window")
     _check_names(options.metrics, {name for one in evaluations for name in one.card.metrics}, "metric")
     bench = Workbench(options.settings)
     drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
     studies = [bench.study(one, _drawn_windows(one, drawable, options)) for one in evaluations]
-    effects = [find_effects(evaluations, metric) for metric in options.metrics or _EFFECT_METRICS]
+    effects = [find_effects(evaluations, metric) for metric in options.metrics or ("total_return",)]
     gallery = _Gallery()
     several = len(studies) > 1
     episodes = sum(len(one.card.episodes) for one in evaluations)
@@ -96,13 +105,13 @@ def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
         counted=f"{count(len(studies), 'result card')}, {count(episodes, 'finished episode')}.",
         overview=_overview(studies, gallery) if several else None,
         effects=[
-            effects_view(found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
+            _effects_view(found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
             for found in effects
             if found.masks or found.modes or found.notes
         ],
         cards=[card_view(study, _card_plots(study, gallery)) for study in studies],
         factors=FACTORS,
-        **left_out(studies, len(drawable)),
+        **_left_out(studies, len(drawable)),
     )
     return Report(html, gallery.plots)
 
@@ -121,14 +130,121 @@ def _drawn_windows(one: Evaluation, drawable: Sequence[Evaluation], options: Opt
     return choose_windows(one, min(max(_ALL_WINDOWS // len(drawable), 1), _MOST_WINDOWS))
 
 
+def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Figure]]:
+    one = study.evaluation
+    found = {}
+    for window in study.windows:
+        if window.drawn:
+            plots = _window_plots(window, one.card.snapshot.benchmark_name)
+            found[window.name] = gallery.add(f"{one.anchor}-{_file_word(window.name)}", plots, [one])
+    found["reliability"] = gallery.add(one.anchor, [reliability_plot(study)], [one])
+    return found
+
+
+def _window_plots(window: WindowStudy, benchmark: str) -> list[Plot | None]:
+    against = [equity_plot(window, benchmark), drawdown_plot(window, benchmark)]
+    return [*against, weights_plot(window), attribution_plot(window), exposures_plot(window)]
+
+
+def _file_word(name: str) -> str:
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
+
+
+def _variables() -> str:
+    """Return the colours of the page, light and dark."""
+    light, dark = (";".join(f"--{role}:{pair[side]}" for role, pair in PALETTE.items()) for side in (0, 1))
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
+
+
+def _left_out(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
+    """Count of windows that are not drawn, and of cards without any; empty where there are none."""
+    recorded = [study for study in studies if study.windows]
+    missing = sum(len(study.evaluation.windows) - sum(window.drawn for window in study.windows) for study in recorded)
+    beyond = len(recorded) - drawn_cards
+    return {
+        "missing_windows": count(missing, "window") if missing else "",
+        "beyond": count(beyond, "card") if beyond > 0 else "",
+    }
+
+
+# ---- all cards
+
+
 def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]:
+    """Labels of the cards, each with how many cards have it where not all do; a row for each card; excess returns."""
     evaluations = [study.evaluation for study in studies]
-    points = excess_points(studies)
-    plots = []
-    if any(point.value is not None for point in points):
+    excesses = [_excess(one) for one in evaluations]
+    counts = {name: sum(name in one.card.labels for one in evaluations) for one in evaluations for name in one.card.labels}
+    whole = len(evaluations)
+    rows, points, plots = [], [], []
+    for study, value in zip(studies, excesses, strict=True):
+        low, high = ((value.detail or {}).get(end) for end in ("low", "high"))
+        rows.append(_card_row(study, [figure(value.value, "fraction", signed=True), span(low, high, "fraction", signed=True)]))
+        points.append(Point(study.evaluation.label, value.value, low, high))
+    if any(value.value is not None for value in excesses):
         title = "Excess return over the benchmark, with 95 % interval over windows"
         plots = [forest_plot("excess", title, "mean excess, %", points)]
-    return {"labels": labels(evaluations), "table": card_table(studies), "plots": gallery.add("overview", plots, evaluations)}
+    return {
+        "labels": [(name, "" if some == whole else f" ({some} of {count(whole, 'card')})") for name, some in counts.items()],
+        "table": Table("All cards: medians over episodes", _HEADS, rows),
+        "plots": gallery.add("overview", plots, evaluations),
+    }
+
+
+def _excess(evaluation: Evaluation) -> MetricValue:
+    """Mean over windows of the median return over seeds less the benchmark's; `detail` holds its interval."""
+    differences, days = [], []
+    for window in evaluation.windows:
+        episodes = evaluation.episodes_of(window)
+        own = median(known_values(episodes, "total_return"))
+        held = evaluation.card.reference.benchmark_buy_and_hold[window].metrics.total_return.value
+        if own is not None and held is not None:
+            differences.append(own - held)
+            days.append((episodes[0].first_day, episodes[0].last_day))
+    return mean_with_interval(np.array(differences), overlap_correlation(days))
+
+
+def _card_row(study: CardStudy, excess: Sequence[str]) -> list[object]:
+    """One row of the table of cards, linked to the card's section."""
+    one, coverage = study.evaluation, study.evaluation.card.coverage
+    standing = [*([] if one.card.rankable.value else ["not rankable"]), *one.card.labels]
+    return [
+        Cell(one.label, "link", one.anchor, ", ".join(standing)),
+        _median(one, "total_return", signed=True),
+        *excess,
+        _median(one, "sharpe"),
+        _median(one, "max_drawdown"),
+        figure(median(study.lines.get("selection", ())), "fraction", signed=True),
+        _median(one, "ece"),
+        figure(coverage.steps_decided / coverage.steps if coverage.steps else None, "fraction"),
+        f"{coverage.episodes_finished} of {coverage.episodes_planned}",
+    ]
+
+
+def _median(evaluation: Evaluation, name: str, signed: bool = False) -> str:
+    metric = evaluation.card.metrics.get(name)
+    return UNDEFINED if metric is None or metric.value is None else figure(metric.value, metric.unit, signed)
+
+
+# ---- effects of masks and modes
+
+
+def _effects_view(effects: Effects, plots: Sequence[Figure]) -> dict[str, Any]:
+    """Tables of effects with their plots; no table when no agent has cards on both sides of one."""
+    unit = unit_name(effects.unit)
+    of_masks = f"Mask effects on {effects.metric}: mean over windows, paired within window and seed"
+    of_modes = f"What data and tools add to {effects.metric}: averaged over the orders in which they can be given"
+    tables = []
+    for rows, where, caption in ((effects.masks, "mode", of_masks), (effects.modes, "mask", of_modes)):
+        heads = ("agent", where, "effect", "windows", f"mean{f', {unit}' if unit else ''}", "95 % interval")
+        if rows:
+            tables.append(Table(caption, heads, [_effect_row(row, effects.unit) for row in rows], words=3))
+    return {"tables": tables, "plots": plots, "notes": effects.notes}
+
+
+def _effect_row(effect: Effect, unit: str) -> list[object]:
+    ends = f"none: {effect.reason}" if effect.reason else span(effect.low, effect.high, unit, signed=True)
+    return [effect.agent, effect.where, effect.name, str(effect.n), figure(effect.value, unit, signed=True), ends]
 
 
 def _effect_plots(effects: Effects) -> list[Plot | None]:
@@ -152,34 +268,3 @@ def _effect_plot(name: str, title: str, axis: str, rows: Sequence[Effect], scale
         words += [row.agent] if len(agents) > 1 else []
         points.append(Point(" · ".join(words), row.value, row.low, row.high))
     return forest_plot(name, title, axis, points, scale)
-
-
-def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Figure]]:
-    one = study.evaluation
-    found = {}
-    for window in study.windows:
-        if window.drawn:
-            plots = _window_plots(window, one.card.snapshot.benchmark_name)
-            found[window.name] = gallery.add(f"{one.anchor}-{_file_word(window.name)}", plots, [one])
-    found["reliability"] = gallery.add(one.anchor, [reliability_plot(study)], [one])
-    return found
-
-
-def _window_plots(window: WindowStudy, benchmark: str) -> list[Plot | None]:
-    return [
-        equity_plot(window, benchmark),
-        drawdown_plot(window, benchmark),
-        weights_plot(window),
-        attribution_plot(window),
-        exposures_plot(window),
-    ]
-
-
-def _file_word(name: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
-
-
-def _variables() -> str:
-    """Return the colours of the page, light and dark."""
-    light, dark = (";".join(f"--{role}:{pair[side]}" for role, pair in PALETTE.items()) for side in (0, 1))
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"

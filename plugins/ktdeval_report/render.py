@@ -1,15 +1,25 @@
-"""Values that templates print, and the printing: whatever is not markup already is cleaned and escaped on its way into a page."""
+"""Figures as people read them, values that templates print, and the printing.
+
+Whatever is not markup already is cleaned and escaped on its way into a page.
+"""
 
 from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+from ktdeval.stats import Interval
+
+UNDEFINED = "–"
+_MINUS = "\N{MINUS SIGN}"
+_DECIMALS = {"per year": 2, "count": 0, "years": 2}
+_NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -24,11 +34,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table to show."""
+    """A table to show.
+
+    Rows hold texts, `Cell`s, or several of these; the first of each row names it. A row of one cell is a heading of those below it.
+    """
 
     caption: str  # what it shows, in a sentence
     heads: Sequence[object]  # names of the columns; empty for none
-    #: texts, `Cell`s, or several of these; the first of each row names it. A row of one cell is a heading of those below it.
     rows: Sequence[Sequence[object]]
     words: int = 1  # how many columns, from the left, hold words; the others hold figures
 
@@ -57,3 +69,54 @@ def templates() -> Environment:
 def render(name: str, **values: Any) -> str:
     """Text of a template with these values."""
     return templates().get_template(name).render(values)
+
+
+# ---- figures
+
+
+def figure(value: float | None, unit: str = "ratio", signed: bool = False) -> str:
+    """A figure without its unit; fractions in per cent; a dash where there is none."""
+    if value is None:
+        return UNDEFINED
+    scaled, decimals = (100.0 * value, 2) if unit == "fraction" else (value, _DECIMALS.get(unit, 3))
+    text = f"{scaled:{'+' if signed else ''},.{decimals}f}"
+    text = text.lstrip("+-") if float(text.replace(",", "")) == 0 else text
+    return text.replace("-", _MINUS)
+
+
+def percent(value: float | None, signed: bool = True) -> str:
+    """A fraction in per cent, with the sign of per cent."""
+    return UNDEFINED if value is None else f"{figure(value, 'fraction', signed)}{_NARROW}%"
+
+
+def span(low: float | None, high: float | None, unit: str = "ratio", signed: bool = False) -> str:
+    """Two ends, or a dash."""
+    return UNDEFINED if low is None or high is None else f"{figure(low, unit, signed)} … {figure(high, unit, signed)}"
+
+
+def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:
+    """Both ends of an interval, or the reason why there is none."""
+    if interval is None:
+        return UNDEFINED
+    return f"none: {interval.reason}" if interval.low is None else span(interval.low, interval.high, unit, signed)
+
+
+def unit_name(unit: str) -> str:
+    """Return the unit as shown beside a figure."""
+    return {"fraction": "%", **dict.fromkeys(("ratio", "index", "probability", "score", "count"), "")}.get(unit, unit)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 episode`, `1,200 episodes`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """`schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
+    present = sorted(((number, name) for name, number in counts.items() if number), key=lambda pair: (-pair[0], pair[1]))
+    return ", ".join(f"{name} {number:,}" for number, name in present) or "none"
+
+
+def p_value(value: float | None) -> str:
+    """A p-value, or a dash."""
+    return UNDEFINED if value is None else "< 0.0001" if value < 1e-4 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"

@@ -23,11 +23,9 @@ from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plo
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
-from ktdeval_report.plots import held_to, places_of
-from ktdeval_report.plots_factors import Point, forest_plot
-from ktdeval_report.render import Cell, Table, templates
+from ktdeval_report.plots import Point, forest_plot, held_to, places_of
+from ktdeval_report.render import Cell, Table, figure, p_value, percent, span, templates
 from ktdeval_report.study import choose_windows, representative
-from ktdeval_report.text import figure, p_value, percent, span
 from metric_cases import nav_ledger
 from report_page import Page, check_page
 

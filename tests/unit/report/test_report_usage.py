@@ -10,7 +10,7 @@ from card_cases import card, remote_card, typed
 
 pytest.importorskip("matplotlib")
 
-from ktdeval_report.usage import ranking, usage_rows
+from ktdeval_report.sections import ranking, usage_rows
 
 
 def rows(**changes: Any) -> dict[str, str]:

@@ -7,12 +7,12 @@ def test_plugin_keeps_the_contract():
 """
 
 from ktdeval.testing.conformance import (
+    ConformanceError as ConformanceError,
     check_metric as check_metric,
     check_model as check_model,
     check_plugin as check_plugin,
+    check_scoring_task as check_scoring_task,
     check_task as check_task,
 )
-from ktdeval.testing.expect import ConformanceError as ConformanceError
 from ktdeval.testing.ledgers import ledger_of as ledger_of, step_record as step_record
 from ktdeval.testing.markets import random_snapshot as random_snapshot, tiny_snapshot as tiny_snapshot
-from ktdeval.testing.scoring import check_scoring_task as check_scoring_task

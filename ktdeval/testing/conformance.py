@@ -7,12 +7,15 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 
+from ktdeval.contracts.scoring import Sample, Score, ScoringTask, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.contracts.task import Task
 from ktdeval.errors import ModelError
@@ -23,7 +26,6 @@ from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.masking.guard import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.stats.metric import Metric, MetricValue
-from ktdeval.testing.expect import ConformanceError, expect
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.types import Account
@@ -34,43 +36,46 @@ HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "json
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
 _KIND_OF_FAILURE = re.compile(r"[a-z_]+")
+_SAMPLES = 3  # of a scoring task that are looked at
+
+
+class ConformanceError(AssertionError):
+    """A plugin does not keep the contract."""
+
+
+def expect(holds: object, message: str) -> None:
+    """Raise a ConformanceError that says `message`, unless `holds`."""
+    if not holds:
+        raise ConformanceError(message)
 
 
 def check_plugin(module: str) -> Plugins:
     """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing it imports nothing heavy.
 
-    Args:
-        module: the manifest's module, as an entry point names it. Installed or not, it is loaded beside all installed plugins,
-            so that clashes of names show.
-
-    Returns:
-        The registry with the plugin in it, to make and check its parts.
+    `module` is the manifest's, as an entry point names it. Installed or not, it is loaded beside all installed plugins, so that
+    clashes of names show. Returns the registry with the plugin in it, to make and check its parts.
     """
     plugins = load_plugins([module])
     expect(module in plugins.info, f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}")
-    expect(bool(plugins.info[module].hooks), f"{module}: implements no hook")
-    offered = 0
-    for kind in KINDS:
-        for spec in plugins.specs(kind).values():
-            if plugins.owner(kind, spec.name) == module:
-                offered += 1
-                _check_spec(f"{module}: {kind}: {spec.name}", spec)
+    expect(plugins.info[module].hooks, f"{module}: implements no hook")
+    offered = [(kind, spec) for kind in KINDS for spec in plugins.specs(kind).values() if plugins.owner(kind, spec.name) == module]
+    for kind, spec in offered:
+        _check_spec(f"{module}: {kind}: {spec.name}", spec)
     expect(module not in plugins.broken, f"{module}: {plugins.broken.get(module)}")
-    expect(offered > 0 or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
+    expect(offered or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
     _check_light(module)
     return plugins
 
 
 def _check_spec(where: str, spec: Spec) -> None:
-    expect(_NAME.fullmatch(spec.name) is not None, f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes")
-    expect(bool(spec.summary.strip()) and "\n" not in spec.summary, f"{where}: the summary is one line that is not empty")
+    expect(_NAME.fullmatch(spec.name), f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes")
+    expect(spec.summary.strip() and "\n" not in spec.summary, f"{where}: the summary is one line that is not empty")
     expect(callable(spec.make), f"{where}: make is not callable")
     if spec.params is not None:
         expect(dataclasses.is_dataclass(spec.params), f"{where}: params is a dataclass")
         for field in dataclasses.fields(spec.params):
-            expect(
-                bool(field.metadata.get("help")), f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option"
-            )
+            problem = f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option"
+            expect(field.metadata.get("help"), problem)
 
 
 def _check_light(module: str) -> None:
@@ -83,55 +88,44 @@ def _check_light(module: str) -> None:
     path = f"import sys\nsys.path[:0] = {[entry for entry in sys.path if entry]!r}\n"
     done = subprocess.run([sys.executable, "-c", path + script], capture_output=True, text=True, check=False)  # noqa: S603
     expect(done.returncode == 0, f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}")
-    expect(
-        not done.stdout.strip(),
-        f"{module}: listing imports {done.stdout.strip()}; import it inside the maker, or under TYPE_CHECKING",
-    )
+    heavy = done.stdout.strip()
+    expect(not heavy, f"{module}: listing imports {heavy}; import it inside the maker, or under TYPE_CHECKING")
 
 
 def check_model(model: Model, *, deterministic: bool = True) -> None:
-    """Check that a model speaks the protocol: free turns, tool turns and forced submissions, in well-formed replies.
+    """Check that a model (anything with `reply(request)`) speaks the protocol: free turns, tool turns and forced submissions.
 
-    Args:
-        model: anything with `reply(request)`.
-        deterministic: whether equal requests must give equal replies (True for keyless models).
+    Equal requests must give equal replies unless it is said not to be deterministic; keyless models are.
     """
     for where, request in _requests():
         outcome = _reply(model, request, where)
         if deterministic:
-            expect(
-                _reply(model, request, where) == outcome,
-                f"{where}: equal requests gave different replies; keep no state, use params.seed",
-            )
+            same = _reply(model, request, where) == outcome
+            expect(same, f"{where}: equal requests gave different replies; keep no state, use params.seed")
 
 
 def _requests() -> Iterable[tuple[str, ModelRequest]]:
-    tool = ToolSpec(
-        "get_market_context", "Indices and sector tone.", {"type": "object", "properties": {}, "additionalProperties": False}
-    )
-    submit = ToolSpec(
-        "submit_action", "Submit the orders of this step.", {"type": "object", "properties": {"orders": {"type": "array"}}}
-    )
-    system = Message("system", "You manage a portfolio.")
+    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+    tool = ToolSpec("get_market_context", "Indices and sector tone.", nothing)
+    orders = {"type": "object", "properties": {"orders": {"type": "array"}}}
+    submit = ToolSpec("submit_action", "Submit the orders of this step.", orders)
     user = Message("user", 'Decide.\n```json\n{"account": {"cash_cny": 1000000, "positions": []}}\n```')
-    params = CallParams(seed=7)
-    yield "a conversation without tools", ModelRequest((system, user), params=params)
-    yield "tools on offer", ModelRequest((system, user), (tool,), None, params)
-    yield "submission forced", ModelRequest((system, user), (submit,), "submit_action", params)
-    yield "another seed", ModelRequest((system, user), (tool, submit), "submit_action", replace(params, seed=8))
+    messages, params = (Message("system", "You manage a portfolio."), user), CallParams(seed=7)
+    yield "a conversation without tools", ModelRequest(messages, params=params)
+    yield "tools on offer", ModelRequest(messages, (tool,), None, params)
+    yield "submission forced", ModelRequest(messages, (submit,), "submit_action", params)
+    yield "another seed", ModelRequest(messages, (tool, submit), "submit_action", replace(params, seed=8))
 
 
 def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
     try:
         reply = model.reply(request)
     except ModelError as error:
-        expect(_KIND_OF_FAILURE.fullmatch(error.kind) is not None, f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+")
+        expect(_KIND_OF_FAILURE.fullmatch(error.kind), f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+")
         return error.kind
     expect(isinstance(reply, Reply), f"{where}: reply is {type(reply).__name__}, expected ktdeval.api.Reply")
-    expect(
-        reply.finish_reason in get_args(FinishReason),
-        f"{where}: finish_reason {reply.finish_reason!r} is none of {get_args(FinishReason)}",
-    )
+    reasons = get_args(FinishReason)
+    expect(reply.finish_reason in reasons, f"{where}: finish_reason {reply.finish_reason!r} is none of {reasons}")
     expect(isinstance(reply.content, str), f"{where}: content is {type(reply.content).__name__}, expected text")
     ids = [call.id for call in reply.tool_calls]
     expect(all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat")
@@ -146,10 +140,13 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
     """Check that a metric is documented, and a pure function that bears every legal ledger without NaN."""
     name = metric.name
     for attribute in ("name", "formula", "unit", "source"):
-        expect(bool(str(getattr(metric, attribute, "") or "").strip()), f"metric {name}: {attribute} is empty")
+        expect(str(getattr(metric, attribute, "") or "").strip(), f"metric {name}: {attribute} is empty")
     expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
     expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
-    low, high = _range(metric)
+    ends = getattr(metric, "range", None)
+    is_pair = isinstance(ends, tuple) and len(ends) == 2 and all(end is None or isinstance(end, (int, float)) for end in ends)
+    expect(is_pair, f"metric {name}: range is a pair such as (0.0, 1.0), None where there is no bound")
+    low, high = (bound if end is None else end for end, bound in zip(metric.range, (-math.inf, math.inf), strict=True))
     market = snapshot or random_snapshot()
     for case, ledger in sample_ledgers(market).items():
         before = encode_canonical(ledger.steps)
@@ -164,16 +161,6 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
         expect(encode_canonical(ledger.steps) == before, f"metric {name} on {case!r}: changed the ledger")
 
 
-def _range(metric: Metric) -> tuple[float, float]:
-    stated = getattr(metric, "range", None)
-    expect(
-        isinstance(stated, tuple) and len(stated) == 2 and all(end is None or isinstance(end, (int, float)) for end in stated),
-        f"metric {metric.name}: range is a pair such as (0.0, 1.0), None where there is no bound",
-    )
-    low, high = metric.range
-    return -math.inf if low is None else low, math.inf if high is None else high
-
-
 def _strict(value: Any, where: str) -> str:
     try:
         return dumps_canonical(value)
@@ -181,38 +168,27 @@ def _strict(value: Any, where: str) -> str:
         raise ConformanceError(f"{where}: not strict JSON: {error}") from error
 
 
+def _window(market: MarketSnapshot, task: Task | ScoringTask) -> EpisodeSpec:
+    """Spec of an episode over the last five days of a market."""
+    window = Window("check", str(market.days[-5]), str(market.days[-1]))
+    kind = (task.name, task.version, "", market.id, task.mask, task.mode, window)
+    return EpisodeSpec(*kind, model="check/model", model_args={}, agent="react", agent_args={})
+
+
 def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
     """Check a task's declaration and the first observations of an episode: pure, masked, and blind to the future.
 
-    Args:
-        task: the task.
-        snapshot: the market to observe; default: `random_snapshot()`. Its last five days serve as the window.
+    The last five days of the market (by default `random_snapshot()`) serve as the window.
     """
     market = snapshot or random_snapshot()
     _check_declaration(task)
-    start = len(market.days) - 5
-    window = Window("check", str(market.days[start]), str(market.days[-1]))
-    spec = EpisodeSpec(
-        task.name,
-        task.version,
-        "",
-        market.id,
-        task.mask,
-        task.mode,
-        window,
-        model="check/model",
-        model_args={},
-        agent="react",
-        agent_args={},
-    )
+    spec = _window(market, task)
     for step in range(3):
-        row = start - 1 + step
+        row, where = len(market.days) - 6 + step, f"task {task.name}: step {step}"
         texts = _observe(task, spec, market, row, step)
-        expect(
-            texts == _observe(task, spec, market, row, step), f"task {task.name}: step {step}: two observations of one state differ"
-        )
-        future = f"task {task.name}: step {step}: the observation changes when later days do"
-        expect(texts == _observe(task, spec, _poisoned(market, row), row, step), future)
+        expect(texts == _observe(task, spec, market, row, step), f"{where}: two observations of one state differ")
+        poisoned = _observe(task, spec, _poisoned(market, row), row, step)
+        expect(texts == poisoned, f"{where}: the observation changes when later days do")
         guard = LeakGuard(task.scene(spec, market).lens, market)
         for text in texts:
             guard.check(text)
@@ -224,11 +200,9 @@ def _check_declaration(task: Task) -> None:
     expect(_strict(dict(task.describe()), name) == description, f"task {name}: describe() gave two different values")
     for key in ("data_card", "sources"):
         expect(key in task.describe(), f"task {name}: describe() has no {key}")
-    expect(bool(task.version), f"task {name}: version is empty")
-    expect(
-        bool(task.windows) and set(task.default_windows) <= set(task.windows),
-        f"task {name}: default_windows are not among its windows",
-    )
+    expect(task.version, f"task {name}: version is empty")
+    known = set(task.windows)
+    expect(known and set(task.default_windows) <= known, f"task {name}: default_windows are not among its windows")
     for window in task.windows.values():
         np.datetime64(window.first, "D"), np.datetime64(window.last, "D")
         expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
@@ -251,6 +225,51 @@ def _poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
         changed[row + 1 :] = ~changed[row + 1 :] if changed.dtype == bool else 7.77
         return changed
 
-    spoil: Callable[[str], Any] = lambda name: garbage(getattr(market, name))  # noqa: E731 - a name for one expression
-    arrays = {name: spoil(name) for name in (*BAR_FIELDS, "member")}
+    arrays = {name: garbage(getattr(market, name)) for name in (*BAR_FIELDS, "member")}
     return replace(market, indices={code: garbage(levels) for code, levels in market.indices.items()}, **arrays)
+
+
+def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None) -> None:
+    """Check a scoring task's declaration and its first samples: pure, masked, with a form that can be answered.
+
+    Raises:
+        ConformanceError: says what is broken.
+        LeakError: a sample shows what its mask hides.
+    """
+    name = task.name
+    is_given = (task.target_task is None) == (target_task is None)
+    expect(is_given, f"task {name}: give check_scoring_task the target task that the task names")
+    expect(task.version and task.scores, f"task {name}: has no version, or no scores")
+    expect(set(task.default_windows) <= set(task.windows), f"task {name}: default_windows names a window that it does not have")
+    _strict(dict(task.describe()), f"task {name}: describe()")
+    of_none = task.summarise([])
+    expect(set(of_none) == set(task.scores), f"task {name}: summarise gives other scores than those it defines")
+    for score in of_none.values():
+        has_reason = isinstance(score, Score) and (score.value is not None or score.reason)
+        expect(has_reason, f"task {name}: a null score has no reason")
+    market = snapshot or random_snapshot()
+    spec = _window(market, task)
+    first, again = task.samples(spec, market, target_task), task.samples(spec, market, target_task)
+    expect(len(first) > 0, f"task {name}: an exam without samples")
+    for number in range(min(_SAMPLES, len(first))):
+        where, sample, other = f"task {name}: sample {number}", first.sample(number), first.sample(number)
+        expect(_texts(sample) == _texts(again.sample(number)), f"{where}: two exams of one spec differ")
+        guard = LeakGuard(sample.lens, market)
+        for text in _texts(sample):
+            guard.check(text)
+        expect(
+            sample.environment is None or other.environment is not sample.environment,
+            f"{where}: its environment is that of another sample; make one for each, for it remembers what was done",
+        )
+        _strict(dict(sample.facts), f"{where}: facts")
+        try:
+            Draft202012Validator.check_schema(dict(sample.form.parameters))
+        except SchemaError as error:
+            raise ConformanceError(f"{where}: its form is no JSON Schema: {error.message}") from error
+
+
+def _texts(sample: Sample) -> tuple[str, ...]:
+    """Return all of a sample that leaves for a model."""
+    tools = () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)
+    described = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in (sample.form, *tools))
+    return sample.system, sample.user, *described

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.errors import ConfigError
+from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -14,33 +15,20 @@ from ktdeval.typed import from_plain
 INITIAL_CASH_FEN = 100_000_000
 
 _QUIET_STEP: Mapping[str, JsonValue] = {
+    **dict.fromkeys(("tool_calls", "tool_calls_valid", "unmask_attempts", "holdings_fen", *USAGE_FIELDS), 0),
+    **dict.fromkeys(("cash_fen", "nav_fen", "open_nav_fen"), INITIAL_CASH_FEN),
+    **{name: [] for name in ("orders", "corporate_actions", "positions")},
     "provenance": "model",
     "failures": {},
-    "tool_calls": 0,
-    "tool_calls_valid": 0,
     "submissions": 1,
-    "unmask_attempts": 0,
-    "input_tokens": 0,
-    "output_tokens": 0,
-    "reasoning_tokens": 0,
-    "cache_read_tokens": 0,
-    "cache_write_tokens": 0,
     "overall_reason": "nothing to do",
-    "orders": [],
-    "corporate_actions": [],
-    "positions": [],
-    "cash_fen": INITIAL_CASH_FEN,
-    "holdings_fen": 0,
-    "nav_fen": INITIAL_CASH_FEN,
-    "open_nav_fen": INITIAL_CASH_FEN,
 }
 
 
 def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) -> StepRecord:
-    """One step filled on `row` (decided on the row before): a hold in cash, but for `fields`.
+    """One step filled on `row` (decided on the row before): a hold in cash, but for `fields`, named as in files.
 
-    Raises:
-        TypeError: `fields`, named as in files, are not those of a step record.
+    Raises TypeError where they are not those of a step record.
     """
     days = {"decided_on": str(snapshot.days[row - 1]), "filled_on": str(snapshot.days[row])}
     try:
@@ -57,55 +45,48 @@ def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
 def sample_ledgers(snapshot: MarketSnapshot) -> dict[str, Ledger]:
     """Legal ledgers that a metric must bear, by what is peculiar about them. The snapshot needs ten days."""
     first = len(snapshot.days) - 9
+    failed = {"provenance": "fallback", "overall_reason": "", "failures": {"bad_json": 4}, "submissions": 4}
     quiet = [step_record(snapshot, step, first + step) for step in range(8)]
-    failed = [
-        step_record(snapshot, step, first + step, provenance="fallback", overall_reason="", failures={"bad_json": 4}, submissions=4)
-        for step in range(8)
-    ]
     return {
         "a single step": ledger_of(quiet[:1]),
         "cash throughout": ledger_of(quiet),
-        "every step failed": ledger_of(failed),
-        "one name bought and held": ledger_of(_bought_and_held(snapshot, first)),
+        "every step failed": ledger_of([step_record(snapshot, step, first + step, **failed) for step in range(8)]),
+        "one name bought and held": ledger_of([_bought_and_held(snapshot, step, first + step) for step in range(8)]),
     }
 
 
-def _bought_and_held(snapshot: MarketSnapshot, first: int) -> list[StepRecord]:
+def _bought_and_held(snapshot: MarketSnapshot, step: int, row: int) -> StepRecord:
     code, shares, price_ticks, fee_fen = snapshot.codes[0], 1000, 100_000, 500
     notional = price_ticks * shares // 100
     cash = INITIAL_CASH_FEN - notional - fee_fen
     order = {
-        "code": code, "stock_id": None, "side": "BUY", "confidence": 0.7, "reason": "a reason long enough", "target_weight": None,
-        "shares": shares, "status": "filled", "rule": None, "message": "", "filled_shares": shares, "price_ticks": price_ticks,
-        "notional_fen": notional, "fee_fen": fee_fen,
-    }  # fmt: skip
-    refused = {
-        **order,
-        "status": "rejected",
-        "rule": "cash",
-        "message": "no cash",
-        "filled_shares": 0,
-        "price_ticks": 0,
-        "notional_fen": 0,
-        "fee_fen": 0,
+        "code": code,
+        "stock_id": None,
+        "side": "BUY",
+        "target_weight": None,
+        "shares": shares,
+        "confidence": 0.7,
+        "reason": "a reason long enough",
+        "status": "filled",
+        "rule": None,
+        "message": "",
+        "filled_shares": shares,
+        "price_ticks": price_ticks,
+        "notional_fen": notional,
+        "fee_fen": fee_fen,
     }
-    steps = []
-    for step in range(8):
-        mark = price_ticks + 500 * step * (-1) ** step
-        value = mark * shares // 100
-        steps.append(
-            step_record(
-                snapshot,
-                step,
-                first + step,
-                orders=[order, refused] if step == 0 else [],
-                positions=[
-                    {"code": code, "shares": shares, "locked": shares if step == 0 else 0, "price_ticks": mark, "value_fen": value}
-                ],
-                cash_fen=cash,
-                holdings_fen=value,
-                nav_fen=cash + value,
-                open_nav_fen=INITIAL_CASH_FEN if step == 0 else cash + value,
-            )
-        )
-    return steps
+    nothing = dict.fromkeys(("filled_shares", "price_ticks", "notional_fen", "fee_fen"), 0)
+    refused = {**order, **nothing, "status": "rejected", "rule": "cash", "message": "no cash"}
+    mark = price_ticks + 500 * step * (-1) ** step
+    value, locked = mark * shares // 100, shares if step == 0 else 0
+    return step_record(
+        snapshot,
+        step,
+        row,
+        orders=[order, refused] if step == 0 else [],
+        positions=[{"code": code, "shares": shares, "locked": locked, "price_ticks": mark, "value_fen": value}],
+        cash_fen=cash,
+        holdings_fen=value,
+        nav_fen=cash + value,
+        open_nav_fen=INITIAL_CASH_FEN if step == 0 else cash + value,
+    )

@@ -18,35 +18,21 @@ Rows = Mapping[str, Sequence[float | None]]
 
 @dataclass(frozen=True)
 class Details:
-    """Details of a `tiny_snapshot` besides closes; anything left out is the obvious thing.
+    """Details of a `tiny_snapshot` besides closes; anything left out is the obvious thing."""
 
-    Attributes:
-        opens: opening prices; default: the day's close.
-        volumes: shares traded; default: one million where there is a bar, 0 (suspended) where there is none.
-        factors: cumulative adjustment factors; default: 1.
-        members: per code, whether it is in the index each day; default: always.
-        industries: industry of a code; default: `industry A`.
-        benchmark: closing levels of the index; default: 1000 throughout.
-    """
-
-    opens: Rows = field(default_factory=dict)
-    volumes: Rows = field(default_factory=dict)
-    factors: Rows = field(default_factory=dict)
-    members: Mapping[str, Sequence[bool]] = field(default_factory=dict)
-    industries: Mapping[str, str] = field(default_factory=dict)
-    benchmark: Sequence[float] | None = None
+    opens: Rows = field(default_factory=dict)  #: opening prices; default: the day's close
+    volumes: Rows = field(default_factory=dict)  #: shares traded; default: 1,000,000 where there is a bar, 0 (suspended) elsewhere
+    factors: Rows = field(default_factory=dict)  #: cumulative adjustment factors; default: 1
+    members: Mapping[str, Sequence[bool]] = field(default_factory=dict)  #: whether a code is in the index each day; default: always
+    industries: Mapping[str, str] = field(default_factory=dict)  #: industry of a code; default: `industry A`
+    benchmark: Sequence[float] | None = None  #: closing levels of the index; default: 1000 throughout
 
 
 def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str = "2024-01-02") -> MarketSnapshot:
-    """Return a market from literals: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset.
+    """Return a market from closes in CNY: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset.
 
-    Args:
-        closes: closing prices in CNY, all of one length T.
-        details: everything else.
-        first_day: first of T consecutive weekdays (not sessions of an exchange).
-
-    Returns:
-        A snapshot whose highs and lows span open and close, and whose amount is close times volume.
+    Days are consecutive weekdays from `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount
+    is close times volume.
     """
     details = details or Details()
     codes = sorted(closes)
@@ -80,11 +66,7 @@ def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str =
 def random_snapshot(seed: int = 0, n_assets: int = 40, n_days: int = 320, first_day: str = "2023-01-02") -> MarketSnapshot:
     """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough history for every factor.
 
-    Args:
-        seed: equal seeds give equal markets.
-        n_assets: at most 300.
-        n_days: trading days; the year-long factors need 252 before the first decision.
-        first_day: first of consecutive weekdays.
+    Equal seeds give equal markets; there are at most 300 assets, and the year-long factors need 252 days before the first decision.
     """
     rng = np.random.default_rng(seed)
     codes = sorted(_CODES[number % 4].format(number // 4) for number in range(n_assets))

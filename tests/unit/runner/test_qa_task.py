@@ -11,7 +11,7 @@ from ktdeval.contracts.spec import NO_WINDOW
 from ktdeval.errors import ConfigError, PluginError
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.qa import QATask
-from ktdeval.testing.scoring import check_scoring_task
+from ktdeval.testing.conformance import check_scoring_task
 from scoring_cases import record as answer_record
 
 SAMPLES = [{"question": "2 + 3?", "gold": "5"}, {"question": "Larger?", "choices": ["3", "4"], "gold": "4", "id": "larger"}]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +15,7 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.fields import near_matches
 
 if TYPE_CHECKING:
-    from ktdeval.calls.cache_admin import ModelUse
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from ktdeval.calls.cache_admin import CacheAdmin, ModelUse
 
 _MEGABYTE = 1_000_000
 _MOST_DAYS, _MOST_MEGABYTES = 36_500, 1_000_000_000
@@ -60,19 +59,20 @@ def cache(context: click.Context) -> None:
 @json_option
 def ls(file: Path | None, as_json: bool) -> None:
     """List what is kept: replies, bytes and tokens by provider and model, with the days of the first and the last."""
-    from ktdeval.calls.cache_admin import CacheAdmin
-
-    path, exists = _find(file)
-    uses: list[ModelUse] = []
-    if exists:
-        with CacheAdmin(path) as cache_admin:
-            uses = cache_admin.models()
-    size = _file_bytes(path)
+    with _opened(file) as (path, admin):
+        uses = [] if admin is None else admin.models()
+    # With the log that SQLite keeps beside the file.
+    size = sum(part.stat().st_size for part in (path, path.with_name(f"{path.name}-wal")) if part.exists())
     if as_json:
         print_json({"file": str(path), "file_bytes": size, "models": [use._asdict() for use in uses]})
         return
-    if uses:
-        print_table(_HEADER, [_row(use) for use in uses])
+    rows = []
+    for use in uses:
+        numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
+        cells = (f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:]))
+        rows.append((f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day))
+    if rows:
+        print_table(_HEADER, rows)
     click.echo(f"{path}: {_count(sum(use.replies for use in uses), 'reply')}, {size:,} bytes on disk")
 
 
@@ -80,12 +80,7 @@ def ls(file: Path | None, as_json: bool) -> None:
 @_file_option
 @click.option("--older-than", type=_Amount(_MOST_DAYS), metavar="DAYS", help="those that came in more than DAYS days ago")
 @click.option("--model", metavar="GLOB", help="only those of models that fit, such as 'openai/*'; alone: all of these")
-@click.option(
-    "--max-size",
-    type=_Amount(_MOST_MEGABYTES),
-    metavar="MB",
-    help="the oldest, until the rest takes no more than MB megabytes",
-)
+@click.option("--max-size", type=_Amount(_MOST_MEGABYTES), metavar="MB", help="the oldest, until at most MB megabytes are left")
 @click.option("--all", "everything", is_flag=True, help="all of them")
 @click.option("--dry-run", is_flag=True, help="only say what would be removed")
 @json_option
@@ -96,18 +91,17 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
     """
     from datetime import UTC, datetime
 
-    from ktdeval.calls.cache_admin import CacheAdmin, Pruned, PruneRule
+    from ktdeval.calls.cache_admin import Pruned, PruneRule
 
     older_than, model, max_size = chosen["older_than"], chosen["model"], chosen["max_size"]
     if everything == any(value is not None for value in (older_than, model, max_size)):
         raise UsageError("say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by itself")
     max_bytes = None if max_size is None else round(max_size * _MEGABYTE)
-    path, exists = _find(file)
     pruned = Pruned(0, 0)
-    if exists:
-        with CacheAdmin(path, read_only=dry_run) as cache_admin:
-            _warn_of_glob(model, cache_admin.models())
-            pruned = cache_admin.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
+    with _opened(file, read_only=dry_run) as (path, admin):
+        if admin is not None:
+            _warn_of_glob(model, admin.models())
+            pruned = admin.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
     if as_json:
         print_json({"file": str(path), "dry_run": dry_run, **pruned._asdict()})
         return
@@ -123,17 +117,13 @@ def verify(file: Path | None, as_json: bool) -> int:
 
     A damaged reply is never used: its call is made again, and the answer takes its place.
     """
-    from ktdeval.calls.cache_admin import CacheAdmin, Checked
+    from ktdeval.calls.cache_admin import Checked
 
-    path, exists = _find(file)
-    checked = Checked(0, ())
-    if exists:
-        with CacheAdmin(path) as cache_admin:
-            checked = cache_admin.verify()
+    with _opened(file) as (path, admin):
+        checked = Checked(0, ()) if admin is None else admin.verify()
     findings = checked.findings
     if as_json:
-        found = [finding._asdict() for finding in findings]
-        print_json({"file": str(path), "replies": checked.replies, "findings": found})
+        print_json({"file": str(path), "replies": checked.replies, "findings": [finding._asdict() for finding in findings]})
         return 1 if findings else 0
     for finding in findings[:_SHOWN_FINDINGS]:
         click.echo(f"{f'reply {finding.key[:16]}' if finding.key else 'the file'}: {finding.problem}")
@@ -146,18 +136,20 @@ def verify(file: Path | None, as_json: bool) -> int:
     return 1 if findings else 0
 
 
-def _find(file: Path | None) -> tuple[Path, bool]:
-    """Return the cache file that is meant, and whether there is one; the shared one need not have been made yet.
-
-    Raises:
-        StoreError: the file that was named does not exist.
-    """
+@contextmanager
+def _opened(file: Path | None, read_only: bool = False) -> Iterator[tuple[Path, CacheAdmin | None]]:
+    """The cache file that is meant, opened; the shared one need not have been made yet. StoreError: a named file does not exist."""
+    from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.access import cache_path
 
     path = file.expanduser() if file is not None else cache_path("shared", Path())
-    if file is not None and not path.exists():
+    if path.exists():
+        with CacheAdmin(path, read_only=read_only) as admin:
+            yield path, admin
+    elif file is not None:
         raise StoreError(f"{path}: no such file; `ktdeval cache ls` alone shows the shared cache")
-    return path, path.exists()
+    else:
+        yield path, None
 
 
 def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
@@ -167,18 +159,6 @@ def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
     names = [f"{use.provider}/{use.model}" for use in uses]
     if glob is not None and not any(fnmatchcase(name, glob) for name in names):
         warn(f"--model {glob!r} fits no PROVIDER/MODEL in the cache{near_matches(glob, names)}")
-
-
-def _row(use: ModelUse) -> tuple[str, ...]:
-    numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
-    cells = (f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:]))
-    return f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day
-
-
-def _file_bytes(path: Path) -> int:
-    """Return the bytes of the cache on disk, with the log that SQLite keeps beside it; 0 where there is none."""
-    files = (path, path.with_name(f"{path.name}-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def _count(number: int, word: str) -> str:

@@ -18,6 +18,8 @@ from ktdeval.errors import UsageError
 from ktdeval.fields import build_params, near_matches, parse_assignments, split_list
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import Plugins
+from ktdeval.task_files import merge_layers
+from ktdeval.yamlio import load_yaml
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
@@ -41,16 +43,13 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
         return
     specs = plugins.specs("data").values()
     if as_json:
-        entries = [
-            {
-                "name": spec.name,
-                "summary": spec.summary,
-                "plugin": plugins.owner("data", spec.name),
-                "params": [param_json(field) for field in params_of(spec)],
-            }
-            for spec in specs
-        ]
-        print_json(entries)
+        print_json(
+            [
+                {"name": spec.name, "summary": spec.summary, "plugin": plugins.owner("data", spec.name)}
+                | {"params": [param_json(field) for field in params_of(spec)]}
+                for spec in specs
+            ]
+        )
         return
     hows = {spec.name: "import" if "read" in spec.extra else "build" for spec in specs}
     rows = [(spec.name, f"ktdeval data {hows[spec.name]} {spec.name} --help", spec.summary) for spec in specs]
@@ -76,20 +75,11 @@ class ProviderGroup(click.Group):
         plugins = _plugins(ctx)
         spec = plugins.spec("data", cmd_name)
         callback = partial(_call_body, self.body, plugins, spec)
-        return click.Command(
-            cmd_name,
-            params=[*_param_options(spec), *self.own],
-            callback=callback,
-            help=f"Source: {spec.summary}.",
-            short_help=spec.summary,
-        )
+        options: list[click.Parameter] = [*_param_options(spec), *self.own]
+        return click.Command(cmd_name, params=options, callback=callback, help=f"Source: {spec.summary}.", short_help=spec.summary)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the provider that the first word names.
-
-        Raises:
-            UsageError: unknown, with near names.
-        """
+        """Find the provider that the first word names; UsageError, with near names, where there is none."""
         command = self.get_command(ctx, args[0])
         if command is None:
             names = self.list_commands(ctx)
@@ -140,28 +130,13 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> click.Option:
 
 
 def _call_body(body: Body, plugins: Plugins, spec: Spec, **values: Any) -> Any:
-    names = [field.name for field in params_of(spec)]
-    given = {name: values.pop(name) for name in names}
-    args = _merge_params(spec, given, values.pop("assignments"), values.pop("spec_file"))
-    return body(plugins, spec, args, **values)
-
-
-def _merge_params(spec: Spec, given: Mapping[str, Any], assignments: Sequence[str], spec_file: str | None) -> dict[str, Any]:
-    """Parameters from the file, then `--set`, then single options; mappings are merged key by key."""
-    layers: list[Mapping[str, Any]] = []
-    if spec_file is not None:
-        from ktdeval.yamlio import load_yaml
-
-        layers.append(load_yaml(Path(spec_file)))
-    layers.append(parse_assignments(assignments, "--set"))
+    """Call a command's body with the parameters from the file, then `--set`, then single options; mappings merge key by key."""
     hints = get_type_hints(spec.params) if spec.params is not None else {}
-    layers.append({name: _typed(name, hints[name], value) for name, value in given.items() if value not in (None, ())})
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        for name, value in layer.items():
-            below = merged.get(name)
-            merged[name] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return merged
+    given = {field.name: values.pop(field.name) for field in params_of(spec)}
+    assigned, spec_file = parse_assignments(values.pop("assignments"), "--set"), values.pop("spec_file")
+    options = {name: _typed(name, hints[name], value) for name, value in given.items() if value not in (None, ())}
+    layers = (load_yaml(Path(spec_file)) if spec_file is not None else {}, assigned, options)
+    return body(plugins, spec, merge_layers(layers), **values)
 
 
 def _typed(name: str, hint: Any, value: Any) -> Any:
@@ -170,8 +145,8 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
     return parse_assignments(value, f"--{name}") if get_origin(hint) in (Mapping, dict) else value
 
 
-def _save(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
-    """Make a snapshot, store it and say what it is."""
+def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
+    """Body of `data build NAME`: make a snapshot, store it and say what it is."""
     from ktdeval.runner.data_source import store_snapshot
 
     stored = store_snapshot(plugins, spec.name, args, out)
@@ -181,17 +156,12 @@ def _save(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> N
         click.echo(f"repaired: {repair}")
 
 
-def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
-    """Body of `data build NAME`."""
-    _save(plugins, spec, args, out)
-
-
 def _import(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
     """Body of `data import NAME`: as build, and says what to know of the data."""
     from ktdeval.market.quality import check, raw_from_snapshot
     from ktdeval.market.storage import load_snapshot
 
-    _save(plugins, spec, args, out)
+    _build(plugins, spec, args, out)
     warnings = [finding for finding in check(raw_from_snapshot(load_snapshot(out))) if finding.severity == "warning"]
     for finding in warnings:
         click.echo(f"note: {finding.count} {finding.kind}: {finding.hint}")
@@ -238,14 +208,6 @@ def _nothing(as_json: bool) -> None:
     """Do nothing: the group's `--json` is read by the command that it calls."""
 
 
-def _out_option() -> click.Option:
-    return click.Option(["--out"], required=True, type=click.Path(path_type=Path), metavar="DIR", help="folder to write")
-
-
-def _json_option() -> click.Option:
-    return click.Option(["--json", "as_json"], is_flag=True, help="print JSON")
-
-
 @click.command("check")
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_option
@@ -262,21 +224,18 @@ def _check_folder(context: click.Context, folder: Path, as_json: bool) -> int:
 
 
 _PROVIDER = "PROVIDER [OPTIONS]"
-
+_OUT = click.Option(["--out"], required=True, type=click.Path(path_type=Path), metavar="DIR", help="folder to write")
+_JSON = click.Option(["--json", "as_json"], is_flag=True, help="print JSON")
 data.add_command(
     ProviderGroup(
-        "build",
-        body=_build,
-        own=[_out_option()],
-        help="Make a snapshot from a provider and store it.",
-        subcommand_metavar=_PROVIDER,
+        "build", body=_build, own=[_OUT], help="Make a snapshot from a provider and store it.", subcommand_metavar=_PROVIDER
     )
 )
 data.add_command(
     ProviderGroup(
         "import",
         body=_import,
-        own=[_out_option()],
+        own=[_OUT],
         only="read",
         help="Import a source of market data as a snapshot. Refuses data with errors, unless --repair names what fixes them.",
         short_help="Import a source of market data as a snapshot.",
@@ -287,8 +246,8 @@ data.add_command(
     CheckGroup(
         "check",
         body=_check_source,
-        own=[_json_option()],
-        params=[_json_option()],
+        own=[_JSON],
+        params=[_JSON],
         callback=_nothing,
         help="Judge a stored snapshot (a folder), or a source before it is imported. Exits with 1 when there are errors.",
         short_help="Judge a stored snapshot, or a source before it is imported.",
@@ -320,14 +279,12 @@ def _fact_text(value: Any) -> str:
 
 
 def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
-    members = snapshot.member.sum(axis=1)
+    meta, members = snapshot.meta, snapshot.member.sum(axis=1)
     return {
-        "name": snapshot.meta.name,
+        "name": meta.name,
         "id": snapshot.id,
-        "source": snapshot.meta.source,
-        "synthetic": snapshot.meta.synthetic,
-        "has_factor": snapshot.meta.has_factor,
-        "repairs": list(snapshot.meta.repairs),
+        **{name: getattr(meta, name) for name in ("source", "synthetic", "has_factor")},
+        "repairs": list(meta.repairs),
         "days": len(snapshot.days),
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),
@@ -336,7 +293,7 @@ def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
         "industries": len(set(snapshot.industries)),
         "members_a_day": {"smallest": int(members.min()), "largest": int(members.max())},
         "bars": int((snapshot.close == snapshot.close).sum()),
-        "benchmark": snapshot.meta.benchmark,
+        "benchmark": meta.benchmark,
         "indices": [f"{code} ({name})" for code, name in sorted(snapshot.index_names.items())],
         "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
     }

@@ -19,29 +19,59 @@ json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 _FEW = 3  # offers of one kind that a plugin's row names
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[show NAME]")
-@json_option
-@config_option("plugin")
-@click.pass_context
-def tasks(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
-    """List tasks: what `--tasks` takes, with the groups that select several at once."""
-    if context.invoked_subcommand is None:
-        _list("tasks", plugin, as_json, ("TASK", "GROUPS", "SUMMARY"))
+def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str) -> click.Group:
+    """Command that lists what plugins offer of one kind, with `show NAME` for one thing in full."""
+
+    @click.group(kind, invoke_without_command=True, subcommand_metavar="[show NAME]", help=help)
+    @json_option
+    @config_option("plugin")
+    @click.pass_context
+    def listing(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
+        if context.invoked_subcommand is None:
+            _list(kind, plugin, as_json, header)
+
+    @listing.command("show", help=show_help)
+    @click.argument("name")
+    @json_option
+    @config_option("plugin")
+    @click.pass_context
+    def show(context: click.Context, /, name: str, **_: Any) -> None:
+        plugins, as_json = open_plugins(inherited(context, "plugin") or ()), bool(inherited(context, "as_json"))
+        if kind == "tasks":
+            _show_task(plugins, name, as_json)
+        else:
+            is_of_provider = kind == "models" and name not in plugins.specs(kind)
+            _show_params(plugins, kind, plugins.model_spec_name(name)[0] if is_of_provider else name, as_json)
+
+    return listing
 
 
-@tasks.command("show")
-@click.argument("name")
-@json_option
-@config_option("plugin")
-@click.pass_context
-def show(context: click.Context, /, name: str, **_: Any) -> None:
-    """Print a task's resolved config, with its data card and its sources."""
+tasks = _listing(
+    "tasks",
+    ("TASK", "GROUPS", "SUMMARY"),
+    "List tasks: what `--tasks` takes, with the groups that select several at once.",
+    "Print a task's resolved config, with its data card and its sources.",
+)
+models = _listing(
+    "models",
+    ("MODEL", "PARAMETERS", "SUMMARY"),
+    "List models: what `--model` takes. PROVIDER/… stands for any model of a provider.",
+    "Print a model's parameters with type, default and meaning.",
+)
+agents = _listing(
+    "agents",
+    ("AGENT", "PARAMETERS", "SUMMARY"),
+    "List agent scaffolds: what `--agent` takes.",
+    "Print an agent's parameters with type, default and meaning.",
+)
+
+
+def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
     from ktdeval.contracts.task import describe_task
 
-    plugins = open_plugins(inherited(context, "plugin") or ())
     task = plugins.make_task(name)
     description = {"plugin": plugins.owner("tasks", name), **describe_task(task, plugins.tools(task.tools))}
-    if inherited(context, "as_json"):
+    if as_json:
         print_json(description)
     else:
         import yaml
@@ -50,65 +80,20 @@ def show(context: click.Context, /, name: str, **_: Any) -> None:
         click.echo(yaml.safe_dump(plain(description), sort_keys=False, allow_unicode=True, width=width), nl=False)
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[show NAME]")
-@json_option
-@config_option("plugin")
-@click.pass_context
-def models(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
-    """List models: what `--model` takes. PROVIDER/… stands for any model of a provider."""
-    if context.invoked_subcommand is None:
-        _list("models", plugin, as_json, ("MODEL", "PARAMETERS", "SUMMARY"))
-
-
-@models.command("show")
-@click.argument("name")
-@json_option
-@config_option("plugin")
-@click.pass_context
-def show_model(context: click.Context, /, name: str, **_: Any) -> None:
-    """Print a model's parameters with type, default and meaning."""
-    plugins = open_plugins(inherited(context, "plugin") or ())
-    known = name in plugins.specs("models")
-    _show_params(context, plugins, "models", name if known else plugins.model_spec_name(name)[0])
-
-
-@click.group(invoke_without_command=True, subcommand_metavar="[show NAME]")
-@json_option
-@config_option("plugin")
-@click.pass_context
-def agents(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
-    """List agent scaffolds: what `--agent` takes."""
-    if context.invoked_subcommand is None:
-        _list("agents", plugin, as_json, ("AGENT", "PARAMETERS", "SUMMARY"))
-
-
-@agents.command("show")
-@click.argument("name")
-@json_option
-@config_option("plugin")
-@click.pass_context
-def show_agent(context: click.Context, /, name: str, **_: Any) -> None:
-    """Print an agent's parameters with type, default and meaning."""
-    plugins = open_plugins(inherited(context, "plugin") or ())
-    _show_params(context, plugins, "agents", name)
-
-
-def _show_params(context: click.Context, plugins: Plugins, kind: str, name: str) -> None:
+def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
     entry = _spec_json(plugins, kind, plugins.spec(kind, name))
-    if inherited(context, "as_json"):
+    if as_json:
         print_json(entry)
         return
     click.echo(f"{name}: {entry['summary']} (plugin {entry['plugin']})\n")
-    if entry["params"]:
-        option = f"--{kind.removesuffix('s')}-args NAME=VALUE,…"
-        print_table(("NAME", "TYPE", "DEFAULT", f"MEANING (set with {option})"), [_param_row(param) for param in entry["params"]])
-    else:
+    if not entry["params"]:
         click.echo("no parameters")
-
-
-def _param_row(param: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    default = "(required)" if param["required"] else json.dumps(param["default"], ensure_ascii=False)
-    return param["name"], param["type"], default, param["help"]
+        return
+    rows = []
+    for param in entry["params"]:
+        default = "(required)" if param["required"] else json.dumps(param["default"], ensure_ascii=False)
+        rows.append((param["name"], param["type"], default, param["help"]))
+    print_table(("NAME", "TYPE", "DEFAULT", f"MEANING (set with --{kind.removesuffix('s')}-args NAME=VALUE,…)"), rows)
 
 
 @click.command()
@@ -164,14 +149,10 @@ def _list(kind: str, plugin: Sequence[str] | None, as_json: bool, header: tuple[
     if as_json:
         print_json([_spec_json(plugins, kind, spec) for spec in specs])
     else:
-        print_table(header, [_row(kind, spec) for spec in specs])
-
-
-def _row(kind: str, spec: Spec) -> tuple[str, str, str]:
-    if kind == "tasks":
-        return spec.name, " ".join(spec.groups), spec.summary
-    provider = kind == "models" and "/" not in spec.name
-    return f"{spec.name}/…" if provider else spec.name, " ".join(field.name for field in params_of(spec)), spec.summary
+        providers = {spec.name for spec in specs if kind == "models" and "/" not in spec.name}
+        names = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
+        shown = {name: f"{name}/…" if name in providers else name for name in names}
+        print_table(header, [(shown[spec.name], " ".join(names[spec.name]), spec.summary) for spec in specs])
 
 
 def _spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:

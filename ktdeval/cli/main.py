@@ -4,27 +4,93 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Any
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType, TracebackType
+from typing import Any, NamedTuple
 
 import click
 
 import ktdeval
-from ktdeval.cli.lazy_group import LazyCommand, LazyGroup
 from ktdeval.cli.options import open_plugins, run_options
 from ktdeval.cli.table import terminal_width
-from ktdeval.errors import KtdevalError, PluginError
+from ktdeval.errors import KtdevalError, PluginError, UsageError
+from ktdeval.fields import near_matches
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
+class LazyCommand(NamedTuple):
+    """Module and attribute of a command, and its line in `--help`."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name only, in the order of help, so that help and a slip in a name cost no import.
+
+    `path` is how the group itself is called, such as `ktdeval leaderboard`; `extras` names, of packages that its commands need and
+    a plain install lacks, the extra of ktdeval that brings each; `settings` are those of `click.Group`.
+    """
+
+    def __init__(
+        self, path: str, lazy: Mapping[str, LazyCommand], extras: Mapping[str, str] = MappingProxyType({}), **settings: Any
+    ) -> None:
+        context_settings = {"help_option_names": ["-h", "--help"], **settings.pop("context_settings", {})}
+        super().__init__(path.rpartition(" ")[2], context_settings=context_settings, **settings)
+        self.lazy, self._path, self._extras = lazy, path, extras
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Names in the order of help."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as click calls it
+        """Import a command; None when there is none of that name."""
+        return self.load(cmd_name) if cmd_name in self.lazy else None
+
+    def load(self, name: str) -> click.Command:
+        """Import a command; UsageError: its module, or a package that it needs, is not installed; PluginError: it is no command."""
+        lazy = self.lazy[name]
+        try:
+            module = import_module(lazy.module)
+        except ImportError as error:
+            package = (error.name or "").partition(".")[0]
+            if package in self._extras:
+                raise UsageError(
+                    f"`{self._path} {name}` needs {package}, which is not installed, or too old: "
+                    f"pip install 'ktdeval[{self._extras[package]}]'"
+                ) from error
+            if error.name != lazy.module:
+                raise
+            raise UsageError(f"command {name!r} is missing from this installation ({lazy.module}); reinstall ktdeval") from error
+        command = getattr(module, lazy.attribute, None)
+        if not isinstance(command, click.Command):
+            raise PluginError(f"command {name!r} is {type(command).__name__}, expected a click.Command")
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names; UsageError, with near names, where there is none."""
+        command = self.get_command(ctx, args[0])
+        if command is None:
+            near = near_matches(args[0], self.list_commands(ctx)) or f"; see `{self._path} --help`"
+            own = self._path.partition(" ")[2]
+            raise UsageError(f"{own}: no command {args[0]!r}{near}" if own else f"no command {args[0]!r}{near}")
+        return args[0], command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
+
+
 COMMANDS = {
     "run": LazyCommand("ktdeval.cli.run", "run", "Evaluate a model on tasks; the command that runs when none is named."),
     "score": LazyCommand("ktdeval.cli.run", "score", "Recompute metrics and cards from a run's records, without any model."),
-    "card": LazyCommand("ktdeval.cli.card", "card", "Show, validate or verify a result card."),
-    "plan": LazyCommand("ktdeval.cli.plan", "plan", "Print what a run would ask, cost and take, without asking any model."),
+    "card": LazyCommand("ktdeval.cli.run", "card", "Show, validate or verify a result card."),
+    "plan": LazyCommand("ktdeval.cli.run", "plan", "Print what a run would ask, cost and take, without asking any model."),
     "cache": LazyCommand("ktdeval.cli.cache", "cache", "List, prune or verify the replies that models were paid for."),
     "data": LazyCommand("ktdeval.cli.data", "data", "List data providers; build, import, inspect or check market data."),
     "tasks": LazyCommand("ktdeval.cli.listing", "tasks", "List tasks; `tasks show NAME` prints one task's config."),
@@ -64,14 +130,9 @@ class KtdevalGroup(LazyGroup):
         with formatter.section("Commands"):
             rows = [(name, command.summary) for name, command in COMMANDS.items()]
             formatter.write_dl(rows + list(_plugin_commands(ctx).items()), col_max=24)
-        with formatter.section("Options of run"):
-            formatter.write_dl(_option_rows(ctx, run_options()), col_max=24)
-        with formatter.section("Options"):
-            formatter.write_dl(_option_rows(ctx, self.get_params(ctx)), col_max=24)
-
-
-def _option_rows(ctx: click.Context, parameters: Sequence[click.Parameter]) -> list[tuple[str, str]]:
-    return [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
+        for title, options in (("Options of run", run_options()), ("Options", self.get_params(ctx))):
+            with formatter.section(title):
+                formatter.write_dl([row for option in options if (row := option.get_help_record(ctx)) is not None], col_max=24)
 
 
 def _plugin_commands(ctx: click.Context) -> dict[str, str]:
@@ -87,11 +148,6 @@ def _plugin_commands(ctx: click.Context) -> dict[str, str]:
     return found
 
 
-def _normalise(token: str) -> str:
-    """lm-eval writes `--model_args`; both spellings name one option."""
-    return token.replace("_", "-")
-
-
 def _make_writable(*streams: Any) -> None:
     """Let a stream that can't write every character, as in a locale without UTF-8, write `?` in its place instead of failing."""
     for stream in streams:
@@ -99,7 +155,8 @@ def _make_writable(*streams: Any) -> None:
             stream.reconfigure(errors="replace")
 
 
-cli = KtdevalGroup("ktdeval", COMMANDS, context_settings={"token_normalize_func": _normalise})
+# lm-eval writes `--model_args`; both spellings name one option.
+cli = KtdevalGroup("ktdeval", COMMANDS, context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
 """Root of the command line."""
 click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")(cli)
 

@@ -1,4 +1,4 @@
-"""`ktdeval run` and `ktdeval score`: evaluate a model, or recompute the cards of a run."""
+"""`ktdeval run`, `score`, `card` and `plan`: evaluate a model, recompute a run's cards, read and verify cards, estimate a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cli.options import config_option, config_options, open_plugins
+from ktdeval.cli.table import print_json
 from ktdeval.config import RunConfig
-from ktdeval.errors import EpisodeFailure, StoreError
+from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationError
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
+    from ktdeval.runner.estimate import Amount, Finished, RunEstimate
     from ktdeval.runner.run import RunResult
 
 
@@ -55,8 +57,6 @@ def run(config: RunConfig) -> None:
     from ktdeval.runner.run import execute_run, prepare_run
 
     if config.dry_run:
-        from ktdeval.cli.plan import print_plan
-
         print_plan(config)
         return
     plugins = open_plugins(config.plugin)
@@ -86,32 +86,14 @@ def _report(result: RunResult) -> None:
         click.echo(f"verify  ktdeval card verify {result.cards[0] if len(result.cards) == 1 else result.folder}")
         click.echo(f"score   ktdeval score {result.folder}")
     if result.stopped is not None and result.failed:
-        kept = (
-            f"{len(result.failed)} of {result.episodes} episodes are not finished, their steps so far are kept in {result.folder}"
-        )
-        raise type(result.stopped)(f"{result.stopped} ({kept})")
+        kept = f"{len(result.failed)} of {result.episodes} episodes are not finished, their steps so far are kept"
+        raise type(result.stopped)(f"{result.stopped} ({kept} in {result.folder})")
     if result.failed:
         first, count = result.failed[0], len(result.failed)
         where = f"{first.spec.task} {first.spec.window.name} seed {first.spec.seed}"
         which = f"1 episode did not finish, {where}" if count == 1 else f"{count} episodes did not finish, the first is {where}"
         hint = "" if "same command again" in str(first.error) else "; run the same command again to resume"
         raise EpisodeFailure(f"{which}: {first.error}{hint}")
-
-
-def _print_cards(paths: Sequence[Path]) -> None:
-    """Print each card, where it lies, and, of several, a summary."""
-    from ktdeval.cards.check import load_card
-    from ktdeval.cards.show import print_card, print_summary
-
-    cards = [load_card(path) for path in paths]
-    for place, (path, card) in enumerate(zip(paths, cards, strict=True)):
-        if place:
-            click.echo()
-        print_card(card)
-        click.echo(f"\ncard    {path}")
-    if len(cards) > 1:
-        print_summary(cards)
-        click.echo()
 
 
 @click.command("score")
@@ -127,3 +109,175 @@ def score(run_folder: Path, **options: object) -> None:
     if not cards:
         raise StoreError(f"{run_folder}: no episode is complete yet; run it again to resume")
     _print_cards(cards)
+
+
+# ---- cards
+
+
+def _print_cards(paths: Sequence[Path], plain: bool = False, named: bool = True) -> None:
+    """Print each card, where it lies if `named`, and, of several, a summary; `plain`: without colours, also in a terminal."""
+    from ktdeval.cards.check import load_card
+    from ktdeval.cards.show import make_report, plain_summary, plain_text, print_card, print_summary
+
+    cards = [load_card(path) for path in paths]
+    for place, (path, shown) in enumerate(zip(paths, cards, strict=True)):
+        if place:
+            click.echo()
+        if plain:
+            click.echo(plain_text(make_report(shown)), nl=False)
+        else:
+            print_card(shown)
+        if named:
+            click.echo(f"\ncard    {path}")
+    if len(cards) > 1:
+        if plain:
+            click.echo(plain_summary(cards), nl=False)
+        else:
+            print_summary(cards)
+        if named:
+            click.echo()
+
+
+_PATH = click.argument("path", type=click.Path(path_type=Path))
+
+
+@click.group()
+def card() -> None:
+    """Show, validate and verify result cards.
+
+    PATH is a card file, or a run folder, whose cards are taken one after the other.
+    """
+
+
+@card.command()
+@_PATH
+@click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
+def show(path: Path, plain: bool) -> None:
+    """Print a card as a table."""
+    _print_cards(_card_files(path), plain, named=False)
+
+
+@card.command()
+@_PATH
+def validate(path: Path) -> None:
+    """Check a card against its schema and against its own episodes."""
+    from ktdeval.cards.check import card_kinds, load_card
+
+    for file in _card_files(path):
+        checked = load_card(file)
+        click.echo(f"{file}: valid ({card_kinds(checked.kind)[checked.kind].content(checked)})")
+
+
+@card.command(short_help="Execute the recorded decisions again and recompute every figure.")
+@_PATH
+@config_option("data", "data_args", "items", "plugin")
+def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> None:
+    """Re-execute the recorded decisions, recompute every figure, and name the first line that differs.
+
+    --data and --data-args are only needed when the snapshot has moved since the run, --items when the run had that option.
+    """
+    from ktdeval.runner.verify import verify_card
+
+    plugins = open_plugins(plugin or ())
+    moved = {name: value for name, value in changes.items() if value is not None}
+    for file in _card_files(path):
+        found = verify_card(file, plugins, moved)
+        if found.findings:
+            for finding in found.findings[1:]:
+                click.echo(f"also differs: {finding}")
+            raise VerificationError(f"{file}: does not verify: {found.findings[0]}")
+        click.echo(
+            f"{file}: verified (episodes: {found.episodes}, steps executed again: {found.steps}, "
+            f"of these traced to the model's own submission: {found.traced_steps})"
+        )
+
+
+def _card_files(path: Path) -> list[Path]:
+    """The card itself, or the cards of a run folder."""
+    if not path.is_dir():
+        return [path]
+    files = sorted((path / "cards").glob("*.json"))
+    if not files:
+        raise CardError(
+            f"{path}: no cards here; give a card file, or a run folder with finished episodes (`ktdeval score` writes its cards)"
+        )
+    return files
+
+
+# ---- plan
+
+
+@click.command("plan")
+@config_options
+@click.option("--json", "as_json", is_flag=True, help="as JSON")
+def plan(config: RunConfig, as_json: bool) -> None:
+    """Print what a run would ask, cost and take: low, typical and high.
+
+    Takes the options of `run`. Asks no model and needs no key. Of a run that was begun, it says what is left.
+    """
+    print_plan(config, as_json)
+
+
+def print_plan(config: RunConfig, as_json: bool = False) -> None:
+    """Estimate the run of a config and print it: facts, a table for each task and for all, what it rests on, and warnings."""
+    from ktdeval.runner.estimate import estimate_run
+    from ktdeval.typed import to_plain
+
+    estimate = estimate_run(config, open_plugins(config.plugin))
+    if as_json:
+        print_json(to_plain(estimate))
+        return
+    for name, words in _facts(estimate):
+        click.echo(f"{name:<10}{words}")
+    for task in estimate.tasks:
+        done = task.finished.steps
+        steps = f"{task.steps - done:,} of {task.steps:,} steps left" if done else f"{task.steps:,} steps"
+        click.echo()
+        _print_table(
+            f"{task.name}: {task.episodes:,} episode{'' if task.episodes == 1 else 's'}, {steps}", task.finished, task.left
+        )
+    if len(estimate.tasks) > 1:
+        click.echo()
+        _print_table("all tasks, steps that are left", None, estimate.left)
+    click.echo("\nassumed")
+    for sentence in estimate.assumptions:
+        click.echo(f"  {sentence}")
+    for sentence in estimate.warnings:
+        click.echo(f"\nwarning: {sentence}")
+
+
+def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
+    tools = "" if estimate.protocol is None else f", tools offered by {estimate.protocol}"
+    price = estimate.price
+    if price is None:
+        cost = "not known; give one with --price input=…,output=… or --price-table"
+    else:
+        origin = ", ".join(part for part in (price.as_of and f"as of {price.as_of}", price.source) if part)
+        cost = f"{price.input:g} in, {price.output:g} out USD a million tokens{f' ({origin})' if origin else ''}"
+    done = sum(task.finished.steps for task in estimate.tasks)
+    state = f", {done:,} of {sum(task.steps for task in estimate.tasks):,} steps are finished" if done else ""
+    facts = [("model", f"{estimate.model}{tools}"), ("price", cost), ("folder", f"{estimate.folder}{state}")]
+    if estimate.paid.cost_usd or estimate.paid.possibly_usd:
+        besides = f", possibly {estimate.paid.possibly_usd:,.2f} more" if estimate.paid.possibly_usd else ""
+        facts.append(("paid", f"{estimate.paid.cost_usd:,.2f} USD{besides}"))
+    return [*facts, ("at once", f"{estimate.concurrency:,} episode{'' if estimate.concurrency == 1 else 's'}")]
+
+
+def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
+    """One column a case; before them what the finished steps used, where there are any."""
+    cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
+    if finished is not None and finished.steps:
+        cells.append(["used so far", *_amounts(finished), ""])
+    for case, amount in left.items():
+        cells.append([case, *_amounts(amount), f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"])
+    click.echo(title)
+    widths = [max(map(len, column)) for column in cells]
+    for row in zip(*cells, strict=True):
+        first, *others = row
+        line = "".join(f"  {text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
+        click.echo(f"  {first:<{widths[0]}}{line}".rstrip())
+
+
+def _amounts(used: Finished | Amount) -> tuple[str, ...]:
+    dollars = "?" if used.cost_usd is None else f"{used.cost_usd:,.2f}"
+    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", dollars)

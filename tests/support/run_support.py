@@ -37,7 +37,6 @@ _SERVER.set_forkserver_preload(
         "pyarrow.dataset",
         "pytest",
         "ktdeval.cards.show",
-        "ktdeval.cli.card",
         "ktdeval.cli.main",
         "ktdeval.cli.run",
         "ktdeval.runner.verify",

@@ -23,7 +23,6 @@ class HasWorkspace(Protocol):
     @property
     def workspace(self) -> Workspace:
         """Workspace that the call acts on."""
-        ...
 
 
 @cache

@@ -16,17 +16,12 @@ STATUS: dict[Code, int] = {
     "conflict": 409,
     "too_large": 413,
     "unavailable": 503,
-}
-"""HTTP status of each code."""
+}  #: HTTP status of each code
 
 
 class ServiceError(KtdevalError):
-    """A call that a service refuses.
-
-    Args:
-        code: what kind of refusal.
-        message: what is wrong and how to fix it, on one line.
-        field: the argument concerned, with its place inside (`order.limit_price`); empty where it is none.
+    """A call that a service refuses. `code`: what kind of refusal; `message`: what is wrong and how to fix it, on one line;
+    `field`: the argument concerned, with its place inside (`order.limit_price`); empty where it is none.
     """
 
     def __init__(self, code: Code, message: str, field: str = "") -> None:

@@ -14,25 +14,17 @@ Right = Literal["C", "P"]
 
 TICKER = re.compile(r"[A-Z][A-Z0-9.]{0,9}")
 _OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)
-CONTRACT_SIZE = 100
-"""Shares that one option contract is about."""
+CONTRACT_SIZE = 100  #: Shares that one option contract is about
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OptionContract:
-    """A European-quoted, American-exercised equity option.
+    """A European-quoted, American-exercised equity option."""
 
-    Attributes:
-        underlying: ticker.
-        expiry: last trading day.
-        strike_e4: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths.
-        right: call or put.
-    """
-
-    underlying: str
-    expiry: date
-    strike_e4: int
-    right: Right
+    underlying: str  #: ticker
+    expiry: date  #: last trading day
+    strike_e4: int  #: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths
+    right: Right  #: call or put
 
     @property
     def symbol(self) -> str:
@@ -59,11 +51,7 @@ def read_contract(symbol: str) -> OptionContract | None:
 
 
 def parse_contract(symbol: str, field: str) -> OptionContract:
-    """Like `read_contract`.
-
-    Raises:
-        ServiceError: `invalid_argument`.
-    """
+    """Like `read_contract`. Raises ServiceError: `invalid_argument`."""
     contract = read_contract(symbol)
     if contract is None:
         raise invalid(field, "expected an OPRA symbol: O:, root, yymmdd, C or P, strike × 1000 in eight digits")
@@ -71,10 +59,8 @@ def parse_contract(symbol: str, field: str) -> OptionContract:
 
 
 def parse_tickers(text: str, field: str) -> tuple[str, ...]:
-    """Tickers separated by commas, in the order written, each once.
-
-    Raises:
-        ServiceError: `invalid_argument`: empty, or not a ticker in capitals.
+    """Tickers separated by commas, in the order written, each once. Raises ServiceError: `invalid_argument`: empty, or not a ticker
+    in capitals.
     """
     tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for ticker in tickers:

@@ -42,25 +42,19 @@ _ArgumentValidator: type[Draft202012Validator] = extend(  # type: ignore[no-unty
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of a service.
-
-    Attributes:
-        name: family, group and action, such as `UPQ.stock.daily`.
-        method, path: of its HTTP route; the path's parameters are among the arguments.
-        summary: one line, which a model reads too.
-        takes, gives: types of arguments and answer; every schema is made from them.
-        handler: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError.
-        changes: whether it changes the workspace.
+    """One call of a service. `method, path`: of its HTTP route; the path's parameters are among the arguments; `takes, gives`:
+    types of arguments and answer; every schema is made from them.
     """
 
-    name: str
+    name: str  #: family, group and action, such as `UPQ.stock.daily`
     method: Method
     path: str
-    summary: str
+    summary: str  #: one line, which a model reads too
     takes: type[Arguments]
     gives: type[msgspec.Struct]
+    #: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError
     handler: Callable[[Workspace, Plain], Answer]
-    changes: bool = False
+    changes: bool = False  #: whether it changes the workspace
 
     @property
     def family(self) -> str:
@@ -103,10 +97,8 @@ class Operation:
         return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
-        """Check arguments and fill in defaults.
-
-        Raises:
-            ServiceError: `invalid_argument`, with the argument's place. What was written is not quoted.
+        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument`, with the argument's place. What was
+        written is not quoted.
         """
         given = plain_json(given)
         if not isinstance(given, Mapping):
@@ -122,10 +114,8 @@ class Operation:
         return {**defaults, **given}
 
     def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
-        """Run it with arguments as somebody wrote them; the answer as plain JSON, which nothing else refers to.
-
-        Raises:
-            ServiceError: the service refuses the call.
+        """Run it with arguments as somebody wrote them; the answer as plain JSON, which nothing else refers to. Raises
+        ServiceError: the service refuses the call.
         """
         return msgspec.to_builtins(self.handler(workspace, self.read(given)))
 
@@ -136,12 +126,9 @@ Subject = TypeVar("Subject")
 def typed(
     function: Callable[[Subject, Any], Answer], subject: Callable[[Workspace], Subject], gives: type[Answer] | None = None
 ) -> tuple[type[Arguments], type[Answer], Callable[[Workspace, Plain], Answer]]:
-    """Return (`takes`, `gives`, `handler`) of an operation, made from the annotations of a function.
-
-    Args:
-        function: takes a part of the workspace and the arguments, `given`.
-        subject: that part.
-        gives: type of the answer, where the annotation only says that it is one.
+    """Return (`takes`, `gives`, `handler`) of an operation, made from the annotations of a function. `function`: takes a part of
+    the workspace and the arguments, `given`; `subject`: that part; `gives`: type of the answer, where the annotation only says that
+    it is one.
     """
     hints = get_type_hints(function)
     takes: type[Arguments] = hints["given"]
@@ -165,11 +152,7 @@ def summary_of(function: Callable[..., Any]) -> str:
 
 
 class Catalogue:
-    """All operations, by name.
-
-    Raises:
-        PluginError: two have one name, wire name or route.
-    """
+    """All operations, by name. Raises PluginError: two have one name, wire name or route."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self.operations = tuple(operations)
@@ -180,22 +163,14 @@ class Catalogue:
             raise PluginError("two operations of one catalogue have the same name or route")
 
     def find(self, name: str) -> Operation:
-        """An operation by either of its names.
-
-        Raises:
-            ServiceError: `not_found`.
-        """
+        """An operation by either of its names. Raises ServiceError: `not_found`."""
         found = self._by_name.get(name) or self._by_wire_name.get(name)
         if found is None:
             raise not_found("tool", f"there is no such tool{near_matches(name[:100], self._by_name)}")
         return found
 
     def call(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:
-        """Run an operation.
-
-        Raises:
-            ServiceError: the service refuses the call.
-        """
+        """Run an operation. Raises ServiceError: the service refuses the call."""
         return self.find(name).call(workspace, given)
 
     def answer(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:

@@ -17,14 +17,8 @@ def write_cursor(*key: str | int) -> str:
 
 
 def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
-    """Key of a cursor.
-
-    Args:
-        text: what `write_cursor` gave.
-        kinds: the type of each part, `str` or `int`.
-
-    Raises:
-        ServiceError: `invalid_argument`: not a cursor of this operation.
+    """Key of a cursor. `text`: what `write_cursor` gave; `kinds`: the type of each part, `str` or `int`. Raises ServiceError:
+    `invalid_argument`: not a cursor of this operation.
     """
     try:
         parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))

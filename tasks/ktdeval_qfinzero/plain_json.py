@@ -8,24 +8,18 @@ from collections.abc import Mapping
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.errors import invalid
 
-_DEEPEST = 32
-"""Levels of nesting that arguments may have."""
+_DEEPEST = 32  #: Levels of nesting that arguments may have
 
-_EXACT_INTEGERS = 2**53
-"""From here on a float is no exact integer."""
+_EXACT_INTEGERS = 2**53  #: From here on a float is no exact integer
 
 
-_LONGEST_BITS = 1024
-"""Of an integer; nobody needs more, and Python refuses to write much longer ones."""
+_LONGEST_BITS = 1024  #: Of an integer; nobody needs more, and Python refuses to write much longer ones
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """A value as strict JSON has it: no NaN, infinity or lone surrogates, not without end; `5.0` is the integer 5.
-
-    JSON does not tell 5.0 from 5, and neither does a schema of type integer, but Python does.
-
-    Raises:
-        ServiceError: `invalid_argument`, with the argument's place.
+    """A value as strict JSON has it: no NaN, infinity or lone surrogates, not without end; `5.0` is the integer 5. JSON does not
+    tell 5.0 from 5, and neither does a schema of type integer, but Python does. Raises ServiceError: `invalid_argument`, with the
+    argument's place.
     """
     return _plain(value, "", _DEEPEST)
 

@@ -25,15 +25,11 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct):
-    """An answer of an operation, as of the clock. A field that is unset by default may be absent; one that may be null says so.
-
-    Attributes:
-        as_of_ts: moment of the clock.
-    """
+    """An answer of an operation, as of the clock. A field that is unset by default may be absent; one that may be null says so."""
 
     as_of_ts: Annotated[
         str, Meta(description="The clock: nothing later is in the answer.", extra_json_schema={"format": "date-time"})
-    ]
+    ]  #: moment of the clock
 
 
 class Row(msgspec.Struct):
@@ -55,12 +51,8 @@ def joined(name: str, *parts: type[msgspec.Struct]) -> type[Any]:
 
 
 class Shown:
-    """Says what type the values of a field follow that are made as plain JSON, for speed or because their names vary.
-
-    Args:
-        hint: the type.
-        listed: whether the field is a list of it.
-        more: further keywords of its schema.
+    """Says what type the values of a field follow that are made as plain JSON, for speed or because their names vary. `hint`: the
+    type; `listed`: whether the field is a list of it; `more`: further keywords of its schema.
     """
 
     def __init__(self, hint: Any, *, listed: bool = True, more: Mapping[str, JsonValue] | None = None) -> None:
@@ -92,9 +84,8 @@ def limit(most: int) -> Meta:
 
 
 def schema_of(hint: Any, default: Any = NODEFAULT) -> dict[str, JsonValue]:
-    """Return the JSON Schema of a type, closed to other fields.
-
-    Keywords stand in the order of the type's annotations; a default stands before what a second annotation adds.
+    """Return the JSON Schema of a type, closed to other fields. Keywords stand in the order of the type's annotations; a default
+    stands before what a second annotation adds.
     """
     inner, metas, may_be_null = _peeled(hint)
     base = _base(inner)

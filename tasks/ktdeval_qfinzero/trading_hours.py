@@ -12,20 +12,14 @@ import numpy.typing as npt
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
 
-FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)
-"""The calendar's reach."""
+FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)  #: The calendar's reach
 
 
 @dataclass(frozen=True, eq=False)
 class TradingHours:
-    """Sessions of the exchange.
+    """Sessions of the exchange. `open_ns, close_ns`: [n] int64, the session's first moment and the end of its last minute."""
 
-    Attributes:
-        days: [n] datetime64[D], ascending.
-        open_ns, close_ns: [n] int64, the session's first moment and the end of its last minute.
-    """
-
-    days: npt.NDArray[np.datetime64]
+    days: npt.NDArray[np.datetime64]  #: [n] datetime64[D], ascending
     open_ns: npt.NDArray[np.int64]
     close_ns: npt.NDArray[np.int64]
 
@@ -49,28 +43,22 @@ class TradingHours:
         return range(int(np.searchsorted(self.open_ns, first_ns)), int(np.searchsorted(self.close_ns, last_ns, side="right")))
 
     def session_day(self, ns: int) -> date:
-        """The trading day that a moment belongs to: that of the session it lies in, or of the next one to come.
-
-        Raises:
-            ServiceError: `invalid_argument`: the moment lies after the calendar's last session.
+        """The trading day that a moment belongs to: that of the session it lies in, or of the next one to come. Raises
+        ServiceError: `invalid_argument`: the moment lies after the calendar's last session.
         """
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))
 
     def last_closed(self, ns: int) -> date:
-        """The last trading day whose session is over.
-
-        Raises:
-            ServiceError: `invalid_argument`: the moment lies before the end of the calendar's first session, or after its last.
+        """The last trading day whose session is over. Raises ServiceError: `invalid_argument`: the moment lies before the end of
+        the calendar's first session, or after its last.
         """
         if ns > self.close_ns[-1]:
             raise _out_of_reach()
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
 
     def last_expiry_session(self, expiry: date) -> date:
-        """The last trading day on or before an expiry, which may fall on a holiday.
-
-        Raises:
-            ServiceError: `invalid_argument`: the calendar doesn't reach that far.
+        """The last trading day on or before an expiry, which may fall on a holiday. Raises ServiceError: `invalid_argument`: the
+        calendar doesn't reach that far.
         """
         if as_datetime64(expiry) > self.days[-1]:
             raise _out_of_reach()

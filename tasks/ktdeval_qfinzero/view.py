@@ -28,18 +28,12 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A dataset as it was known at a moment.
-
-    A minute's bar is known at its end, a stock's or option's bar of a day at the close of its session, a coin's at the following
-    midnight. Everything else carries the moment from which on it is known.
-
-    Attributes:
-        dataset: the stores.
-        as_of_ns: the moment.
+    """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or option's bar of a day at the close of
+    its session, a coin's at the following midnight. Everything else carries the moment from which on it is known.
     """
 
-    dataset: Dataset
-    as_of_ns: int
+    dataset: Dataset  #: the stores
+    as_of_ns: int  #: the moment
 
     def symbols(self) -> Sequence[SymbolRow]:
         """Stocks and coins listed so far."""

@@ -9,16 +9,8 @@ from ktdeval_qfinzero.view import View
 
 
 class Workspace:
-    """Clock and broker that the calls of one client act on.
-
-    Args:
-        dataset: the data of all services.
-        as_of_ns: where the clock starts; the dataset's default when None.
-
-    Attributes:
-        dataset: the data.
-        clock: the one clock.
-        broker: accounts, sessions and orders.
+    """Clock and broker that the calls of one client act on. `dataset`: the data of all services; `as_of_ns`: where the clock
+    starts; the dataset's default when None. `dataset`: the data; `clock`: the one clock; `broker`: accounts, sessions and orders.
     """
 
     def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:

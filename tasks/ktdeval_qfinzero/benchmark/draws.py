@@ -370,7 +370,7 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
             month_of, week_of, weeks_before, local_time, close_of, minutes_after, quarters_after,
             expiry, monthly_expiry, next_expiry, next_monthly, near_strikes, near_contract, at_the_money, five_contracts,
             item, most_traded, expired_contract, listed_contract, debit_legs, half_between, premium,
-            article, publisher, stock_in_news, event, macro_event,
+            article, publisher, stock_in_news, event, macro_event
         )
     }
 )  # fmt: skip

@@ -25,15 +25,9 @@ _TRIES = 20
 
 
 def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
-    """Items of a suite, in a fixed order that has nothing to do with their kind.
-
-    Args:
-        dataset: where prices, contracts and events come from; it needs some weeks of minute bars and of options.
-        suite: `calling` or `planning`.
-        seed: another seed, other items.
-
-    Raises:
-        DataError: the dataset is too small, or gives no new instruction for a template.
+    """Items of a suite, in a fixed order that has nothing to do with their kind. `dataset`: where prices, contracts and events come
+    from; it needs some weeks of minute bars and of options; `suite`: `calling` or `planning`; `seed`: another seed, other items.
+    Raises DataError: the dataset is too small, or gives no new instruction for a template.
     """
     moments = _moments(dataset, derive_seed(seed, suite, "moments"))
     facts = {ns: Facts(dataset, ns) for ns in moments}

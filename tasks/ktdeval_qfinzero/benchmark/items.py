@@ -13,8 +13,7 @@ from ktdeval_qfinzero.scoring.values import Tolerance
 
 Difficulty = Literal["easy", "medium", "hard"]
 
-ACCOUNT, SESSION = "acct-000001", "sess-000001"
-"""Ids of the first account and session of a situation: the broker numbers them."""
+ACCOUNT, SESSION = "acct-000001", "sess-000001"  #: Ids of the first account and session of a situation: the broker numbers them
 
 
 _OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
@@ -23,32 +22,21 @@ _OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that can be made.
+    """A call that can be made."""
 
-    Attributes:
-        tool: dotted name.
-        args: its arguments; a text `<s2.orders[0].order_id>` stands for that place in the answer to the second call.
-    """
-
-    tool: str
+    tool: str  #: dotted name
+    #: its arguments; a text `<s2.orders[0].order_id>` stands for that place in the answer to the second call
     args: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An expected call.
+    """An expected call."""
 
-    Attributes:
-        call: as it is executed.
-        times: which arguments are times that TA looks at.
-        tolerance: of these.
-        may_be_empty: whether nothing may come of it.
-    """
-
-    call: Call
-    times: tuple[str, ...] = ()
-    tolerance: Tolerance = "exact"
-    may_be_empty: bool = False
+    call: Call  #: as it is executed
+    times: tuple[str, ...] = ()  #: which arguments are times that TA looks at
+    tolerance: Tolerance = "exact"  #: of these
+    may_be_empty: bool = False  #: whether nothing may come of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,40 +61,24 @@ class Kind:
 
 @dataclass(frozen=True)
 class Item:
-    """One question of the benchmark.
+    """One question of the benchmark."""
 
-    Attributes:
-        task: instruction and expected calls, as they are scored.
-        template: the name of what made it.
-        as_of_ns: where the clock of its workspace starts.
-        setup: calls made before the agent starts.
-        gold: the expected calls as they are executed.
-        free_empty: places of `gold` whose answers may be empty.
-        attempt: of an item to refuse, the call that must fail.
-    """
-
-    task: GoldTask
-    template: str
-    as_of_ns: int
-    setup: tuple[Call, ...]
-    gold: tuple[Call, ...]
-    free_empty: frozenset[int] = frozenset()
-    attempt: Call | None = None
+    task: GoldTask  #: instruction and expected calls, as they are scored
+    template: str  #: the name of what made it
+    as_of_ns: int  #: where the clock of its workspace starts
+    setup: tuple[Call, ...]  #: calls made before the agent starts
+    gold: tuple[Call, ...]  #: the expected calls as they are executed
+    free_empty: frozenset[int] = frozenset()  #: places of `gold` whose answers may be empty
+    attempt: Call | None = None  #: of an item to refuse, the call that must fail
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a draft becomes an item.
+    """Where a draft becomes an item."""
 
-    Attributes:
-        suite: `calling` or `planning`.
-        id: of the item.
-        as_of_ns: the moment that its facts are of.
-    """
-
-    suite: Suite
-    id: str
-    as_of_ns: int
+    suite: Suite  #: `calling` or `planning`
+    id: str  #: of the item
+    as_of_ns: int  #: the moment that its facts are of
 
 
 def item_of(draft: Draft, kind: Kind, place: Place, catalogue: Catalogue) -> Item:

@@ -22,11 +22,7 @@ _NOT_CONTENT = frozenset({"unknown", "adjustments", "nearest_expiries", "tickers
 
 
 def open_workspace(item: Item, dataset: Dataset) -> Workspace:
-    """A new workspace with the item's situation in it.
-
-    Raises:
-        DataError: a call of the setup is refused: a defect of the item.
-    """
+    """A new workspace with the item's situation in it. Raises DataError: a call of the setup is refused: a defect of the item."""
     workspace = Workspace(dataset, item.as_of_ns)
     for call, answer in zip(item.setup, run_calls(workspace, item.setup), strict=True):
         if problem := refusal_of(answer):
@@ -35,9 +31,8 @@ def open_workspace(item: Item, dataset: Dataset) -> Workspace:
 
 
 def run_calls(workspace: Workspace, calls: Sequence[Call]) -> list[JsonValue]:
-    """Answers to calls made one after the other, with references to earlier answers resolved.
-
-    A refused call is answered with the error envelope, and so is one that refers to what is not there.
+    """Answers to calls made one after the other, with references to earlier answers resolved. A refused call is answered with the
+    error envelope, and so is one that refers to what is not there.
     """
     answers: list[JsonValue] = []
     for call in calls:
@@ -57,10 +52,8 @@ def refusal_of(answer: JsonValue) -> str:
 
 
 def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
-    """A value with each reference replaced by what it refers to.
-
-    Raises:
-        LookupError: it refers to an answer, a key or a place that is not there.
+    """A value with each reference replaced by what it refers to. Raises LookupError: it refers to an answer, a key or a place that
+    is not there.
     """
     if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
         found = answers[int(match[1]) - 1]
@@ -117,9 +110,8 @@ class AccountState(Value, frozen=True):
 
 
 class EndState(Value, frozen=True):
-    """State that calls left behind: the clock, and of each account cash, positions, orders and sessions.
-
-    Orders that came to nothing (cancelled, expired, rejected) count too: an agent that places and cancels in vain leaves a trace.
+    """State that calls left behind: the clock, and of each account cash, positions, orders and sessions. Orders that came to
+    nothing (cancelled, expired, rejected) count too: an agent that places and cancels in vain leaves a trace.
     """
 
     as_of_ts: str
@@ -162,13 +154,8 @@ def _order(order: Any) -> OrderState:
 
 
 def prove(item: Item, dataset: Dataset) -> EndState:
-    """Carry the item out.
-
-    Returns:
-        The state of its workspace afterwards.
-
-    Raises:
-        DataError: an expected call is refused, or answers nothing although it should; or a call that must fail gives something.
+    """Carry the item out. The state of its workspace afterwards. Raises DataError: an expected call is refused, or answers nothing
+    although it should; or a call that must fail gives something.
     """
     workspace = open_workspace(item, dataset)
     where = f"{item.task.id} ({item.template})"

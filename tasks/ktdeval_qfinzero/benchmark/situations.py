@@ -21,13 +21,9 @@ def order(fields: dict[str, JsonValue]) -> Call:
 
 
 def opening(facts: Facts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0) -> tuple[Call, ...]:
-    """Return calls that open an account and a daily session from the clock on.
-
-    Args:
-        facts: the market at the clock.
-        stocks: of the session's universe.
-        options: of the session's universe.
-        held: how many of each stock are bought on the first day; the clock is a day later then. 0 for none.
+    """Return calls that open an account and a daily session from the clock on. `facts`: the market at the clock; `stocks`: of the
+    session's universe; `options`: of the session's universe; `held`: how many of each stock are bought on the first day; the clock
+    is a day later then. 0 for none.
     """
     universe = {"stocks": list(stocks), **({"options": list(options)} if options else {})}
     ends_ns = trading_hours().close_of(facts.session(_SESSIONS_AHEAD))

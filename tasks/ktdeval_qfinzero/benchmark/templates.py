@@ -28,8 +28,7 @@ from ktdeval_qfinzero.scoring.values import Tolerance
 FILES: Mapping[Suite, tuple[str, ...]] = {
     "calling": ("calling_prices", "calling_events", "calling_broker", "calling_chains"),
     "planning": ("planning_options", "planning_trades"),
-}
-"""Template files of a suite, in the order in which drafts are made."""
+}  #: Template files of a suite, in the order in which drafts are made
 
 
 class Chosen(Value, frozen=True):
@@ -39,18 +38,11 @@ class Chosen(Value, frozen=True):
 
 
 class CallPattern(Value, frozen=True):
-    """A call whose arguments have slots.
+    """A call whose arguments have slots. `times, tolerance, may_be_empty`: as of `Step`."""
 
-    Attributes:
-        tool: dotted name.
-        args: arguments, or one slot that stands for all of them.
-        order: in place of both: an order of the situation's account.
-        times, tolerance, may_be_empty: as of `Step`.
-    """
-
-    tool: str = ""
-    args: dict[str, Any] | str = field(default_factory=dict)
-    order: dict[str, Any] | str | None = None
+    tool: str = ""  #: dotted name
+    args: dict[str, Any] | str = field(default_factory=dict)  #: arguments, or one slot that stands for all of them
+    order: dict[str, Any] | str | None = None  #: in place of both: an order of the situation's account
     times: tuple[str, ...] = ()
     tolerance: Tolerance = "exact"
     may_be_empty: bool = False
@@ -67,18 +59,15 @@ class CallPattern(Value, frozen=True):
 
 
 class SetupPattern(Value, frozen=True):
-    """Calls made before the agent starts.
-
-    Attributes:
-        stocks, options: of the universe of a session on a new account; without stocks there is neither.
-        held: how many of each stock were bought on the session's first day, after which the clock is a day later; 0 for none.
-        calls: made after that.
+    """Calls made before the agent starts. `stocks, options`: of the universe of a session on a new account; without stocks there is
+    neither.
     """
 
     stocks: tuple[str, ...] | str = ()
     options: tuple[str, ...] | str = ()
+    #: how many of each stock were bought on the session's first day, after which the clock is a day later; 0 for none
     held: int | str = 0
-    calls: tuple[CallPattern, ...] = ()
+    calls: tuple[CallPattern, ...] = ()  #: made after that
 
     def made(self, wording: Wording, facts: Facts) -> tuple[Call, ...]:
         """Fill the slots."""
@@ -88,29 +77,21 @@ class SetupPattern(Value, frozen=True):
 
 
 class Template(Value, frozen=True):
-    """One kind of item.
+    """One kind of item."""
 
-    Attributes:
-        name: of the kind; part of the seed of its items.
-        weight: how many items are made of it.
-        draw: fact -> `function argument …` (`draws.DRAWS`), or values that one is drawn of.
-        say: wordings, one of which is drawn.
-        steps: expected calls in order, or names of the file's `calls`; none where the right answer is to refuse.
-        setup: what the agent finds.
-        attempt: of an item to refuse, the call that must fail; None where there is no tool for what is asked.
-        notes: why it is so; for people.
-    """
-
-    name: str
+    name: str  #: of the kind; part of the seed of its items
     category: str
     difficulty: Difficulty
-    weight: int = 1
+    weight: int = 1  #: how many items are made of it
+    #: fact -> `function argument …` (`draws.DRAWS`), or values that one is drawn of
     draw: dict[str, str | Chosen] = field(default_factory=dict)
-    say: str | tuple[str, ...] = ""
+    say: str | tuple[str, ...] = ""  #: wordings, one of which is drawn
+    #: expected calls in order, or names of the file's `calls`; none where the right answer is to refuse
     steps: tuple[CallPattern | str, ...] = ()
-    setup: SetupPattern | None = None
+    setup: SetupPattern | None = None  #: what the agent finds
+    #: of an item to refuse, the call that must fail; None where there is no tool for what is asked
     attempt: CallPattern | None = None
-    notes: str = ""
+    notes: str = ""  #: why it is so; for people
 
 
 class TemplateFile(Value, frozen=True):
@@ -121,11 +102,7 @@ class TemplateFile(Value, frozen=True):
     calls: dict[str, CallPattern] = field(default_factory=dict)
 
     def draft(self, template: Template, chance: Random, facts: Facts) -> Draft:
-        """Make a draft of one of the templates.
-
-        Raises:
-            DataError: the template names what is not there.
-        """
+        """Make a draft of one of the templates. Raises DataError: the template names what is not there."""
         known = {"account": ACCOUNT, "session": SESSION, "last_day": facts.last_day, "stocks": facts.stocks}
         wording = Wording(chance, self.phrases, known)
         try:
@@ -150,11 +127,7 @@ class TemplateFile(Value, frozen=True):
 
 
 def load_templates(suite: Suite) -> tuple[TemplateFile, ...]:
-    """Read the template files of a suite.
-
-    Raises:
-        DataError: a file is not one of templates.
-    """
+    """Read the template files of a suite. Raises DataError: a file is not one of templates."""
     paths = (Path(__file__).parent / "template_files" / f"{name}.yaml" for name in FILES[suite])
     return tuple(from_plain(load_yaml(path), TemplateFile, path.name, DataError) for path in paths)
 

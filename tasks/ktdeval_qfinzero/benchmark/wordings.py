@@ -33,12 +33,7 @@ def _spoken(chance: Random, day: date) -> str:
     """A day in one of the ways people write it."""
     return pick(
         chance,
-        (
-            f"{day:%B} {day.day}, {day.year}",
-            f"{day:%b} {day.day}, {day.year}",
-            f"{day.day} {day:%B} {day.year}",
-            day.isoformat(),
-        ),
+        (f"{day:%B} {day.day}, {day.year}", f"{day:%b} {day.day}, {day.year}", f"{day.day} {day:%B} {day.year}", day.isoformat()),
     )
 
 
@@ -75,17 +70,12 @@ FORMATTERS: Final[Mapping[str, Callable[[Random, Any], str]]] = MappingProxyType
         "one": lambda chance, rows: pick(chance, rows).symbol,
         "one_name": lambda chance, rows: pick(chance, rows).name,
     }
-)
-"""Ways to write a fact; some draw how, and `one` and `one_name` draw which."""
+)  #: Ways to write a fact; some draw how, and `one` and `one_name` draw which
 
 
 class Wording(Formatter):
-    """Fills slots from facts.
-
-    Args:
-        chance: what formatters draw from.
-        phrases: wordings by name; `{name:phrase}` is one of them, filled.
-        facts: names and values; more may be added.
+    """Fills slots from facts. `chance`: what formatters draw from; `phrases`: wordings by name; `{name:phrase}` is one of them,
+    filled; `facts`: names and values; more may be added.
     """
 
     def __init__(self, chance: Random, phrases: Mapping[str, Sequence[str]], facts: Mapping[str, Any]) -> None:
@@ -101,11 +91,7 @@ class Wording(Formatter):
         return filled[0] if len(filled) == 1 else pick(self.chance, filled)
 
     def fill(self, value: Any) -> Any:
-        """Fill every text within a value of lists and mappings.
-
-        Raises:
-            DataError: a slot names no fact or no formatter.
-        """
+        """Fill every text within a value of lists and mappings. Raises DataError: a slot names no fact or no formatter."""
         if isinstance(value, str):
             slot = _ONE_SLOT.fullmatch(value)
             if slot is None or slot[2] is not None:
@@ -118,11 +104,7 @@ class Wording(Formatter):
         return value
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ARG002 - as Formatter calls it
-        """Find what a slot names: a fact or a part of one.
-
-        Raises:
-            DataError: there is none.
-        """
+        """Find what a slot names: a fact or a part of one. Raises DataError: there is none."""
         try:
             return super().get_field(field_name, args, {**self._phrases, **self.facts})
         except (LookupError, AttributeError) as error:

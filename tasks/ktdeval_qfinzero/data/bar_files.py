@@ -30,17 +30,11 @@ _ENCODINGS = {name: "BYTE_STREAM_SPLIT" if name == _VOLUME else "DELTA_BINARY_PA
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Bars of several instruments, one after the other by symbol, each ascending.
+    """Bars of several instruments, one after the other by symbol, each ascending."""
 
-    Attributes:
-        symbols: [m] ascending.
-        offsets: [m + 1] where each symbol's bars begin; the last is how many bars there are.
-        bars: [n] all bars.
-    """
-
-    symbols: tuple[str, ...]
-    offsets: IntArray
-    bars: Bars
+    symbols: tuple[str, ...]  #: [m] ascending
+    offsets: IntArray  #: [m + 1] where each symbol's bars begin; the last is how many bars there are
+    bars: Bars  #: [n] all bars
 
     def __len__(self) -> int:
         return len(self.bars)
@@ -122,11 +116,7 @@ def content_of(block: Block) -> str:
 
 
 def write_block(path: Path, block: Block) -> None:
-    """Write a file of bars.
-
-    Raises:
-        OSError: it can't be written.
-    """
+    """Write a file of bars. Raises OSError: it can't be written."""
     codes = np.repeat(np.arange(len(block.symbols), dtype=np.int32), np.diff(block.offsets))
     columns = {"symbol": pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(block.symbols, pa.string()))}
     columns |= {name: pa.array(np.ascontiguousarray(getattr(block.bars, name))) for name in BAR_COLUMNS}

@@ -13,28 +13,20 @@ from ktdeval_qfinzero.data.layout import BarsPlace
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, Resolution
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text
 
-LARGEST_E4 = 10**14
-"""Ten billion dollars: up to here a price is exact as a JSON number too."""
+LARGEST_E4 = 10**14  #: Ten billion dollars: up to here a price is exact as a JSON number too
 LARGEST_COUNT = 10**15
 FIRST_NS, LAST_NS = 0, 2**62 - 1
 """Moments that data can have: 1970 to the beginning of 2116, as the calendar and news files have it."""
-STEP: Mapping[Resolution, int] = {"day": DAY, "minute": MINUTE}
-"""Length of a bar."""
+STEP: Mapping[Resolution, int] = {"day": DAY, "minute": MINUTE}  #: Length of a bar
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Broken:
-    """A rule that some bars break.
+    """A rule that some bars break."""
 
-    Attributes:
-        field: which column.
-        expected: what it must be.
-        bad: [n] which bars.
-    """
-
-    field: str
-    expected: str
-    bad: npt.NDArray[np.bool_]
+    field: str  #: which column
+    expected: str  #: what it must be
+    bad: npt.NDArray[np.bool_]  #: [n] which bars
 
 
 def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[Broken]:

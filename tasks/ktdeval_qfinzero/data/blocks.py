@@ -15,16 +15,12 @@ from ktdeval_qfinzero.data.layout import BarsPlace, TableName
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, PriceRows, Resolution
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 
-SHOWN = 100
-"""Problems that are told in full; of the rest only how many there are."""
+SHOWN = 100  #: Problems that are told in full; of the rest only how many there are
 
 
 class DatasetRefused(DataError):
-    """Rows that can't become a dataset, or part of one. Nothing was written.
-
-    Args:
-        problems: one line each, the first of them.
-        count: of all.
+    """Rows that can't become a dataset, or part of one. Nothing was written. `problems`: one line each, the first of them; `count`:
+    of all.
     """
 
     def __init__(self, problems: Sequence[str], count: int) -> None:

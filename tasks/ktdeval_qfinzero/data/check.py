@@ -40,17 +40,11 @@ from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a dataset that is wrong, or that its user should know.
+    """Something about a dataset that is wrong, or that its user should know."""
 
-    Attributes:
-        severity: an error makes answers wrong; a warning may be meant.
-        place: file or table.
-        message: what it is.
-    """
-
-    severity: Literal["error", "warning"]
-    place: str
-    message: str
+    severity: Literal["error", "warning"]  #: an error makes answers wrong; a warning may be meant
+    place: str  #: file or table
+    message: str  #: what it is
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.place}: {self.message}"
@@ -66,10 +60,8 @@ class _Read:
 
 
 def check_dataset(folder: Path) -> tuple[Finding, ...]:
-    """Read everything that a dataset holds: hashes, order, prices, moments, and whether its tables fit each other.
-
-    Returns:
-        What was found, errors first; empty where all is well. Of one file's or table's findings the first hundred.
+    """Read everything that a dataset holds: hashes, order, prices, moments, and whether its tables fit each other. What was found,
+    errors first; empty where all is well. Of one file's or table's findings the first hundred.
     """
     try:
         manifest = load_manifest(folder)

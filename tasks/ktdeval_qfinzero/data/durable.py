@@ -16,10 +16,8 @@ from ktdeval.jsonio import sync_folder
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock; it ends with the process too.
-
-    Raises:
-        StoreError: another process holds it, or the folder can't be opened.
+    """Hold a folder's lock; it ends with the process too. Raises StoreError: another process holds it, or the folder can't be
+    opened.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -37,13 +35,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `folder` to be filled; it becomes `folder` when the block ends well, and goes otherwise.
-
-    What earlier processes left behind when they were killed is removed first. There may be an empty `folder`, and nothing
-    else of that name. A block that removes the temporary folder wants nothing to become of it.
-
-    Raises:
-        OSError: it can't be made, made durable or renamed.
+    """Give a temporary folder beside `folder` to be filled; it becomes `folder` when the block ends well, and goes otherwise. What
+    earlier processes left behind when they were killed is removed first. There may be an empty `folder`, and nothing else of that
+    name. A block that removes the temporary folder wants nothing to become of it. Raises OSError: it can't be made, made durable or
+    renamed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.new-"
@@ -67,11 +62,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
-    """Make some files of a folder durable, with the folders between.
-
-    Raises:
-        OSError: it can't be done.
-    """
+    """Make some files of a folder durable, with the folders between. Raises OSError: it can't be done."""
     paths = [folder / file for file in files]
     between = {parent for path in paths for parent in path.parents if parent == folder or folder in parent.parents}
     for path in [*sorted(paths), *sorted(between, reverse=True)]:

@@ -40,22 +40,11 @@ from ktdeval_qfinzero.data.tables import TABLES, parts_of
 def save_dataset(
     folder: Path, prices: PriceRows, events: Sequence[EventRow], news: Sequence[NewsRow], info: DatasetInfo
 ) -> DatasetInfo:
-    """Write a dataset as a folder, whole or not at all.
-
-    Args:
-        folder: where to. It must not exist yet, be empty, or hold this same dataset already (then it stays as it is).
-        prices: bars and small tables.
-        events: the calendar.
-        news: the articles.
-        info: its name, whether it is synthetic, and where its clock starts; the days and the identity are found out.
-
-    Returns:
-        What the dataset says of itself, its identity among it.
-
-    Raises:
-        DatasetRefused: rows that are wrong, all of them named.
-        DataError: there are no day bars.
-        StoreError: the folder holds something else, or can't be written.
+    """Write a dataset as a folder, whole or not at all. `folder`: where to. It must not exist yet, be empty, or hold this same
+    dataset already (then it stays as it is); `prices`: bars and small tables; `events`: the calendar; `news`: the articles; `info`:
+    its name, whether it is synthetic, and where its clock starts; the days and the identity are found out. What the dataset says of
+    itself, its identity among it. Raises DatasetRefused: rows that are wrong, all of them named; DataError: there are no day bars;
+    StoreError: the folder holds something else, or can't be written.
     """
     held = _held(folder)
     try:
@@ -73,14 +62,9 @@ def save_dataset(
 
 
 def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
-    """Return the dataset of a folder. Files are looked at, not read: `check_dataset` reads everything.
-
-    Args:
-        folder: where it is.
-        cache_bytes: how much of decoded prices is kept in memory at most.
-
-    Raises:
-        DataError: there is no dataset, its manifest is malformed, or a file is missing or of another size.
+    """Return the dataset of a folder. Files are looked at, not read: `check_dataset` reads everything. `folder`: where it is;
+    `cache_bytes`: how much of decoded prices is kept in memory at most. Raises DataError: there is no dataset, its manifest is
+    malformed, or a file is missing or of another size.
     """
     manifest = load_manifest(folder)
     for part in manifest.parts.values():

@@ -24,41 +24,26 @@ _NO_DAY = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """Rows that were read from files, all of them sound.
+    """Rows that were read from files, all of them sound. `events, news`: calendar and articles."""
 
-    Attributes:
-        prices: bars and small tables.
-        events, news: calendar and articles.
-        report: what was read.
-    """
-
-    prices: PriceRows
+    prices: PriceRows  #: bars and small tables
     events: tuple[EventRow, ...]
     news: tuple[NewsRow, ...]
-    report: IngestReport
+    report: IngestReport  #: what was read
 
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Report of what was read.
+    """Report of what was read."""
 
-    Attributes:
-        files: names of the files.
-        rows: by kind (`stock minute`, `symbols`, …).
-        duplicates: rows that said again what another one said; each was taken once.
-    """
-
-    files: tuple[str, ...]
-    rows: Mapping[str, int]
-    duplicates: int
+    files: tuple[str, ...]  #: names of the files
+    rows: Mapping[str, int]  #: by kind (`stock minute`, `symbols`, …)
+    duplicates: int  #: rows that said again what another one said; each was taken once
 
 
 def read_files(spec: IngestSpec, base: Path) -> Ingested:
-    """Read everything that a spec names; its paths are relative to `base`.
-
-    Raises:
-        DatasetRefused: rows that are wrong, with file, line and field; all of them counted.
-        ConfigError: there is no such file, or the spec contradicts itself.
+    """Read everything that a spec names; its paths are relative to `base`. Raises DatasetRefused: rows that are wrong, with file,
+    line and field; all of them counted; ConfigError: there is no such file, or the spec contradicts itself.
     """
     problems = Problems()
     bars = BarReader(base, problems, spec.round)
@@ -81,10 +66,8 @@ def read_files(spec: IngestSpec, base: Path) -> Ingested:
 
 
 def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetInfo, IngestReport]:
-    """Make a dataset folder of everything that a spec names; as `save_dataset`, and `default_as_of` must be given.
-
-    Raises:
-        DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `save_dataset`.
+    """Make a dataset folder of everything that a spec names; as `save_dataset`, and `default_as_of` must be given. Raises
+    DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `save_dataset`.
     """
     moment = _default_as_of(spec)
     if moment is None:
@@ -95,10 +78,8 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
 
 
 def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False) -> tuple[UpdateReport, IngestReport]:
-    """Add everything that a spec names to a dataset folder; as `update_dataset`.
-
-    Raises:
-        DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `update_dataset`.
+    """Add everything that a spec names to a dataset folder; as `update_dataset`. Raises DatasetRefused, ConfigError, DataError,
+    StoreError: as `read_files` and `update_dataset`.
     """
     moment = _default_as_of(spec)
     found = read_files(spec, base)

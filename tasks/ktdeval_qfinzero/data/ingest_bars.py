@@ -23,8 +23,7 @@ from ktdeval_qfinzero.moments import moment_text
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
 REQUIRED = ("symbol", "time", "open", "high", "low", "close", "volume")
-MOST_ROWS = 100_000_000
-"""Of one ingestion, which holds them in memory; more come as updates."""
+MOST_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; more come as updates
 
 _PRICES = ("open", "high", "low", "close")
 _LINE_BITS = 40
@@ -50,29 +49,19 @@ class _Series:
 
 @dataclass(slots=True)
 class BarReader:
-    """Collects the bars of all files.
+    """Collects the bars of all files."""
 
-    Attributes:
-        base: folder that paths are relative to.
-        problems: where bad rows go.
-        rounded: whether prices of more than four decimals are rounded.
-        files: names of the files read so far.
-        duplicates: rows that said again what another one said.
-    """
-
-    base: Path
-    problems: Problems
-    rounded: bool
-    files: list[str] = field(default_factory=list)
-    duplicates: int = 0
+    base: Path  #: folder that paths are relative to
+    problems: Problems  #: where bad rows go
+    rounded: bool  #: whether prices of more than four decimals are rounded
+    files: list[str] = field(default_factory=list)  #: names of the files read so far
+    duplicates: int = 0  #: rows that said again what another one said
     _series: dict[tuple[AssetClass, Resolution], _Series] = field(default_factory=dict)
     _rows: int = 0
 
     def read(self, spec: BarSource) -> None:
-        """Read the files of a source.
-
-        Raises:
-            ConfigError: there is no such file or time zone, or there are too many rows for one ingestion.
+        """Read the files of a source. Raises ConfigError: there is no such file or time zone, or there are too many rows for one
+        ingestion.
         """
         _check_zone(spec.day_zone)
         for path, name in sources_of(self.base, spec.file):

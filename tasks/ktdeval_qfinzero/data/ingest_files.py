@@ -26,8 +26,7 @@ from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.rows import IntArray
 
-ALIASES = {"ticker": "symbol", "window_start": "time", "date": "time"}
-"""Columns that are understood without being mapped."""
+ALIASES = {"ticker": "symbol", "window_start": "time", "date": "time"}  #: Columns that are understood without being mapped
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".json")
 LONGEST_LINE = 8 << 20
 LARGEST_JSON = 256 << 20
@@ -45,49 +44,30 @@ class Number(str):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of a file.
+    """A row of a file."""
 
-    Attributes:
-        line: line of the file; in `.json` the place in the list, from 1.
-        values: texts (CSV) or JSON values, numbers as `Number`.
-    """
-
-    line: int
-    values: Mapping[str, Any]
+    line: int  #: line of the file; in `.json` the place in the list, from 1
+    values: Mapping[str, Any]  #: texts (CSV) or JSON values, numbers as `Number`
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Rows of a file as columns of text.
+    """Rows of a file as columns of text."""
 
-    Attributes:
-        lines: [n] as of `Record`.
-        texts: by field, [n]; an empty text where there is nothing.
-    """
-
-    lines: IntArray
-    texts: Mapping[str, pa.Array]
+    lines: IntArray  #: [n] as of `Record`
+    texts: Mapping[str, pa.Array]  #: by field, [n]; an empty text where there is nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, and how its columns become fields.
+    """A file, and how its columns become fields."""
 
-    Attributes:
-        path: the file.
-        name: what it is called in messages.
-        fields: all that there are.
-        required: those that must be there.
-        renamed: column -> field, as the user says.
-        ignored: columns to pass over; `*` for all unknown ones.
-    """
-
-    path: Path
-    name: str
-    fields: tuple[str, ...]
-    required: tuple[str, ...]
-    renamed: Mapping[str, str]
-    ignored: tuple[str, ...]
+    path: Path  #: the file
+    name: str  #: what it is called in messages
+    fields: tuple[str, ...]  #: all that there are
+    required: tuple[str, ...]  #: those that must be there
+    renamed: Mapping[str, str]  #: column -> field, as the user says
+    ignored: tuple[str, ...]  #: columns to pass over; `*` for all unknown ones
 
     def field_of(self, column: str) -> str:
         """Return the field of a column; empty where it is to be passed over or is none."""
@@ -111,10 +91,8 @@ class Source:
 
 
 def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource) -> Source:
-    """Return a file (path and name in messages) with what its spec says of its columns.
-
-    Raises:
-        ConfigError: the user maps something that is no field.
+    """Return a file (path and name in messages) with what its spec says of its columns. Raises ConfigError: the user maps something
+    that is no field.
     """
     for field in spec.columns:
         if field not in fields:
@@ -125,11 +103,7 @@ def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[s
 
 
 def sources_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
-    """Return the files of a pattern, with their names in messages.
-
-    Raises:
-        ConfigError: there is none, or one of another kind.
-    """
+    """Return the files of a pattern, with their names in messages. Raises ConfigError: there is none, or one of another kind."""
     paths = sorted(base.glob(pattern)) if set(pattern) & set("*?[") and not Path(pattern).is_absolute() else [base / pattern]
     files = [path for path in paths if path.is_file()]
     if not files:
@@ -168,11 +142,7 @@ def shown(text: str) -> str:
 
 
 def plain_json(value: Any) -> JsonValue:
-    """Return a JSON value with its numbers as numbers.
-
-    Raises:
-        ValueError: a number too large for any.
-    """
+    """Return a JSON value with its numbers as numbers. Raises ValueError: a number too large for any."""
     if isinstance(value, Number):
         number = float(value) if set(value) & set(".eE") else int(value)
         if not math.isfinite(number) or abs(number) > 1e300:
@@ -184,11 +154,7 @@ def plain_json(value: Any) -> JsonValue:
 
 
 def read_json(text: str) -> Any:
-    """JSON with numbers as they are written; strict.
-
-    Raises:
-        ValueError: malformed, a key given twice, NaN or Infinity.
-    """
+    """JSON with numbers as they are written; strict. Raises ValueError: malformed, a key given twice, NaN or Infinity."""
     try:
         return _DECODER.decode(text)
     except RecursionError as error:

@@ -37,8 +37,7 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import parse_day
 
-Read = Callable[[Any], Any]
-"""Gives what a cell holds, or raises `_Wrong`."""
+Read = Callable[[Any], Any]  #: Gives what a cell holds, or raises `_Wrong`
 
 _WHOLE = re.compile(r"[0-9]{1,16}")
 _DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
@@ -160,16 +159,12 @@ def _releases(value: Any) -> tuple[Release, ...]:
 
 @dataclass(frozen=True)
 class Form:
-    """Form of the rows of a table in files.
+    """Form of the rows of a table in files."""
 
-    Attributes:
-        row: class of the rows; a field `listed` of a file is its attribute `listed` or `listed_ns`, `amount` its `amount_e4`.
-        required: fields that each row has.
-        optional: fields that it may have, with what they are where nothing stands.
-    """
-
+    #: class of the rows; a field `listed` of a file is its attribute `listed` or `listed_ns`, `amount` its `amount_e4`
     row: Callable[..., Any]
-    required: Mapping[str, Read]
+    required: Mapping[str, Read]  #: fields that each row has
+    #: fields that it may have, with what they are where nothing stands
     optional: Mapping[str, tuple[Read, Any]] = field(default_factory=dict)
 
     @cached_property
@@ -200,7 +195,7 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
         "symbols": Form(
             SymbolRow,
             {"symbol": _text, "asset_class": kind, "name": _text, "listed": _moment},
-            {"sector": text, "has_options": (_flag, False)},
+            {"sector": text, "has_options": (_flag, False)}
         ),
         "contracts": Form(_contract_row, {"symbol": _contract, "listed": _moment}),
         "rates": Form(_rate_row, {"day": _day, "available": _moment}, dict.fromkeys(TENOR_YEARS, (_number, None))),
@@ -213,12 +208,12 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
             EventRow,
             {
                 "event_id": _text, "event_type": event_type, "title": _text, "time": _moment, "announced": _moment,
-                "importance": importance,
+                "importance": importance
             },
             {
                 "tickers": (_texts, ()), "country": (_text, "US"), "market": market, "expected": (_mapping, {}),
-                "releases": (_releases, ()), "source": (_text, source),
-            },
+                "releases": (_releases, ()), "source": (_text, source)
+            }
         ),
         "news": Form(
             NewsRow,
@@ -226,24 +221,16 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
             {
                 "tickers": (_texts, ()), "description": text, "body": text, "article_url": text, "author": text,
                 "publisher": publisher, "market": market, "keywords": (_texts, ()), "image_url": text, "insights": insights,
-                "source": (_text, source),
-            },
-        ),
+                "source": (_text, source)
+            }
+        )
     }  # fmt: skip
 
 
 class RowReader:
-    """Collects the rows of all tables.
-
-    Args:
-        base: folder that paths are relative to.
-        problems: where bad rows go.
-        rounded: whether amounts of more than four decimals are rounded.
-        source: of events and articles that name none.
-
-    Attributes:
-        files: names of the files read so far.
-        duplicates: rows that said again what another one said.
+    """Collects the rows of all tables. `base`: folder that paths are relative to; `problems`: where bad rows go; `rounded`: whether
+    amounts of more than four decimals are rounded; `source`: of events and articles that name none. `files`: names of the files
+    read so far; `duplicates`: rows that said again what another one said.
     """
 
     def __init__(self, base: Path, problems: Problems, rounded: bool, source: str) -> None:
@@ -254,11 +241,7 @@ class RowReader:
         self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
 
     def read(self, name: TableName, spec: TableSource) -> None:
-        """Read the files of a source.
-
-        Raises:
-            ConfigError: there is no such file, or the user maps something that is no field.
-        """
+        """Read the files of a source. Raises ConfigError: there is no such file, or the user maps something that is no field."""
         form = self._forms[name]
         for file in sources_of(self.base, spec.file):
             source = source_of(file, tuple(form.attributes), tuple(form.required), spec)

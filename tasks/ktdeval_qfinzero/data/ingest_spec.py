@@ -58,11 +58,7 @@ class IngestSpec:
 
 
 def load_spec(path: Path) -> IngestSpec:
-    """Read `ingest.yaml`, or the same as JSON.
-
-    Raises:
-        ConfigError: unreadable, or a field is unknown, missing or ill-typed.
-    """
+    """Read `ingest.yaml`, or the same as JSON. Raises ConfigError: unreadable, or a field is unknown, missing or ill-typed."""
     if path.suffix != ".json":
         return build(IngestSpec, load_yaml(path), str(path))
     try:

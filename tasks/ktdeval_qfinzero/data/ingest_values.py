@@ -32,14 +32,8 @@ _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
 def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
-    """Dollars as decimal text in ten-thousandths of a dollar.
-
-    Args:
-        texts: [n] such as `101.25`.
-        rounded: whether prices of more than four decimals are rounded, halves to even.
-
-    Returns:
-        The prices [n], and which texts are none [n].
+    """Dollars as decimal text in ten-thousandths of a dollar. `texts`: [n] such as `101.25`; `rounded`: whether prices of more than
+    four decimals are rounded, halves to even. The prices [n], and which texts are none [n].
     """
     good = _matches(texts, _PRICE)
     values = _decimals(texts if good.all() else pc.if_else(pa.array(good), texts, "0"))
@@ -76,10 +70,8 @@ def whole_numbers(texts: pa.Array, *, missing: int | None = None) -> tuple[IntAr
 
 
 def moments(texts: pa.Array) -> tuple[IntArray, BoolArray, BoolArray]:
-    """Moments: nanoseconds since 1970, texts such as `2025-01-06T14:30:00Z` (UTC without an offset), or days.
-
-    Returns:
-        The moments [n], which texts are days [n], and which are no moments [n].
+    """Moments: nanoseconds since 1970, texts such as `2025-01-06T14:30:00Z` (UTC without an offset), or days. The moments [n],
+    which texts are days [n], and which are no moments [n].
     """
     days = _matches(texts, _DATE)
     for pattern, cast in ((_NANOSECONDS, _nanoseconds), (f"{_DATE}|{_ISO}", _instants)):

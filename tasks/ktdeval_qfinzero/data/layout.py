@@ -43,18 +43,12 @@ _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True, slots=True, order=True)
 class BarsPlace:
-    """Place of the bars of one file.
-
-    Attributes:
-        asset_class, resolution: kind of bars.
-        symbol: ticker; of options the underlying's, and the file holds all of them.
-        year: calendar year in UTC in which the bars start.
-    """
+    """Place of the bars of one file. `asset_class, resolution`: kind of bars."""
 
     asset_class: AssetClass
     resolution: Resolution
-    symbol: str
-    year: int
+    symbol: str  #: ticker; of options the underlying's, and the file holds all of them
+    year: int  #: calendar year in UTC in which the bars start
 
     @property
     def key(self) -> str:
@@ -63,23 +57,16 @@ class BarsPlace:
 
 
 class Part(Value, frozen=True):
-    """File of a dataset.
-
-    Attributes:
-        key: what it holds.
-        file: where, relative to the folder, with slashes.
-        bytes, sha256: size and hash of the file.
-        rows: how many rows it holds.
-        content: SHA-256 over these rows in canonical order and form.
-        first_ns, last_ns: starts of the first and last bar; 0 of anything else.
+    """File of a dataset. `bytes, sha256`: size and hash of the file; `first_ns, last_ns`: starts of the first and last bar; 0 of
+    anything else.
     """
 
-    key: str
-    file: str
+    key: str  #: what it holds
+    file: str  #: where, relative to the folder, with slashes
     bytes: int
     sha256: _Hash
-    rows: int
-    content: _Hash
+    rows: int  #: how many rows it holds
+    content: _Hash  #: SHA-256 over these rows in canonical order and form
     first_ns: int = 0
     last_ns: int = 0
 
@@ -91,17 +78,11 @@ class Part(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Manifest of a folder.
+    """Manifest of a folder."""
 
-    Attributes:
-        info: the dataset's own words.
-        generation: 1, and one more with each update.
-        parts: by key.
-    """
-
-    info: DatasetInfo
-    generation: int
-    parts: Mapping[str, Part]
+    info: DatasetInfo  #: the dataset's own words
+    generation: int  #: 1, and one more with each update
+    parts: Mapping[str, Part]  #: by key
 
     def places(self) -> dict[BarsPlace, Part]:
         """Return the parts that hold bars."""
@@ -110,11 +91,7 @@ class Manifest:
 
 
 def path_name(symbol: str) -> str:
-    """Return a ticker as the name of a folder: a dot becomes an underscore, which no ticker has.
-
-    Raises:
-        DataError: not a ticker.
-    """
+    """Return a ticker as the name of a folder: a dot becomes an underscore, which no ticker has. Raises DataError: not a ticker."""
     if not TICKER.fullmatch(symbol):
         raise DataError(f"{symbol[:40]!r}: expected a ticker: a capital, then up to nine capitals, digits and dots")
     return symbol.replace(".", "_")
@@ -174,12 +151,9 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
 
 
 def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Manifest:
-    """Return the manifest of parts: days and identity are read off them, whatever `info` says of these.
-
-    Days are those of stocks where there are any, else of what there is; without bars of minutes their first day is after the last.
-
-    Raises:
-        DataError: there are no day bars at all, or the clock starts at no moment that data can have.
+    """Return the manifest of parts: days and identity are read off them, whatever `info` says of these. Days are those of stocks
+    where there are any, else of what there is; without bars of minutes their first day is after the last. Raises DataError: there
+    are no day bars at all, or the clock starts at no moment that data can have.
     """
     if not 0 <= info.default_as_of_ns < 2**62:
         raise DataError("default_as_of: expected a moment from 1970 to 2115")
@@ -241,10 +215,8 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read a folder's manifest and see that it is consistent in itself.
-
-    Raises:
-        DataError: there is none, or it is malformed, of another version, or changed.
+    """Read a folder's manifest and see that it is consistent in itself. Raises DataError: there is none, or it is malformed, of
+    another version, or changed.
     """
     path = folder / MANIFEST
     try:

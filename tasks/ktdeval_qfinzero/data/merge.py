@@ -37,17 +37,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Merged(Generic[Rows]):
-    """Stored and new rows together, the new ones where they contradict.
+    """Stored and new rows together, the new ones where they contradict."""
 
-    Attributes:
-        rows: all of them.
-        tally: of the new rows.
-        contradictions: the first of them, a line each.
-    """
-
-    rows: Rows
-    tally: Tally
-    contradictions: tuple[str, ...]
+    rows: Rows  #: all of them
+    tally: Tally  #: of the new rows
+    contradictions: tuple[str, ...]  #: the first of them, a line each
 
 
 def merge_blocks(stored: Block, new: Block) -> Merged[Block]:

@@ -21,14 +21,7 @@ import pyarrow as pa
 from cachetools import LRUCache, cachedmethod
 
 from ktdeval_qfinzero.data.bar_files import Block, FileIndex, Group, cut, join, read_group, read_index, within_int64
-from ktdeval_qfinzero.data.layout import (
-    Manifest,
-    Part,
-    TableName,
-    load_manifest,
-    table_key,
-    table_of,
-)
+from ktdeval_qfinzero.data.layout import Manifest, Part, TableName, load_manifest, table_key, table_of
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
     AssetClass,
@@ -65,17 +58,9 @@ class _Contracts:
 
 
 class ParquetPrices:
-    """A `PriceStore` of a dataset folder, for any number of threads.
-
-    Files are read when they are first needed, a row group at a time; what was decoded last is kept. All arrays are read-only.
-
-    Args:
-        folder: the dataset.
-        manifest: its manifest, if it was read already.
-        cache_bytes: how much decoded data is kept at most.
-
-    Raises:
-        DataError: no dataset is there.
+    """A `PriceStore` of a dataset folder, for any number of threads. Files are read when they are first needed, a row group at a
+    time; what was decoded last is kept. All arrays are read-only. `folder`: the dataset; `manifest`: its manifest, if it was read
+    already; `cache_bytes`: how much decoded data is kept at most. Raises DataError: no dataset is there.
     """
 
     def __init__(self, folder: Path, manifest: Manifest | None = None, cache_bytes: int = CACHE_BYTES) -> None:
@@ -98,11 +83,7 @@ class ParquetPrices:
         return [row for row in self._of("symbols", _ALL) if row.listed_ns <= as_of_ns]
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
-        """Bars that start in the span; empty for an unknown symbol.
-
-        Raises:
-            ServiceError: `unavailable`: a file can't be read.
-        """
+        """Bars that start in the span; empty for an unknown symbol. Raises ServiceError: `unavailable`: a file can't be read."""
         of = symbol
         if asset_class == "option":
             contract = read_contract(symbol)
@@ -119,10 +100,8 @@ class ParquetPrices:
         return join([bars for bars in found if len(bars)])
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
-        """Bars of all options on an underlying that start in the span, by OPRA symbol in order.
-
-        Raises:
-            ServiceError: `unavailable`: a file can't be read.
+        """Bars of all options on an underlying that start in the span, by OPRA symbol in order. Raises ServiceError: `unavailable`:
+        a file can't be read.
         """
         found: dict[str, list[Bars]] = {}
         for part in self._years.get(("option", underlying, resolution), ()):

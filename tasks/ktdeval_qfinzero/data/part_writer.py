@@ -15,17 +15,10 @@ from ktdeval_qfinzero.data.tables import TABLES
 
 @dataclass(frozen=True, slots=True)
 class PartWriter:
-    """Writes files of one generation.
+    """Writes files of one generation. Methods raise OSError, pa.ArrowException or DataError where the file can't be written."""
 
-    Every method raises OSError, pa.ArrowException or DataError where the file can't be written.
-
-    Attributes:
-        folder: of the dataset.
-        generation: that the files belong to.
-    """
-
-    folder: Path
-    generation: int
+    folder: Path  #: of the dataset
+    generation: int  #: that the files belong to
 
     def bars(self, place: BarsPlace, block: Block) -> Part:
         """Write a file of bars, at least one."""
@@ -49,5 +42,5 @@ class PartWriter:
         path = self.folder / file
         return Part(
             key=key, file=file, bytes=path.stat().st_size, sha256=file_sha256(path), rows=rows, content=content,
-            first_ns=reach[0], last_ns=reach[1],
+            first_ns=reach[0], last_ns=reach[1]
         )  # fmt: skip

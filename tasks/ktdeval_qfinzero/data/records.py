@@ -10,8 +10,7 @@ from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Release
 
-ROW_ID: Final = re.compile(r"[A-Za-z0-9_.:=+\-]{1,200}")
-"""Ids of events and articles: they stand in paths and cursors."""
+ROW_ID: Final = re.compile(r"[A-Za-z0-9_.:=+\-]{1,200}")  #: Ids of events and articles: they stand in paths and cursors
 
 _LAST_NS: Final = 2**62
 _MARKETS: Final = ("us", "global", "crypto")
@@ -33,10 +32,8 @@ def row_of(record: Mapping[str, Any], kind: type[Text]) -> Text:
 
 
 def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
-    """Return the record of a row that can be stored.
-
-    Raises:
-        DataError: an id, a type or a moment that can't be; releases out of order; values that are not JSON.
+    """Return the record of a row that can be stored. Raises DataError: an id, a type or a moment that can't be; releases out of
+    order; values that are not JSON.
     """
     record, is_event = record_of(row), isinstance(row, EventRow)
     row_id, types = (row.event_id, CALENDAR_TYPES) if isinstance(row, EventRow) else (row.id, NEWS_TYPES)

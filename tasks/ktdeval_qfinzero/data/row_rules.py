@@ -33,12 +33,10 @@ NEWS_PREFIX = "news_"
 _MOST_YIELD_PCT = 1_000.0
 
 Instrument = tuple[AssetClass, str]
-Reaches = dict[Instrument, tuple[int, int]]
-"""When the first bar of an instrument was complete, and when its last one starts."""
+Reaches = dict[Instrument, tuple[int, int]]  #: When the first bar of an instrument was complete, and when its last one starts
 
 
-Rule = tuple[bool, str, str]
-"""Whether it holds, the field, and what is expected of it."""
+Rule = tuple[bool, str, str]  #: Whether it holds, the field, and what is expected of it
 _MOMENT = "a moment from 1970 to 2115"
 _TICKER = "a ticker in capitals"
 

@@ -33,22 +33,15 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Bars of one instrument, ascending.
+    """Bars of one instrument, ascending. `open_e4, high_e4, low_e4, close_e4`: [n] unadjusted prices."""
 
-    Attributes:
-        start_ns: [n] beginning of the bar; of a day's bar, midnight in UTC of its date.
-        open_e4, high_e4, low_e4, close_e4: [n] unadjusted prices.
-        volume: [n] shares, contracts or coins; whole but for coins.
-        transactions: [n].
-    """
-
-    start_ns: IntArray
+    start_ns: IntArray  #: [n] beginning of the bar; of a day's bar, midnight in UTC of its date
     open_e4: IntArray
     high_e4: IntArray
     low_e4: IntArray
     close_e4: IntArray
-    volume: FloatArray
-    transactions: IntArray
+    volume: FloatArray  #: [n] shares, contracts or coins; whole but for coins
+    transactions: IntArray  #: [n]
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -58,8 +51,7 @@ class Bars:
         return Bars(*(getattr(self, name)[rows] for name in BAR_COLUMNS))
 
 
-BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")
-"""Columns of `Bars`, in order."""
+BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")  #: Columns of `Bars`, in order
 
 
 def empty_bars() -> Bars:
@@ -146,35 +138,28 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A calendar event: earnings or a macroeconomic release.
-
-    Attributes:
-        event_id, title, importance, tickers, country, market, source: what they say.
-        event_type: one of `CALENDAR_TYPES`.
-        time_ns: when it is due.
-        announced_ns: from when on it stands in the calendar.
-        expected: what is known before: estimates, consensus, previous value, fiscal period, description.
-        releases: what becomes known later, oldest first.
+    """A calendar event: earnings or a macroeconomic release. `event_id, title, importance, tickers, country, market, source`: what
+    they say.
     """
 
     event_id: str
-    event_type: EventType
+    event_type: EventType  #: one of `CALENDAR_TYPES`
     title: str
-    time_ns: int
-    announced_ns: int
+    time_ns: int  #: when it is due
+    announced_ns: int  #: from when on it stands in the calendar
     importance: Importance
     tickers: tuple[str, ...] = ()
     country: str = "US"
     market: Market = "us"
+    #: what is known before: estimates, consensus, previous value, fiscal period, description
     expected: Mapping[str, JsonValue] = field(default_factory=dict)
-    releases: tuple[Release, ...] = ()
+    releases: tuple[Release, ...] = ()  #: what becomes known later, oldest first
     source: str = "synthetic"
 
 
 def known_moments(row: EventRow) -> tuple[int, ...]:
-    """Moments at which something about an event became known, ascending: its announcement, and each one with releases.
-
-    What was released before the announcement became known with it.
+    """Moments at which something about an event became known, ascending: its announcement, and each one with releases. What was
+    released before the announcement became known with it.
     """
     return tuple(sorted({row.announced_ns, *(max(row.announced_ns, release.available_ns) for release in row.releases)}))
 
@@ -186,32 +171,23 @@ def as_known(row: EventRow, known_ns: int) -> EventRow:
 
 @dataclass(frozen=True, slots=True)
 class NewsRow:
-    """An article (table 3 of the QFinZero paper), with the tags by which it is found.
+    """An article (table 3 of the QFinZero paper), with the tags by which it is found."""
 
-    Attributes:
-        id: `news_…`; also its event id.
-        event_type: one of `NEWS_TYPES`.
-        published_ns: from when on it may be seen.
-        body: its whole text.
-        publisher: name, homepage_url, logo_url.
-        insights: ticker, sentiment, reasoning of each.
-    """
-
-    id: str
-    event_type: EventType
+    id: str  #: `news_…`; also its event id
+    event_type: EventType  #: one of `NEWS_TYPES`
     title: str
-    published_ns: int
+    published_ns: int  #: from when on it may be seen
     importance: Importance
     tickers: tuple[str, ...]
     description: str
-    body: str
+    body: str  #: its whole text
     article_url: str
     author: str
-    publisher: Mapping[str, str]
+    publisher: Mapping[str, str]  #: name, homepage_url, logo_url
     market: Market = "us"
     keywords: tuple[str, ...] = ()
     image_url: str = ""
-    insights: tuple[Mapping[str, str], ...] = ()
+    insights: tuple[Mapping[str, str], ...] = ()  #: ticker, sentiment, reasoning of each
     source: str = "synthetic"
 
 
@@ -225,13 +201,11 @@ BarKey = tuple[AssetClass, str, Resolution]
 
 @dataclass(frozen=True)
 class PriceRows:
-    """Prices and what belongs to them, as plain rows.
-
-    Attributes:
-        bar_table: (asset class, symbol, resolution) -> bars; it may make them when asked.
-        symbol_rows, contract_rows, rate_rows, dividend_rows, split_rows, borrow_rows: in any order.
+    """Prices and what belongs to them, as plain rows. `symbol_rows, contract_rows, rate_rows, dividend_rows, split_rows,
+    borrow_rows`: in any order.
     """
 
+    #: (asset class, symbol, resolution) -> bars; it may make them when asked
     bar_table: Mapping[BarKey, Bars] = field(default_factory=dict)
     symbol_rows: Sequence[SymbolRow] = ()
     contract_rows: Sequence[ContractRow] = ()

@@ -24,20 +24,12 @@ _AMONG = "{0} IN (SELECT value FROM json_each(:{1}))"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Tables of a kind of file.
+    """Tables of a kind of file. `tickers, text`: conditions of the filters by ticker and by words."""
 
-    Attributes:
-        kind: what it holds, in words.
-        application_id: stands in the file's header, so that no other SQLite file is taken for one.
-        version: grows with each change of the tables.
-        statements: make the tables of a new file.
-        tickers, text: conditions of the filters by ticker and by words.
-    """
-
-    kind: str
-    application_id: int
-    version: int
-    statements: tuple[str, ...]
+    kind: str  #: what it holds, in words
+    application_id: int  #: stands in the file's header, so that no other SQLite file is taken for one
+    version: int  #: grows with each change of the tables
+    statements: tuple[str, ...]  #: make the tables of a new file
     tickers: str
     text: str
 
@@ -70,10 +62,8 @@ class RowWriter(ABC, Generic[Text]):
         """Remove what is stored of a record."""
 
     def write(self, rows: Iterable[Text], replace: bool) -> Written:
-        """Store rows: new ones are added, those that are there already are passed over.
-
-        Raises:
-            DataError: a row that can't be stored, or another one is stored under its id and `replace` is not set.
+        """Store rows: new ones are added, those that are there already are passed over. Raises DataError: a row that can't be
+        stored, or another one is stored under its id and `replace` is not set.
         """
         new = same = replaced = 0
         for row in rows:
@@ -96,10 +86,8 @@ class RowWriter(ABC, Generic[Text]):
 
 @contextmanager
 def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """Open a file, made where there is none, for one transaction: all of it is written, or nothing.
-
-    Raises:
-        DataError: the file can't be written, or is of another kind.
+    """Open a file, made where there is none, for one transaction: all of it is written, or nothing. Raises DataError: the file
+    can't be written, or is of another kind.
     """
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -135,10 +123,8 @@ def check_file(path: Path, layout: Layout) -> None:
 
 @contextmanager
 def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """Open a connection that can't write, for the queries of one call; threads share nothing.
-
-    Raises:
-        ServiceError: `unavailable`: the file is gone, damaged or holds what can't be decoded.
+    """Open a connection that can't write, for the queries of one call; threads share nothing. Raises ServiceError: `unavailable`:
+    the file is gone, damaged or holds what can't be decoded.
     """
     try:
         with closing(_open(path)) as connection:
@@ -148,9 +134,8 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
 
 
 def query(layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str) -> str:
-    """Return a query for the rows that pass filters, by a key of two columns and cut to a page.
-
-    It is made of fixed pieces; what callers give goes in by `values` only.
+    """Return a query for the rows that pass filters, by a key of two columns and cut to a page. It is made of fixed pieces; what
+    callers give goes in by `values` only.
     """
     wanted = [*conditions, "importance >= :least"]
     wanted += [_AMONG.format(*pair) for pair in (("event_type", "types"), ("market", "markets")) if getattr(tags, pair[1])]

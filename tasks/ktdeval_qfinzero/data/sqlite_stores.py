@@ -16,8 +16,7 @@ from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.data.words import words
 
 _ALWAYS = 2**63 - 2
-EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)
-"""Arguments of a query for all rows of a file."""
+EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)  #: Arguments of a query for all rows of a file
 
 CALENDARS: Final = Layout(
     "calendar store",
@@ -69,8 +68,7 @@ NEWS: Final = Layout(
     """number IN (SELECT number FROM article_tickers
         WHERE ticker IN (SELECT value FROM json_each(:tickers)) AND published_ns >= :start AND published_ns < :end)""",
     "number IN (SELECT rowid FROM article_words WHERE article_words MATCH :match)",
-)
-"""Tables: `articles.publisher` is its name with the case folded; `record` is what no query looks into, as JSON."""
+)  #: Tables: `articles.publisher` is its name with the case folded; `record` is what no query looks into, as JSON
 
 _RELEASES = """SELECT event_id, available_ns, record FROM releases
     WHERE event_id IN (SELECT value FROM json_each(?)) AND available_ns <= ? ORDER BY event_id, number"""
@@ -142,12 +140,9 @@ def open_news(path: Path) -> SqliteNews:
 
 
 def write_calendars(path: Path, rows: Iterable[EventRow], *, replace: bool = False) -> Written:
-    """Add events to a file, which is made where there is none; all of them, or none when anything fails.
-
-    An event that is stored already as it is is passed over.
-
-    Raises:
-        DataError: a row that can't be stored; another one under its id without `replace`; a file that can't be written.
+    """Add events to a file, which is made where there is none; all of them, or none when anything fails. An event that is stored
+    already as it is is passed over. Raises DataError: a row that can't be stored; another one under its id without `replace`; a
+    file that can't be written.
     """
     with writing(path, CALENDARS) as connection:
         return _EventWriter(connection).write(rows, replace)

@@ -39,23 +39,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Filters of events and articles; an empty one lets everything pass.
+    """Filters of events and articles; an empty one lets everything pass."""
 
-    Attributes:
-        types: event types.
-        tickers: any of them must be among the row's.
-        markets: markets.
-        least: least importance.
-        text: words that must all be found (news: title, description and body; events: title), case aside.
-        publisher: part of a publisher's name, case aside; news only.
-    """
-
-    types: tuple[EventType, ...] = ()
-    tickers: tuple[str, ...] = ()
-    markets: tuple[Market, ...] = ()
-    least: Importance = "low"
-    text: str = ""
-    publisher: str = ""
+    types: tuple[EventType, ...] = ()  #: event types
+    tickers: tuple[str, ...] = ()  #: any of them must be among the row's
+    markets: tuple[Market, ...] = ()  #: markets
+    least: Importance = "low"  #: least importance
+    text: str = ""  #: words that must all be found (news: title, description and body; events: title), case aside
+    publisher: str = ""  #: part of a publisher's name, case aside; news only
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +110,18 @@ class NewsStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """Description of a dataset.
-
-    Attributes:
-        name: `synthetic`, or what its maker called it.
-        synthetic: whether its market is invented.
-        content_id: SHA-256 over its content; equal ids mean equal answers.
-        first_day, last_day: days that it has daily bars of.
-        minute_first_day, minute_last_day: days that it has minute bars of.
-        default_as_of_ns: where a clock starts that nobody sets.
+    """Description of a dataset. `first_day, last_day`: days that it has daily bars of; `minute_first_day, minute_last_day`: days
+    that it has minute bars of.
     """
 
-    name: str
-    synthetic: bool
-    content_id: str
+    name: str  #: `synthetic`, or what its maker called it
+    synthetic: bool  #: whether its market is invented
+    content_id: str  #: SHA-256 over its content; equal ids mean equal answers
     first_day: date
     last_day: date
     minute_first_day: date
     minute_last_day: date
-    default_as_of_ns: int
+    default_as_of_ns: int  #: where a clock starts that nobody sets
 
 
 @dataclass(frozen=True, slots=True)

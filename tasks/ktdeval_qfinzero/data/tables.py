@@ -37,26 +37,16 @@ _YIELD = "yield_"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table: how its rows are kept, checked and hashed.
+    """Table: how its rows are kept, checked and hashed."""
 
-    Attributes:
-        name: of the table.
-        row: class of its rows.
-        key: of a row: no two rows have the same, and the rows of a Parquet file are sorted by it.
-        own: columns of its Parquet file that are fields of the row, with their Arrow types; none of events and articles.
-    """
-
-    name: TableName
-    row: type[Any]
-    key: Callable[[Any], Any]
+    name: TableName  #: of the table
+    row: type[Any]  #: class of its rows
+    key: Callable[[Any], Any]  #: of a row: no two rows have the same, and the rows of a Parquet file are sorted by it
+    #: columns of its Parquet file that are fields of the row, with their Arrow types; none of events and articles
     own: Mapping[str, pa.DataType]
 
     def write(self, path: Path, rows: Sequence[Any]) -> None:
-        """Write a file, sorted.
-
-        Raises:
-            OSError, DataError: it can't be written.
-        """
+        """Write a file, sorted. Raises OSError, DataError: it can't be written."""
         if self.name == "events":
             write_calendars(path, sorted(rows, key=row_key))
         elif self.name == "news":

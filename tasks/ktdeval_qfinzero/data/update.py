@@ -47,37 +47,23 @@ from ktdeval_qfinzero.instruments import read_contract
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Rows to add.
+    """Rows to add. `events, news`: calendar and articles; an event may come again with more releases."""
 
-    Attributes:
-        prices: bars and small tables; only what is to come.
-        events, news: calendar and articles; an event may come again with more releases.
-        default_as_of_ns: where the clock of the dataset starts from now on; where it did when None.
-    """
-
-    prices: PriceRows
+    prices: PriceRows  #: bars and small tables; only what is to come
     events: Sequence[EventRow] = ()
     news: Sequence[NewsRow] = ()
-    default_as_of_ns: int | None = None
+    default_as_of_ns: int | None = None  #: where the clock of the dataset starts from now on; where it did when None
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """Report of an update.
+    """Report of an update."""
 
-    Attributes:
-        before: identity of the dataset as it was.
-        info: the dataset as it is.
-        tallies: by kind of rows (`stock minute`, `contracts`, `events`, …), those that came.
-        replaced: the first rows that were replaced, a line each.
-        files: files that were written.
-    """
-
-    before: str
-    info: DatasetInfo
-    tallies: Mapping[str, Tally]
-    replaced: tuple[str, ...]
-    files: tuple[str, ...]
+    before: str  #: identity of the dataset as it was
+    info: DatasetInfo  #: the dataset as it is
+    tallies: Mapping[str, Tally]  #: by kind of rows (`stock minute`, `contracts`, `events`, …), those that came
+    replaced: tuple[str, ...]  #: the first rows that were replaced, a line each
+    files: tuple[str, ...]  #: files that were written
 
 
 @dataclass(slots=True)
@@ -115,22 +101,11 @@ class _Run:
 
 
 def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -> UpdateReport:
-    """Return add rows to a dataset, all or none.
-
-    Rows that are stored already are passed over; the identity afterwards is that of a dataset made at once from all rows.
-
-    Args:
-        folder: of the dataset.
-        addition: the rows.
-        replace: whether rows that contradict stored ones of the same key take their place; else they are refused.
-
-    Returns:
-        What was done.
-
-    Raises:
-        DatasetRefused: rows that are wrong by themselves, or else that contradict stored ones or each other, all of them counted.
-        DataError: there is no dataset, or a file of it is damaged.
-        StoreError: another process writes it, or it can't be written.
+    """Return add rows to a dataset, all or none. Rows that are stored already are passed over; the identity afterwards is that of a
+    dataset made at once from all rows. `folder`: of the dataset; `addition`: the rows; `replace`: whether rows that contradict
+    stored ones of the same key take their place; else they are refused. What was done. Raises DatasetRefused: rows that are wrong
+    by themselves, or else that contradict stored ones or each other, all of them counted; DataError: there is no dataset, or a file
+    of it is damaged; StoreError: another process writes it, or it can't be written.
     """
     with locked(folder):
         manifest = load_manifest(folder)

@@ -9,10 +9,9 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text in order, as they are compared.
-
-    A word is a run of letters and digits; everything else only separates. Compatible forms of a letter are one (Unicode NFKC), and
-    case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
+    """Return the words of a text in order, as they are compared. A word is a run of letters and digits; everything else only
+    separates. Compatible forms of a letter are one (Unicode NFKC), and case is folded: `AT&T's Q4-Results` has the words `at`, `t`,
+    `s`, `q4`, `results`.
     """
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 

@@ -19,11 +19,7 @@ _DAY_LENGTH = len("2025-01-06")
 
 
 def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
-    """Tickers that are not listed as of the clock.
-
-    Raises:
-        ServiceError: `unavailable`.
-    """
+    """Tickers that are not listed as of the clock. Raises ServiceError: `unavailable`."""
     if not tickers:
         return []
     with available("price"):
@@ -32,11 +28,7 @@ def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
 
 
 def read_tags(given: Filters, types: Sequence[EventType] | None = None) -> Tags:
-    """Filters of a call; `types` where it has no argument for them.
-
-    Raises:
-        ServiceError: `invalid_argument`.
-    """
+    """Filters of a call; `types` where it has no argument for them. Raises ServiceError: `invalid_argument`."""
     tickers = None if isinstance(given, EconomicCalendar) else given.tickers
     asked = given.event_types if isinstance(given, EventsQuery | StreamQuery | TimelineQuery) else types
     tags = Tags(types=tuple(asked or ()), tickers=tuple(dict.fromkeys(tickers or ())), markets=tuple(given.markets or ()))
@@ -53,31 +45,21 @@ def _read_words(text: str | None, field: str) -> str:
 
 
 def read_end(text: str, field: str) -> int:
-    """First moment that no longer belongs to a window; an end that is a day includes all of it.
-
-    Raises:
-        ServiceError: `invalid_argument`.
+    """First moment that no longer belongs to a window; an end that is a day includes all of it. Raises ServiceError:
+    `invalid_argument`.
     """
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 
 def window_of(start_ns: int, end_ns: int, field: str) -> Span:
-    """Moments [start, end).
-
-    Raises:
-        ServiceError: `invalid_argument`: nothing lies between them.
-    """
+    """Moments [start, end). Raises ServiceError: `invalid_argument`: nothing lies between them."""
     if start_ns >= end_ns:
         raise invalid(field, "must lie after the start; windows include their start and not their end")
     return Span(start_ns, end_ns)
 
 
 def read_after(cursor: str | None) -> Key | None:
-    """Key that a page continues after; None at the first page.
-
-    Raises:
-        ServiceError: `invalid_argument`: not a cursor.
-    """
+    """Key that a page continues after; None at the first page. Raises ServiceError: `invalid_argument`: not a cursor."""
     if cursor is None:
         return None
     time_ns, row_id = read_cursor(cursor, (int, str))

@@ -21,5 +21,4 @@ OPERATIONS: tuple[Operation, ...] = (
     query("ESP.news.search", "POST", "/esp/news/search", search_news),
     query("ESP.news.body", "GET", "/esp/news/{news_id}/body", news_body),
     query("ESP.health.freshness", "GET", "/esp/health/freshness", freshness),
-)
-"""All of them, in the order in which models see them."""
+)  #: All of them, in the order in which models see them

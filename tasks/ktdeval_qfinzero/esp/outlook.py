@@ -121,11 +121,7 @@ def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[Reason]:
 
 
 def _grid(now_ns: int, given: TimelineQuery) -> tuple[Span, int]:
-    """Window and the width of its buckets.
-
-    Raises:
-        ServiceError: `invalid_argument`: too long, or too many buckets.
-    """
+    """Window and the width of its buckets. Raises ServiceError: `invalid_argument`: too long, or too many buckets."""
     start_ns = max(0, now_ns - _AROUND_NS) if given.start_utc is None else parse_moment(given.start_utc, "start_utc")
     end_ns = now_ns + _AROUND_NS if given.end_utc is None else read_end(given.end_utc, "end_utc")
     span = window_of(start_ns, end_ns, "start_utc" if given.end_utc is None else "end_utc")

@@ -18,35 +18,23 @@ from ktdeval_qfinzero.view import View
 Key = tuple[int, str]
 Row = TypeVar("Row", EventRow, NewsRow)
 
-BLOCK: Final = 4000
-"""Rows that are read at once where all are wanted."""
+BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
 
 ALL_TIME: Final = Span(0, 2**62)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Query of the stores.
+    """Query of the stores."""
 
-    Attributes:
-        span: when events are due and articles published.
-        tags: filters.
-        after: key of the row after which to begin.
-        block: rows that are read at once.
-    """
-
-    span: Span
-    tags: Tags = field(default_factory=Tags)
-    after: Key | None = None
-    block: int = BLOCK
+    span: Span  #: when events are due and articles published
+    tags: Tags = field(default_factory=Tags)  #: filters
+    after: Key | None = None  #: key of the row after which to begin
+    block: int = BLOCK  #: rows that are read at once
 
 
 def wanted_rows(view: View, wanted: Wanted) -> Iterator[EventRow | NewsRow]:
-    """Calendar events and articles by (time, id).
-
-    Raises:
-        ServiceError: `unavailable`: a store fails; nothing is given in part.
-    """
+    """Calendar events and articles by (time, id). Raises ServiceError: `unavailable`: a store fails; nothing is given in part."""
     return heapq.merge(calendar_rows(view, wanted), news_rows(view, wanted), key=row_key)
 
 
@@ -70,11 +58,7 @@ def first_page(view: View, wanted: Wanted, limit: int) -> tuple[list[EventRow | 
 
 @contextmanager
 def available(source: str) -> Iterator[None]:
-    """Failures of a store as `unavailable`.
-
-    Raises:
-        ServiceError: `unavailable`.
-    """
+    """Failures of a store as `unavailable`. Raises ServiceError: `unavailable`."""
     try:
         yield
     except (OSError, DataError) as error:

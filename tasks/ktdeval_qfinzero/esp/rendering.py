@@ -19,8 +19,7 @@ _OUTCOMES: Final = (
     ("actual", "consensus", "surprise"),
     ("eps_actual", "eps_estimated", "eps_surprise"),
     ("revenue_actual", "revenue_estimated", "revenue_surprise"),
-)
-"""A released value, what was expected, and the name of the difference."""
+)  #: A released value, what was expected, and the name of the difference
 
 _SAID: Final = (
     ("actual", "actual"),
@@ -33,17 +32,15 @@ _SAID: Final = (
     ("revenue_actual", "revenue"),
     ("revenue_estimated", "revenue estimated"),
     ("revenue_surprise_pct", "revenue surprise %"),
-)
-"""Values that a snippet names, and how."""
+)  #: Values that a snippet names, and how
 
 _LARGEST: Final = 1e15
 
 
 def status_of(row: EventRow | NewsRow) -> Status:
-    """Where an event stands, judged by the releases that the row still has: those of the moment it was read as of.
-
-    What comes out before the event is due is no outcome: a new estimate, another date. `scheduled` until the first outcome,
-    `occurred` from then on, `updated` after one of a later moment. An article has occurred.
+    """Where an event stands, judged by the releases that the row still has: those of the moment it was read as of. What comes out
+    before the event is due is no outcome: a new estimate, another date. `scheduled` until the first outcome, `occurred` from then
+    on, `updated` after one of a later moment. An article has occurred.
     """
     if isinstance(row, NewsRow):
         return "occurred"

@@ -21,21 +21,15 @@ from ktdeval_qfinzero.paging import write_cursor
 from ktdeval_qfinzero.view import View
 
 HEAD: Final = "HEAD"
-_BEGINNING_NS: Final = 5 * MINUTE
-"""How far back a stream without a cursor begins."""
+_BEGINNING_NS: Final = 5 * MINUTE  #: How far back a stream without a cursor begins
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Something that became known.
+    """Something that became known."""
 
-    Attributes:
-        known_ns: when.
-        row: the event as it stood then, with no later release; or the article.
-    """
-
-    known_ns: int
-    row: EventRow | NewsRow
+    known_ns: int  #: when
+    row: EventRow | NewsRow  #: the event as it stood then, with no later release; or the article
 
     @property
     def key(self) -> Key:
@@ -56,16 +50,9 @@ class Update:
 
 
 def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> Iterator[Update]:
-    """Updates of calendar events that became known after a key and by now, by key.
-
-    Args:
-        view: the data as of the clock.
-        tags: filters.
-        after: key of an update, or (moment, "") for everything from a moment on.
-        block: updates that are read at once.
-
-    Raises:
-        ServiceError: `unavailable`.
+    """Updates of calendar events that became known after a key and by now, by key. `view`: the data as of the clock; `tags`:
+    filters; `after`: key of an update, or (moment, "") for everything from a moment on; `block`: updates that are read at once.
+    Raises ServiceError: `unavailable`.
     """
     chosen = calendar_tags(tags)
     if chosen is None:

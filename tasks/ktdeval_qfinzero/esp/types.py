@@ -20,8 +20,7 @@ Reason = Literal["HIGH_IMPORTANCE", "TIME_IMMINENT", "MATCH_WATCHLIST"]
 MomentText = Annotated[str, Meta(max_length=40)]
 Minutes = Annotated[int, Meta(ge=1, le=527_040)]
 PageLength = Annotated[int, Meta(ge=1, le=500)]
-Identifier = Annotated[str, Meta(min_length=1, max_length=200)]
-"""An id in a path, or words to look for."""
+Identifier = Annotated[str, Meta(min_length=1, max_length=200)]  #: An id in a path, or words to look for
 EventTypes = Annotated[list[EventType], Meta(max_length=6), said("Only events of these types; all when absent or empty.")]
 Markets = Annotated[list[Market], Meta(max_length=3), said("Only events of these markets; all when absent or empty.")]
 Least = Annotated[Importance, Meta(), said("The least importance that events are to have.")]
@@ -159,8 +158,7 @@ class CoverageQuery(Arguments):
     """Days around the clock."""
 
     days: Annotated[
-        Annotated[int, Meta(ge=1, le=366)],
-        said("Days to look at on each side of the clock's day (UTC), which is looked at too."),
+        Annotated[int, Meta(ge=1, le=366)], said("Days to look at on each side of the clock's day (UTC), which is looked at too.")
     ] = 30
 
 
@@ -253,8 +251,7 @@ class _Known(Row):
     ]
 
 
-UpdateShown = joined("UpdateShown", _Known, EventShown)
-"""An event as it stood when something became known of it."""
+UpdateShown = joined("UpdateShown", _Known, EventShown)  #: An event as it stood when something became known of it
 
 
 class Trigger(Row):
@@ -285,8 +282,7 @@ class EventsPage(Answer):
     next_cursor: NextCursor
 
 
-EventAnswer = joined("EventAnswer", Answer, EventShown)
-"""One event in full."""
+EventAnswer = joined("EventAnswer", Answer, EventShown)  #: One event in full
 
 
 class StreamPage(Answer):

@@ -26,30 +26,20 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq.arguments import Mode
 from ktdeval_qfinzero.view import View
 
-_EARLY_TRADING = 330 * MINUTE
-"""Trading before the session's open, which is ex already: from 04:00 in New York."""
+_EARLY_TRADING = 330 * MINUTE  #: Trading before the session's open, which is ex already: from 04:00 in New York
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """Effect of one event on the bars before it.
+    """Effect of one event on the bars before it."""
 
-    Attributes:
-        ticker: of the stock.
-        kind: `split` or `dividend`.
-        ex_day: the first trading day whose prices are without it.
-        open_ns: the open of its session.
-        price_factor: what earlier prices are multiplied with; None of a dividend without a previous close above it, which changes
-            nothing.
-        volume_factor: what earlier volumes are multiplied with.
-    """
-
-    ticker: str
-    kind: Literal["split", "dividend"]
-    ex_day: date
-    open_ns: int
+    ticker: str  #: of the stock
+    kind: Literal["split", "dividend"]  #: `split` or `dividend`
+    ex_day: date  #: the first trading day whose prices are without it
+    open_ns: int  #: the open of its session
+    #: what earlier prices are multiplied with; None of a dividend without a previous close above it, which changes nothing
     price_factor: float | None
-    volume_factor: float
+    volume_factor: float  #: what earlier volumes are multiplied with
 
     def before_ns(self, resolution: Resolution) -> int:
         """Start of the first bar that is not changed any more."""

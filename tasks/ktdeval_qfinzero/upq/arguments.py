@@ -18,12 +18,10 @@ from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
 from ktdeval_qfinzero.upq.indicators import MOST_BARS, MOST_INDICATORS
 
 MOST_TICKERS: Final = 200
-MOST_VALUED: Final = 10_000
-"""Rows of a page with Greeks: each takes a search for its volatility."""
+MOST_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility
 VALUES: Final = ("open", "high", "low", "close", "volume", "transactions")
 """Fields of a bar that a caller may choose from, besides the row's key."""
-TERMS: Final = ("contract", "ticker", "underlying", "expiry", "strike", "type")
-"""Fields of an option row that are not of its bar."""
+TERMS: Final = ("contract", "ticker", "underlying", "expiry", "strike", "type")  #: Fields of an option row that are not of its bar
 
 Mode = Literal["none", "split", "total"]
 PriceField = Literal["close", "open"]
@@ -188,11 +186,7 @@ class Nothing(Arguments):
 
 
 def read_days(start: str, end: str) -> tuple[date, date]:
-    """Days `start` to `end`, both included.
-
-    Raises:
-        ServiceError: `invalid_argument`: not days, or the end lies before the start.
-    """
+    """Days `start` to `end`, both included. Raises ServiceError: `invalid_argument`: not days, or the end lies before the start."""
     first, last = parse_day(start, "start"), parse_day(end, "end")
     if first > last:
         raise invalid("end", "lies before start; the range is start to end, both included")
@@ -200,10 +194,8 @@ def read_days(start: str, end: str) -> tuple[date, date]:
 
 
 def read_moments(start: str, end: str) -> Span:
-    """Moments `start` to `end`, both included; an end that is a day includes all of it.
-
-    Raises:
-        ServiceError: `invalid_argument`: not moments, or the end lies before the start.
+    """Moments `start` to `end`, both included; an end that is a day includes all of it. Raises ServiceError: `invalid_argument`:
+    not moments, or the end lies before the start.
     """
     first, last = parse_moment(start, "start"), parse_moment(end, "end", end_of_day=True)
     if first > last:
@@ -217,11 +209,7 @@ def span_of(first: date, last: date) -> Span:
 
 
 def read_tickers(text: str) -> tuple[str, ...]:
-    """Tickers asked for, in alphabetical order, each once.
-
-    Raises:
-        ServiceError: `invalid_argument`: not tickers, or too many.
-    """
+    """Tickers asked for, in alphabetical order, each once. Raises ServiceError: `invalid_argument`: not tickers, or too many."""
     tickers = parse_tickers(text, "tickers")
     if len(tickers) > MOST_TICKERS:
         raise invalid("tickers", f"at most {MOST_TICKERS} in one call")
@@ -229,10 +217,8 @@ def read_tickers(text: str) -> tuple[str, ...]:
 
 
 def read_names(given: str | None, field: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Names separated by commas, each once, in the order of `known`; all of them where the argument is absent.
-
-    Raises:
-        ServiceError: `invalid_argument`: a name that is not known.
+    """Names separated by commas, each once, in the order of `known`; all of them where the argument is absent. Raises ServiceError:
+    `invalid_argument`: a name that is not known.
     """
     if given is None:
         return tuple(known)

@@ -35,28 +35,17 @@ TIME_FIELD: dict[Resolution, str] = {"day": "date", "minute": "window_start"}
 
 @dataclass(frozen=True, slots=True)
 class BarQuery:
-    """Bars asked for.
-
-    Attributes:
-        asset_class, resolution: of the bars.
-        tickers: in alphabetical order.
-        span: in which the bars start.
-        fields: some of `VALUES`.
-        indicators: as `read_indicators` gives them.
-        adjust: for what prices are adjusted.
-        limit: most rows of a page.
-        after: key (ticker, start) of the last row of the page before.
-    """
+    """Bars asked for. `asset_class, resolution`: of the bars."""
 
     asset_class: AssetClass
     resolution: Resolution
-    tickers: tuple[str, ...]
-    span: Span
-    fields: tuple[str, ...]
-    indicators: tuple[str, ...] = ()
-    adjust: Mode = "none"
-    limit: int = 10_000
-    after: tuple[str, int] | None = None
+    tickers: tuple[str, ...]  #: in alphabetical order
+    span: Span  #: in which the bars start
+    fields: tuple[str, ...]  #: some of `VALUES`
+    indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
+    adjust: Mode = "none"  #: for what prices are adjusted
+    limit: int = 10_000  #: most rows of a page
+    after: tuple[str, int] | None = None  #: key (ticker, start) of the last row of the page before
 
     def span_of(self, ticker: str) -> Span:
         """Moments of a ticker that are still to be given."""

@@ -12,8 +12,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
 from ktdeval_qfinzero.moments import SECOND, moment_text
 
-PRICE_DECIMALS = 6
-"""Of adjusted prices and indicators; unadjusted prices have the four that are stored."""
+PRICE_DECIMALS = 6  #: Of adjusted prices and indicators; unadjusted prices have the four that are stored
 
 _VOLUME_DECIMALS = 4
 
@@ -27,13 +26,8 @@ def to_rows(columns: Mapping[str, Column]) -> list[dict[str, JsonValue]]:
 
 
 def bar_value(bars: Bars, name: str, price: FloatArray | None = None, volume: FloatArray | None = None) -> Column:
-    """[n] a field of bars: open, high, low, close, volume or transactions.
-
-    Args:
-        bars: [n] bars.
-        name: the field.
-        price: [n] what prices are multiplied with; nothing where None.
-        volume: [n] the same for volumes.
+    """[n] a field of bars: open, high, low, close, volume or transactions. `bars`: [n] bars; `name`: the field; `price`: [n] what
+    prices are multiplied with; nothing where None; `volume`: [n] the same for volumes.
     """
     if name == "volume":
         return volumes(bars.volume, volume)

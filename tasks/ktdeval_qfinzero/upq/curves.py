@@ -12,28 +12,20 @@ from ktdeval_qfinzero.data.rows import TENOR_YEARS, FloatArray, IntArray, RateRo
 from ktdeval_qfinzero.moments import DAY, day_of, day_start
 from ktdeval_qfinzero.view import View
 
-OLDEST_DAYS = 14
-"""A curve that many days before a moment is no longer used for it."""
+OLDEST_DAYS = 14  #: A curve that many days before a moment is no longer used for it
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Curves in the order in which they were published.
+    """Curves in the order in which they were published."""
 
-    Attributes:
-        available_ns: [n] when each was published, ascending.
-        newest: [n] row of the curve of the latest day among the first i + 1.
-        rows: the curves.
-    """
-
-    available_ns: IntArray
-    newest: IntArray
-    rows: tuple[RateRow, ...]
+    available_ns: IntArray  #: [n] when each was published, ascending
+    newest: IntArray  #: [n] row of the curve of the latest day among the first i + 1
+    rows: tuple[RateRow, ...]  #: the curves
 
     def rates(self, moments_ns: IntArray, years: FloatArray) -> FloatArray:
-        """[n] the rate for `years` on the last curve published by each moment; NaN where there is none.
-
-        Linear between the tenors, flat before the first and after the last; a yield of 4.3% is 0.043.
+        """[n] the rate for `years` on the last curve published by each moment; NaN where there is none. Linear between the tenors,
+        flat before the first and after the last; a yield of 4.3% is 0.043.
         """
         last = np.searchsorted(self.available_ns, moments_ns, side="right") - 1
         rates = np.full(len(moments_ns), np.nan)

@@ -28,10 +28,8 @@ _NAME = re.compile(r"(ma|ema)_([1-9][0-9]{0,2})")
 
 
 def read_indicators(text: str | None) -> tuple[str, ...]:
-    """Indicators separated by commas, each once, in the order written.
-
-    Raises:
-        ServiceError: `invalid_argument`: one that is not known, or too many.
+    """Indicators separated by commas, each once, in the order written. Raises ServiceError: `invalid_argument`: one that is not
+    known, or too many.
     """
     names = tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text is not None else ()
     if len(names) > MOST_INDICATORS:

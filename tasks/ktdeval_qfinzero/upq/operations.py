@@ -19,5 +19,4 @@ OPERATIONS: tuple[Operation, ...] = (
     query("UPQ.splits.query", "GET", "/splits/query", splits_query),
     query("UPQ.symbols.list", "GET", "/symbols", symbols_list),
     query("UPQ.health.freshness", "GET", "/health/freshness", freshness),
-)
-"""All of them, in the order in which models see them."""
+)  #: All of them, in the order in which models see them

@@ -48,19 +48,12 @@ def option_fields(resolution: Resolution) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Option bars with the options they are of.
+    """Option bars with the options they are of."""
 
-    Attributes:
-        underlying: ticker.
-        contracts: [n] the options.
-        bars: [n] their bars, one for each of `contracts`.
-        resolution: of the bars.
-    """
-
-    underlying: str
-    contracts: tuple[OptionContract, ...]
-    bars: Bars
-    resolution: Resolution
+    underlying: str  #: ticker
+    contracts: tuple[OptionContract, ...]  #: [n] the options
+    bars: Bars  #: [n] their bars, one for each of `contracts`
+    resolution: Resolution  #: of the bars
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from scipy.special import ndtr
 from ktdeval_qfinzero.data.rows import FloatArray
 
 DAYS_A_YEAR = 365
-VOLATILITY_RANGE = (1e-6, 10.0)
-"""Where implied volatility is looked for: 0.0001% to 1000% a year."""
+VOLATILITY_RANGE = (1e-6, 10.0)  #: Where implied volatility is looked for: 0.0001% to 1000% a year
 
 Floats = float | FloatArray
 
@@ -35,21 +34,13 @@ _SQRT_TWO = math.sqrt(2)
 
 @dataclass(frozen=True, eq=False)
 class European:
-    """European options.
+    """European options."""
 
-    Attributes:
-        call: whether it is a call; else a put.
-        spot: price of the underlying less the present value of the dividends to come, in dollars; positive.
-        strike: dollars; positive.
-        rate: continuously compounded, a year (0.04 is 4%).
-        years: to expiry.
-    """
-
-    call: bool | npt.NDArray[np.bool_]
-    spot: Floats
-    strike: Floats
-    rate: Floats
-    years: Floats
+    call: bool | npt.NDArray[np.bool_]  #: whether it is a call; else a put
+    spot: Floats  #: price of the underlying less the present value of the dividends to come, in dollars; positive
+    strike: Floats  #: dollars; positive
+    rate: Floats  #: continuously compounded, a year (0.04 is 4%)
+    years: Floats  #: to expiry
 
     @property
     def sign(self) -> FloatArray:
@@ -69,25 +60,16 @@ class European:
 
 @dataclass(frozen=True, eq=False)
 class Greeks:
-    """Sensitivities of the price of one share's option.
+    """Sensitivities of the price of one share's option."""
 
-    Attributes:
-        delta: ∂V/∂S.
-        gamma: ∂²V/∂S².
-        theta: −∂V/∂T / 365, the change in a calendar day.
-        vega: ∂V/∂σ / 100, the change for one point of volatility.
-        rho: ∂V/∂r / 100, the change for one point of the rate.
-    """
-
-    delta: FloatArray
-    gamma: FloatArray
-    theta: FloatArray
-    vega: FloatArray
-    rho: FloatArray
+    delta: FloatArray  #: ∂V/∂S
+    gamma: FloatArray  #: ∂²V/∂S²
+    theta: FloatArray  #: −∂V/∂T / 365, the change in a calendar day
+    vega: FloatArray  #: ∂V/∂σ / 100, the change for one point of volatility
+    rho: FloatArray  #: ∂V/∂r / 100, the change for one point of the rate
 
 
-GREEK_NAMES = ("delta", "gamma", "theta", "vega", "rho")
-"""Attributes of `Greeks`, in order."""
+GREEK_NAMES = ("delta", "gamma", "theta", "vega", "rho")  #: Attributes of `Greeks`, in order
 
 
 def price(option: European, volatility: Floats) -> FloatArray:
@@ -102,9 +84,8 @@ def price(option: European, volatility: Floats) -> FloatArray:
 
 
 def greeks(option: European, volatility: Floats) -> Greeks:
-    """Sensitivities; of options with time and volatility left (both positive), NaN for others.
-
-    Spot net of dividends and the rate are held fixed in theta, the dividends' present value in rho.
+    """Sensitivities; of options with time and volatility left (both positive), NaN for others. Spot net of dividends and the rate
+    are held fixed in theta, the dividends' present value in rho.
     """
     root = np.sqrt(option.years)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -119,15 +100,11 @@ def greeks(option: European, volatility: Floats) -> Greeks:
 
 
 def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """Volatility at which the formula gives a price, and what came of looking for it.
-
-    Brent's method finds the root for the out-of-the-money option of the same strike (a price less `lower_bound` is its price, by
-    put-call parity), where no digits are lost. The price is monotonic in the volatility, so the root is the only one.
-
-    Returns:
-        [n] volatilities, NaN where there is none, and [n] statuses: `ok`; `below_intrinsic`: the price is not above `lower_bound`,
-        so that no volatility gives it; `no_bracket`: none within `VOLATILITY_RANGE` does; `non_finite_input`: an input is not
-        finite, or not positive where it has to be.
+    """Volatility at which the formula gives a price, and what came of looking for it. Brent's method finds the root for the
+    out-of-the-money option of the same strike (a price less `lower_bound` is its price, by put-call parity), where no digits are
+    lost. The price is monotonic in the volatility, so the root is the only one. [n] volatilities, NaN where there is none, and [n]
+    statuses: `ok`; `below_intrinsic`: the price is not above `lower_bound`, so that no volatility gives it; `no_bracket`: none
+    within `VOLATILITY_RANGE` does; `non_finite_input`: an input is not finite, or not positive where it has to be.
     """
     columns = np.broadcast_arrays(option.call, option.spot, option.strike, option.rate, option.years, market_price)
     call, spot, strike, rate, years, paid = (np.atleast_1d(column) for column in columns)

@@ -33,34 +33,21 @@ _YEAR_NS = pricing.DAYS_A_YEAR * DAY
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """Prices of options on one underlying, one at least.
+    """Prices of options on one underlying, one at least."""
 
-    Attributes:
-        underlying: ticker.
-        contracts: [n] the options.
-        moment_ns: [n] the moments of the prices.
-        price: [n] dollars.
-        spot: [n] price of the underlying at that moment, in dollars; NaN where there is none.
-    """
-
-    underlying: str
-    contracts: tuple[OptionContract, ...]
-    moment_ns: IntArray
-    price: FloatArray
-    spot: FloatArray
+    underlying: str  #: ticker
+    contracts: tuple[OptionContract, ...]  #: [n] the options
+    moment_ns: IntArray  #: [n] the moments of the prices
+    price: FloatArray  #: [n] dollars
+    spot: FloatArray  #: [n] price of the underlying at that moment, in dollars; NaN where there is none
 
 
 @dataclass(frozen=True, eq=False)
 class Valuation:
-    """Volatility and Greeks of quotes.
+    """Volatility and Greeks of quotes."""
 
-    Attributes:
-        values: `GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where there is none.
-        status: [n] of `answers.Status`.
-    """
-
-    values: dict[str, FloatArray]
-    status: npt.NDArray[np.str_]
+    values: dict[str, FloatArray]  #: `GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where there is none
+    status: npt.NDArray[np.str_]  #: [n] of `answers.Status`
 
 
 def value_quotes(view: View, quotes: Quotes) -> Valuation:

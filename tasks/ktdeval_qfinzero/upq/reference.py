@@ -29,8 +29,7 @@ from ktdeval_qfinzero.upq.quotes import day_moment
 from ktdeval_qfinzero.view import View
 
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
-_LOOK_BACK_DAYS = (7, 70)
-"""The newest bar is looked for in the last days of the data, before all of it is read."""
+_LOOK_BACK_DAYS = (7, 70)  #: The newest bar is looked for in the last days of the data, before all of it is read
 
 Instruments = Mapping[AssetClass, Mapping[str, frozenset[str]]]
 """Asset class -> symbol of a stock or coin -> itself, or the contracts on it."""

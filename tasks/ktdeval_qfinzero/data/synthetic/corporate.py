@@ -15,35 +15,25 @@ from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions,
 from ktdeval_qfinzero.data.synthetic.names import Stock
 from ktdeval_qfinzero.moments import DAY, day_start
 
-BID_PREMIUM = 0.24
-"""Offer of a bidder above the last close."""
-_CALM = 0.06
-"""Share of its moves that a stock keeps while it waits for the bidder's money."""
+BID_PREMIUM = 0.24  #: Offer of a bidder above the last close
+_CALM = 0.06  #: Share of its moves that a stock keeps while it waits for the bidder's money
 
 
 @dataclass(frozen=True)
 class Life:
-    """A company's shares over the days.
-
-    Attributes:
-        stock: the company.
-        first_row, last_row: first and last day of trading.
-        halted_row: a day without trading; None where there is none.
-        bid_row: the day before whose open a bid became known; None where there is none.
-        split_row: the ex-day of its split; None where there is none.
-        splits, dividends: with the moment each became known.
-        shocks: jumps that these happenings cause.
+    """A company's shares over the days. `first_row, last_row`: first and last day of trading; `splits, dividends`: with the moment
+    each became known.
     """
 
-    stock: Stock
+    stock: Stock  #: the company
     first_row: int
     last_row: int
-    halted_row: int | None
-    bid_row: int | None
-    split_row: int | None
+    halted_row: int | None  #: a day without trading; None where there is none
+    bid_row: int | None  #: the day before whose open a bid became known; None where there is none
+    split_row: int | None  #: the ex-day of its split; None where there is none
     splits: tuple[SplitRow, ...]
     dividends: tuple[DividendRow, ...]
-    shocks: tuple[Shock, ...]
+    shocks: tuple[Shock, ...]  #: jumps that these happenings cause
 
     def open_days(self, days: int) -> npt.NDArray[np.bool_]:
         """[D] whether it trades."""
@@ -108,9 +98,8 @@ def symbol_row(life: Life, grid: Grid, has_options: bool) -> SymbolRow:
 
 
 def log_factor(life: Life, grid: Grid, moves: Moves) -> FloatArray:
-    """[D] logarithm of what splits and dividends up to a day do to the unadjusted price.
-
-    At the open of its ex-day a dividend takes its amount off the last close, and a split divides the price.
+    """[D] logarithm of what splits and dividends up to a day do to the unadjusted price. At the open of its ex-day a dividend takes
+    its amount off the last close, and a split divides the price.
     """
     factor = np.zeros(len(grid))
     closes = np.cumsum((moves.jumps + moves.steps).sum(axis=1)) + math.log(life.stock.price)

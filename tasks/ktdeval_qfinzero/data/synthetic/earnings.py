@@ -24,45 +24,32 @@ GUIDANCE = ("lowered", "maintained", "raised")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A quarterly report.
-
-    Attributes:
-        ticker, year, quarter: whose, and for which fiscal quarter.
-        day: when it is due.
-        time_ns: the moment.
-        before_open: whether it comes before the session, whose open then takes it; otherwise the next session's does.
-        reaction_row: that session; None beyond the last day.
-        announced_ns: when the date became known.
-        first_estimate, estimate: earnings for a share that analysts expected at first and at last, in dollars.
-        estimate_changed_ns: when they changed their mind; None where they did not.
-        eps, eps_year_ago: earnings for a share.
-        revenue_estimate, revenue, revenue_year_ago: dollars.
-        guidance: what became of the company's outlook, one of `GUIDANCE`.
-        first_time_ns: the moment it was due at first, where the date was moved; then `announced_ns` is the move's moment.
-        first_announced_ns: when the first date became known.
-        revision: moment and earnings for a share of a later correction.
+    """A quarterly report. `ticker, year, quarter`: whose, and for which fiscal quarter; `first_estimate, estimate`: earnings for a
+    share that analysts expected at first and at last, in dollars; `eps, eps_year_ago`: earnings for a share; `revenue_estimate,
+    revenue, revenue_year_ago`: dollars.
     """
 
     ticker: str
     year: int
     quarter: int
-    day: date
-    time_ns: int
-    before_open: bool
-    reaction_row: int | None
-    announced_ns: int
+    day: date  #: when it is due
+    time_ns: int  #: the moment
+    before_open: bool  #: whether it comes before the session, whose open then takes it; otherwise the next session's does
+    reaction_row: int | None  #: that session; None beyond the last day
+    announced_ns: int  #: when the date became known
     first_estimate: float
     estimate: float
-    estimate_changed_ns: int | None
+    estimate_changed_ns: int | None  #: when they changed their mind; None where they did not
     eps: float
     eps_year_ago: float
     revenue_estimate: float
     revenue: float
     revenue_year_ago: float
-    guidance: str
+    guidance: str  #: what became of the company's outlook, one of `GUIDANCE`
+    #: the moment it was due at first, where the date was moved; then `announced_ns` is the move's moment
     first_time_ns: int | None = None
-    first_announced_ns: int | None = None
-    revision: tuple[int, float] | None = None
+    first_announced_ns: int | None = None  #: when the first date became known
+    revision: tuple[int, float] | None = None  #: moment and earnings for a share of a later correction
 
     @property
     def period(self) -> str:
@@ -103,9 +90,8 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
 
 
 def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
-    """Return the calendar's entries of the reports.
-
-    A moved date is an entry of its own, known from the move on; the entry of the first date says from then on where it went.
+    """Return the calendar's entries of the reports. A moved date is an entry of its own, known from the move on; the entry of the
+    first date says from then on where it went.
     """
     rows = []
     for report in reports:

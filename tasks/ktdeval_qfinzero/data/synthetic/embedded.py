@@ -17,8 +17,7 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
 
-_ATTEMPTS = 2
-"""Another process that cleans up may disturb the first one."""
+_ATTEMPTS = 2  #: Another process that cleans up may disturb the first one
 
 
 def cache_root() -> Path:
@@ -27,19 +26,15 @@ def cache_root() -> Path:
 
 
 def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
-    """Open the embedded market of a seed, generated unless it is in the cache; `say` is told what takes time, a line each.
-
-    Raises:
-        StoreError: the cache folder can't be written.
-        DataError: what is in the cache is damaged.
+    """Open the embedded market of a seed, generated unless it is in the cache; `say` is told what takes time, a line each. Raises
+    StoreError: the cache folder can't be written; DataError: what is in the cache is damaged.
     """
     return open_generated(cache_folder, SyntheticParams(seed=seed), say)
 
 
 def open_generated(cache_folder: Path, params: SyntheticParams, say: Callable[[str], None] | None = None) -> Dataset:
-    """Like `open_embedded`, for any parameters.
-
-    Processes that start at once may each generate the market; the folder of the first that ends is used by all.
+    """Like `open_embedded`, for any parameters. Processes that start at once may each generate the market; the folder of the first
+    that ends is used by all.
     """
     folder = generated_folder(cache_folder, params)
     if not (folder / MANIFEST).is_file():

@@ -16,81 +16,52 @@ from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray
 from ktdeval_qfinzero.data.synthetic.grid import SESSION_MINUTES, Grid, stream, variance_shape, volume_shape
 from ktdeval_qfinzero.moments import MINUTE
 
-_PERSISTENCE = 0.95
-"""Of the logarithm of volatility, from day to day."""
-_FIRST_TRADE = 0.2
-"""How far a minute's first trade lies from the last one of the minute before, in standard deviations of a minute."""
-_TAIL_FREEDOM = 5
-"""Degrees of freedom of the return over night."""
+_PERSISTENCE = 0.95  #: Of the logarithm of volatility, from day to day
+_FIRST_TRADE = (
+    0.2  #: How far a minute's first trade lies from the last one of the minute before, in standard deviations of a minute
+)
+_TAIL_FREEDOM = 5  #: Degrees of freedom of the return over night
 
 
 @dataclass(frozen=True, slots=True)
 class Shock:
-    """A jump of the price just before a minute opens; minute 0 is the gap over night.
-
-    Attributes:
-        row, minute: where.
-        size: log return.
-        burst: how much wilder the next half hour is, as a factor.
-    """
+    """A jump of the price just before a minute opens; minute 0 is the gap over night. `row, minute`: where."""
 
     row: int
     minute: int
-    size: float
-    burst: float = 1.0
+    size: float  #: log return
+    burst: float = 1.0  #: how much wilder the next half hour is, as a factor
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Log returns of one source of risk.
+    """Log returns of one source of risk."""
 
-    Attributes:
-        jumps: [D, W] just before each minute opens.
-        steps: [D, W] from the open to the close of each minute.
-        volatility: [D] standard deviation of the day's return, jumps of news aside.
-        base: what volatility is on an ordinary day.
-    """
-
-    jumps: FloatArray
-    steps: FloatArray
-    volatility: FloatArray
-    base: float
+    jumps: FloatArray  #: [D, W] just before each minute opens
+    steps: FloatArray  #: [D, W] from the open to the close of each minute
+    volatility: FloatArray  #: [D] standard deviation of the day's return, jumps of news aside
+    base: float  #: what volatility is on an ordinary day
 
 
 @dataclass(frozen=True, eq=False)
 class Traded:
-    """Terms on which an instrument trades.
+    """Terms on which an instrument trades."""
 
-    Attributes:
-        price: dollars before the first minute.
-        log_factor: [D] logarithm of what splits and dividends up to the day do to the price.
-        open_days: [D] whether it trades on the day.
-        trades_a_day: mean number of trades of an ordinary day.
-        trade_size: [D] mean units of a trade.
-        whole: whether volume is whole; otherwise it has four decimals.
-    """
-
-    price: float
-    log_factor: FloatArray
-    open_days: npt.NDArray[np.bool_]
-    trades_a_day: float
-    trade_size: FloatArray
-    whole: bool = True
+    price: float  #: dollars before the first minute
+    log_factor: FloatArray  #: [D] logarithm of what splits and dividends up to the day do to the price
+    open_days: npt.NDArray[np.bool_]  #: [D] whether it trades on the day
+    trades_a_day: float  #: mean number of trades of an ordinary day
+    trade_size: FloatArray  #: [D] mean units of a trade
+    whole: bool = True  #: whether volume is whole; otherwise it has four decimals
 
 
 @dataclass(frozen=True, eq=False)
 class MarketTape:
-    """All bars of one instrument.
+    """All bars of one instrument."""
 
-    Attributes:
-        minutes: every minute with a trade, of all days.
-        days: the bars of days made of them.
-        day_row: [n] row of the day of each minute.
-    """
-
-    minutes: Bars
-    days: Bars
-    day_row: IntArray
+    minutes: Bars  #: every minute with a trade, of all days
+    days: Bars  #: the bars of days made of them
+    day_row: IntArray  #: [n] row of the day of each minute
 
     def minutes_between(self, first_ns: int, end_ns: int) -> Bars:
         """Return a copy of the minutes that start in [first, end)."""
@@ -146,10 +117,8 @@ def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = 
 
 
 def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, traded: Traded) -> MarketTape:
-    """Bars of the path that the moves draw.
-
-    A minute's high and low are those of a Brownian bridge between its open and close. Where a minute has few trades there is
-    no room for extremes, and where it has none there is no bar.
+    """Bars of the path that the moves draw. A minute's high and low are those of a Brownian bridge between its open and close.
+    Where a minute has few trades there is no room for extremes, and where it has none there is no bar.
     """
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))

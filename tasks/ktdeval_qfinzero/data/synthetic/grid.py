@@ -14,26 +14,18 @@ from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 SESSION_MINUTES, DAY_MINUTES = 390, 1440
-_OPENS_AT = 9 * 60 + 30
-"""Minutes from midnight to the session's open, in New York."""
+_OPENS_AT = 9 * 60 + 30  #: Minutes from midnight to the session's open, in New York
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Days and their minutes.
+    """Days and their minutes. `open_ns, close_ns`: [D] first moment, and end of the last minute."""
 
-    Attributes:
-        days: [D] calendar days.
-        open_ns, close_ns: [D] first moment, and end of the last minute.
-        width: W, minutes of a full day.
-        night_share: share of a day's variance that falls before its first minute.
-    """
-
-    days: tuple[date, ...]
+    days: tuple[date, ...]  #: [D] calendar days
     open_ns: IntArray
     close_ns: IntArray
-    width: int
-    night_share: float
+    width: int  #: W, minutes of a full day
+    night_share: float  #: share of a day's variance that falls before its first minute
 
     def __len__(self) -> int:
         return len(self.days)
@@ -68,11 +60,7 @@ class Grid:
 
 
 def session_grid(first: date, last: date) -> Grid:
-    """Return the exchange's sessions in [first, last].
-
-    Raises:
-        DataError: fewer than two.
-    """
+    """Return the exchange's sessions in [first, last]. Raises DataError: fewer than two."""
     hours = trading_hours()
     rows = np.flatnonzero((hours.days >= as_datetime64(first)) & (hours.days <= as_datetime64(last)))
     if len(rows) < 2:

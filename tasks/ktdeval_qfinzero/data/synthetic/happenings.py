@@ -13,39 +13,26 @@ from ktdeval_qfinzero.data.synthetic.engine import Shock
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, stream
 from ktdeval_qfinzero.data.synthetic.wordings import wordings
 
-_A_YEAR = 6.5
-"""Mean number of pieces of news of a company in 252 sessions."""
-_ACTIONS_A_YEAR = 4.0
-"""Mean number of analysts' actions besides those that follow a report."""
+_A_YEAR = 6.5  #: Mean number of pieces of news of a company in 252 sessions
+_ACTIONS_A_YEAR = 4.0  #: Mean number of analysts' actions besides those that follow a report
 RATINGS = ("Sell", "Hold", "Buy")
 ACTIONS = ("upgrade", "downgrade", "target_raised", "target_cut")
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A piece of news.
+    """A piece of news. `broker, rating_before, rating`: of an analyst's action."""
 
-    Attributes:
-        ticker: whose.
-        kind: one of the happenings of `news.yaml`, or of `ACTIONS`.
-        time_ns: when it becomes public.
-        row: the session that takes it.
-        shock: the jump of the price, never later than the first trade after `time_ns`.
-        broker, rating_before, rating: of an analyst's action.
-        target: price target in multiples of the last close.
-        target_before: the one before it, likewise.
-    """
-
-    ticker: str
-    kind: str
-    time_ns: int
-    row: int
-    shock: Shock
+    ticker: str  #: whose
+    kind: str  #: one of the happenings of `news.yaml`, or of `ACTIONS`
+    time_ns: int  #: when it becomes public
+    row: int  #: the session that takes it
+    shock: Shock  #: the jump of the price, never later than the first trade after `time_ns`
     broker: str = ""
     rating_before: str = ""
     rating: str = ""
-    target: float = 0.0
-    target_before: float = 0.0
+    target: float = 0.0  #: price target in multiples of the last close
+    target_before: float = 0.0  #: the one before it, likewise
 
 
 def draw_happenings(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> tuple[Happening, ...]:

@@ -15,32 +15,25 @@ from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions,
 from ktdeval_qfinzero.data.synthetic.macro_table import FOMC, SERIES, Series, reference_period
 from ktdeval_qfinzero.moments import MINUTE
 
-_EASING = 0.45
-"""How often a meeting cuts by a quarter of a point, once the cycle has begun."""
+_EASING = 0.45  #: How often a meeting cuts by a quarter of a point, once the cycle has begun
 _FLOOR = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One release of a series.
-
-    Attributes:
-        series: which.
-        day, time_ns, announced_ns: when it is due, and since when that is known.
-        consensus, previous, actual: values; `previous` as it was first released.
-        surprise: actual against consensus in standard deviations.
-        corrections: later moments and values.
+    """One release of a series. `day, time_ns, announced_ns`: when it is due, and since when that is known; `consensus, previous,
+    actual`: values; `previous` as it was first released.
     """
 
-    series: Series
+    series: Series  #: which
     day: date
     time_ns: int
     announced_ns: int
     consensus: float
     previous: float
     actual: float
-    surprise: float
-    corrections: tuple[tuple[int, float], ...] = ()
+    surprise: float  #: actual against consensus in standard deviations
+    corrections: tuple[tuple[int, float], ...] = ()  #: later moments and values
 
     @property
     def event_id(self) -> str:

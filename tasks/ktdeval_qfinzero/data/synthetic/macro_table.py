@@ -14,28 +14,13 @@ from ktdeval_qfinzero.data.synthetic.grid import session_before, shift_sessions
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
+    "July", "August", "September", "October", "November", "December"
 )  # fmt: skip
 
 
 class Series(Value, frozen=True, kw_only=True):
-    """A series.
-
-    Attributes:
-        key, title: of its events' ids and titles.
-        importance, market, country: as events have them.
-        hour, minute: by the clock of New York.
-        due: when in a month: on the first session from a `day` on; on a `weekday` (or the session before it), the `count`-th of the
-            month or of some `months`; on every Thursday (`claims`); with the `payroll` report or after it.
-        describe: what the number says.
-        unit: how texts write it: `pct` (2.9%), `count` (215,000), `index` (49.3).
-        mean, persistence, noise: the series as an autoregression.
-        miss: standard deviation of the actual value around the consensus.
-        digits: decimals of the number; -3 is thousands.
-        market_pct: percent that stocks move on a surprise of one `miss`.
-        rate_bp: basis points that yields move on one.
-        revised: how often the next release corrects the last.
-        period: what the title says of the reference period: the month before, the quarter before, the week, or nothing.
+    """A series. `key, title`: of its events' ids and titles; `importance, market, country`: as events have them; `hour, minute`: by
+    the clock of New York; `mean, persistence, noise`: the series as an autoregression.
     """
 
     key: str
@@ -43,21 +28,24 @@ class Series(Value, frozen=True, kw_only=True):
     importance: Importance
     hour: int
     minute: int = 0
+    #: when in a month: on the first session from a `day` on; on a `weekday` (or the session before it), the `count`-th of the month
+    #: or of some `months`; on every Thursday (`claims`); with the `payroll` report or after it
     due: Literal["day", "weekday", "claims", "payroll", "cpi", "ppi", "fomc"]
     day: int = 0
     weekday: int = 0
     count: int = 0
     months: tuple[int, ...] = ()
-    describe: str
-    unit: Literal["pct", "count", "index"]
+    describe: str  #: what the number says
+    unit: Literal["pct", "count", "index"]  #: how texts write it: `pct` (2.9%), `count` (215,000), `index` (49.3)
     mean: float
     persistence: float
     noise: float
-    miss: float
-    digits: int
-    market_pct: float = 0.0
-    rate_bp: float = 0.0
-    revised: float = 0.0
+    miss: float  #: standard deviation of the actual value around the consensus
+    digits: int  #: decimals of the number; -3 is thousands
+    market_pct: float = 0.0  #: percent that stocks move on a surprise of one `miss`
+    rate_bp: float = 0.0  #: basis points that yields move on one
+    revised: float = 0.0  #: how often the next release corrects the last
+    #: what the title says of the reference period: the month before, the quarter before, the week, or nothing
     period: Literal["month", "quarter", "week", "none"] = "month"
     market: Market = "us"
     country: str = "US"

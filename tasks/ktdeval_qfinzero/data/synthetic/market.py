@@ -39,19 +39,12 @@ from ktdeval_qfinzero.moments import DAY, day_start
 
 @dataclass(frozen=True)
 class SyntheticMarket:
-    """Everything that a dataset is made of, in memory.
+    """Everything that a dataset is made of, in memory."""
 
-    Attributes:
-        prices: bars and what belongs to them.
-        events: the calendar, by time.
-        news: articles, by time.
-        info: without an id of the content, which storing gives.
-    """
-
-    prices: PriceRows
-    events: tuple[EventRow, ...]
-    news: tuple[NewsRow, ...]
-    info: DatasetInfo
+    prices: PriceRows  #: bars and what belongs to them
+    events: tuple[EventRow, ...]  #: the calendar, by time
+    news: tuple[NewsRow, ...]  #: articles, by time
+    info: DatasetInfo  #: without an id of the content, which storing gives
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +70,8 @@ class _Part:
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """Return the market of some parameters; equal ones give equal bytes.
-
-    Raises:
-        DataError: days that are no dates, contradict each other, or span fewer than two sessions.
+    """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days that are no dates, contradict each
+    other, or span fewer than two sessions.
     """
     world = _world(params)
     stocks = STOCKS[: params.stocks]

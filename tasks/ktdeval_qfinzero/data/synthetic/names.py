@@ -14,34 +14,22 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Stock(msgspec.Struct, frozen=True):
-    """A company.
-
-    Attributes:
-        ticker, name, sector, business: what texts call it.
-        price: dollars at the start.
-        beta: exposure to the market.
-        volatility: standard deviation of a day's return of its own.
-        size: how much it is traded.
-        yield_pct: dividends of a year in percent of the first price; 0 pays none.
-        role: what happens to it; `role_at` says when, as a fraction of the days.
-        new, old: terms of its split.
-        hard_to_borrow: whether shares to sell short are few and dear.
-    """
+    """A company. `ticker, name, sector, business`: what texts call it; `new, old`: terms of its split."""
 
     ticker: str
     name: str
     sector: str
     business: str
-    price: float
-    beta: float
-    volatility: float
-    size: Size
-    yield_pct: float = 0.0
-    role: Role = "plain"
+    price: float  #: dollars at the start
+    beta: float  #: exposure to the market
+    volatility: float  #: standard deviation of a day's return of its own
+    size: Size  #: how much it is traded
+    yield_pct: float = 0.0  #: dividends of a year in percent of the first price; 0 pays none
+    role: Role = "plain"  #: what happens to it; `role_at` says when, as a fraction of the days
     role_at: float = 0.0
     new: int = 1
     old: int = 1
-    hard_to_borrow: bool = False
+    hard_to_borrow: bool = False  #: whether shares to sell short are few and dear
 
     @property
     def optionable(self) -> bool:

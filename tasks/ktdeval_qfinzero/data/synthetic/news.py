@@ -21,30 +21,20 @@ from ktdeval_qfinzero.data.synthetic.prices import Course, Quotes
 from ktdeval_qfinzero.data.synthetic.wordings import Newsroom, choice, phrase, sentiment, wordings
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of
 
-_LARGE_MOVE = 7.0
-"""Percent from which a coin's day is news."""
+_LARGE_MOVE = 7.0  #: Percent from which a coin's day is news
 _WINDOW = 20
-_UNUSUAL = 2.4
-"""Times the mean of the window before, from which a volume of options is news."""
+_UNUSUAL = 2.4  #: Times the mean of the window before, from which a volume of options is news
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Facts that articles are written from.
+    """Facts that articles are written from."""
 
-    Attributes:
-        quotes: closes of the stocks.
-        courses: what happened to each company.
-        readings: economic releases.
-        flows: ticker -> volumes of its options.
-        coins: ticker -> coin, and its bars of days.
-    """
-
-    quotes: Quotes
-    courses: Sequence[Course]
-    readings: Sequence[Reading]
-    flows: Mapping[str, Flow]
-    coins: Mapping[str, tuple[Coin, Bars]]
+    quotes: Quotes  #: closes of the stocks
+    courses: Sequence[Course]  #: what happened to each company
+    readings: Sequence[Reading]  #: economic releases
+    flows: Mapping[str, Flow]  #: ticker -> volumes of its options
+    coins: Mapping[str, tuple[Coin, Bars]]  #: ticker -> coin, and its bars of days
 
     @cached_property
     def stocks(self) -> dict[str, Stock]:

@@ -14,17 +14,7 @@ from ktdeval_qfinzero.data.synthetic.grid import new_york, shift_sessions
 from ktdeval_qfinzero.data.synthetic.happenings import ACTIONS, Happening
 from ktdeval_qfinzero.data.synthetic.names import Size, Stock
 from ktdeval_qfinzero.data.synthetic.prices import Quotes
-from ktdeval_qfinzero.data.synthetic.wordings import (
-    Newsroom,
-    choice,
-    choose,
-    dollars,
-    fill,
-    phrase,
-    profit,
-    sentiment,
-    wordings,
-)
+from ktdeval_qfinzero.data.synthetic.wordings import Newsroom, choice, choose, dollars, fill, phrase, profit, sentiment, wordings
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
 
 _AMOUNTS: dict[Size, float] = {"mega": 2.2e9, "large": 4.5e8, "mid": 9.0e7, "thin": 2.0e7}

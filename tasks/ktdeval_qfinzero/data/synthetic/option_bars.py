@@ -19,22 +19,16 @@ from ktdeval_qfinzero.data.synthetic.rates import Curves
 
 _CONTRACTS_A_DAY: dict[Size, float] = {"mega": 1_700.0, "large": 420.0, "mid": 100.0, "thin": 10.0}
 _SESSION_YEARS = 6.5 / 24 / 365
-_SURGE_EVERY = 34
-"""Mean sessions between two days on which one side of a chain is traded wildly."""
+_SURGE_EVERY = 34  #: Mean sessions between two days on which one side of a chain is traded wildly
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Volumes of the options on an underlying.
-
-    Attributes:
-        calls, puts: [D] contracts.
-        top: (row, is call) -> the most traded contract and its volume.
-    """
+    """Volumes of the options on an underlying. `calls, puts`: [D] contracts."""
 
     calls: FloatArray
     puts: FloatArray
-    top: Mapping[tuple[int, bool], tuple[ContractRow, int]]
+    top: Mapping[tuple[int, bool], tuple[ContractRow, int]]  #: (row, is call) -> the most traded contract and its volume
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +41,8 @@ class OptionMarket:
 
 
 def make_options(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, minute_rows: range) -> OptionMarket:
-    """Return all options on an underlying; on the days of `minute_rows` with bars of minutes.
-
-    The stock of the course trades on every session and never splits.
+    """Return all options on an underlying; on the days of `minute_rows` with bars of minutes. The stock of the course trades on
+    every session and never splits.
     """
     ticker = course.life.stock.ticker
     closes = tape.days.close_e4 / 1e4

@@ -15,27 +15,19 @@ from ktdeval_qfinzero.data.synthetic.grid import Grid
 from ktdeval_qfinzero.moments import as_datetime64
 
 _DECAY = 0.94
-_REVERSION = 4.0
-"""Of implied variance towards its long-run level, per year."""
+_REVERSION = 4.0  #: Of implied variance towards its long-run level, per year
 _SKEW, _CURVE = -0.09, 0.025
 _WEEK = 7 / 365
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Implied volatility of one underlying, by what was known before each day.
+    """Implied volatility of one underlying, by what was known before each day."""
 
-    Attributes:
-        level: [D] annual at the money for the shortest terms, reports aside.
-        base: annual in the long run.
-        report_rows: [R] days that a report moves the price at the open of, ascending.
-        report_variance: variance that the market expects of one.
-    """
-
-    level: FloatArray
-    base: float
-    report_rows: IntArray
-    report_variance: float
+    level: FloatArray  #: [D] annual at the money for the shortest terms, reports aside
+    base: float  #: annual in the long run
+    report_rows: IntArray  #: [R] days that a report moves the price at the open of, ascending
+    report_variance: float  #: variance that the market expects of one
 
     def at_the_money(self, row: IntArray, end_row: IntArray, years: FloatArray) -> FloatArray:
         """[n] annual volatility from the close of each day to the expiry, in `years`; `end_row`: last session."""
@@ -104,14 +96,9 @@ class Terms:
 
 
 def value(terms: Terms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Intrinsic value, and what the option is worth on top of it.
-
-    The European formula on the price less its dividends; never below what exercise gives at once.
-
-    Args:
-        terms: [n] the options.
-        spot: [n] the underlying's price in dollars.
-        years: [n] to the expiry; at 0 nothing is left but the intrinsic value.
+    """Intrinsic value, and what the option is worth on top of it. The European formula on the price less its dividends; never below
+    what exercise gives at once. `terms`: [n] the options; `spot`: [n] the underlying's price in dollars; `years`: [n] to the
+    expiry; at 0 nothing is left but the intrinsic value.
     """
     sign = np.where(terms.is_call, 1.0, -1.0)
     intrinsic = np.maximum(sign * (spot - terms.strike), 0.0)

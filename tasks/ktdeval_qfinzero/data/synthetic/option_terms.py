@@ -20,33 +20,22 @@ from ktdeval_qfinzero.moments import as_datetime64
 
 _STEPS = ((30.0, 0.5), (75.0, 1.0), (150.0, 2.5), (400.0, 5.0))
 _WEEKLY = (28, 7)
-_MONTHLY = (119, 10)
-"""Days before the expiry at which its first strikes are listed, and strikes on each side of the price."""
-AFTER_THE_END = 1_000_000
-"""Row of a last session that lies beyond the grid."""
+_MONTHLY = (119, 10)  #: Days before the expiry at which its first strikes are listed, and strikes on each side of the price
+AFTER_THE_END = 1_000_000  #: Row of a last session that lies beyond the grid
 
 
 @dataclass(frozen=True, eq=False)
 class Contracts:
-    """Options on one underlying.
+    """Options on one underlying. `is_call, monthly`: [C]; `first_row, last_row`: [C] first and last day of trading on the grid."""
 
-    Attributes:
-        rows: [C] as the store has them.
-        strike: [C] dollars.
-        is_call, monthly: [C].
-        first_row, last_row: [C] first and last day of trading on the grid.
-        end_row: [C] row of the last session, `AFTER_THE_END` beyond the grid.
-        last_day: [C] datetime64[D] the last session.
-    """
-
-    rows: tuple[ContractRow, ...]
-    strike: FloatArray
+    rows: tuple[ContractRow, ...]  #: [C] as the store has them
+    strike: FloatArray  #: [C] dollars
     is_call: npt.NDArray[np.bool_]
     monthly: npt.NDArray[np.bool_]
     first_row: IntArray
     last_row: IntArray
-    end_row: IntArray
-    last_day: npt.NDArray[np.datetime64]
+    end_row: IntArray  #: [C] row of the last session, `AFTER_THE_END` beyond the grid
+    last_day: npt.NDArray[np.datetime64]  #: [C] datetime64[D] the last session
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from datetime import date
 from ktdeval.errors import DataError
 from ktdeval.fields import option
 
-GENERATOR_VERSION = 2
-"""Part of the cache folder's name: every change of what is generated must change it."""
+GENERATOR_VERSION = 2  #: Part of the cache folder's name: every change of what is generated must change it
 
 
 @dataclass(frozen=True)
@@ -32,21 +31,15 @@ class SyntheticParams:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Days of `SyntheticParams`, read and checked; both ends included.
-
-    Attributes:
-        days, minutes, option_minutes: first and last day.
-        as_of_day: a day among `days`.
-    """
+    """Days of `SyntheticParams`, read and checked; both ends included. `days, minutes, option_minutes`: first and last day."""
 
     days: tuple[date, date]
     minutes: tuple[date, date]
     option_minutes: tuple[date, date]
-    as_of_day: date
+    as_of_day: date  #: a day among `days`
 
 
-_REACH = (date(2016, 1, 1), date(2034, 12, 31))
-"""Days that a market can have: the exchange's calendar goes on around them."""
+_REACH = (date(2016, 1, 1), date(2034, 12, 31))  #: Days that a market can have: the exchange's calendar goes on around them
 
 
 def small_params() -> SyntheticParams:
@@ -67,11 +60,7 @@ def small_params() -> SyntheticParams:
 
 
 def ranges_of(params: SyntheticParams) -> Ranges:
-    """Read the days.
-
-    Raises:
-        DataError: a text is not an ISO date, a range ends before it begins, or lies outside the days.
-    """
+    """Read the days. Raises DataError: a text is not an ISO date, a range ends before it begins, or lies outside the days."""
     days = _range(params, "first_day", "last_day")
     if not _REACH[0] <= days[0] <= days[1] <= _REACH[1]:
         raise DataError(f"synthetic market: first_day … last_day must lie in {_REACH[0]} … {_REACH[1]}")

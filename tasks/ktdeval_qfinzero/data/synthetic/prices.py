@@ -25,8 +25,7 @@ _TRADES: Mapping[Size, tuple[float, float]] = {
     "large": (62_000.0, 82.0),
     "mid": (11_000.0, 75.0),
     "thin": (420.0, 90.0),
-}
-"""Trades on an ordinary day, and shares of one."""
+}  #: Trades on an ordinary day, and shares of one
 _COIN_TRADES = 90_000.0
 
 
@@ -40,33 +39,21 @@ class Common:
 
 @dataclass(frozen=True)
 class Course:
-    """Happenings of a company, before it is known what that does to its price.
+    """Happenings of a company, before it is known what that does to its price."""
 
-    Attributes:
-        life: listing, splits, dividends, halt, bid.
-        reports: its earnings.
-        happenings: news of its own, and what analysts say.
-        shocks: jumps that reports and happenings cause.
-    """
-
-    life: Life
-    reports: tuple[Report, ...]
-    happenings: tuple[Happening, ...]
-    shocks: tuple[Shock, ...]
+    life: Life  #: listing, splits, dividends, halt, bid
+    reports: tuple[Report, ...]  #: its earnings
+    happenings: tuple[Happening, ...]  #: news of its own, and what analysts say
+    shocks: tuple[Shock, ...]  #: jumps that reports and happenings cause
 
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """Closes of all stocks.
+    """Closes of all stocks."""
 
-    Attributes:
-        grid: days.
-        close: ticker -> [D] dollars; NaN on days without a bar.
-        before: ticker -> [D] the last close before each day in that day's shares (a split divides it); NaN before the listing.
-    """
-
-    grid: Grid
-    close: Mapping[str, FloatArray] = field(default_factory=dict)
+    grid: Grid  #: days
+    close: Mapping[str, FloatArray] = field(default_factory=dict)  #: ticker -> [D] dollars; NaN on days without a bar
+    #: ticker -> [D] the last close before each day in that day's shares (a split divides it); NaN before the listing
     before: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def change(self, ticker: str, row: int) -> float:

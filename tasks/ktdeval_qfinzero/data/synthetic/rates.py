@@ -20,13 +20,9 @@ _LENDABLE: dict[Size, int] = {"mega": 9_000_000, "large": 3_000_000, "mid": 600_
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Yields of each day.
+    """Yields of each day."""
 
-    Attributes:
-        percent: [D, 7] by tenor, to two decimals.
-    """
-
-    percent: FloatArray
+    percent: FloatArray  #: [D, 7] by tenor, to two decimals
 
     def before(self, row: FloatArray, years: FloatArray) -> FloatArray:
         """[n] yields as fractions, on the curve of the day before each row (the first day's own), interpolated in time."""

@@ -25,25 +25,19 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 class HappeningKind(Value, frozen=True, kw_only=True):
-    """A kind of a company's own news.
-
-    Attributes:
-        size: jump of the price in standard deviations of a day.
-        sectors: where it occurs; in all where empty.
-        reason: what a day's summary says of it; nothing where empty.
-        titles, openings, remarks: alternatives of the article's parts.
-        keywords, reasoning: of the article.
+    """A kind of a company's own news. `titles, openings, remarks`: alternatives of the article's parts; `keywords, reasoning`: of
+    the article.
     """
 
-    size: float
+    size: float  #: jump of the price in standard deviations of a day
     importance: Importance
     titles: tuple[str, ...]
     openings: tuple[str, ...]
     remarks: tuple[str, ...]
     keywords: tuple[str, ...]
     reasoning: str
-    sectors: tuple[str, ...] = ()
-    reason: str = ""
+    sectors: tuple[str, ...] = ()  #: where it occurs; in all where empty
+    reason: str = ""  #: what a day's summary says of it; nothing where empty
 
 
 class Article(Value, frozen=True, kw_only=True):
@@ -84,11 +78,7 @@ def wordings() -> Wordings:
 
 
 class Newsroom:
-    """Writes the articles of a market.
-
-    Args:
-        seed: of the market.
-    """
+    """Writes the articles of a market. `seed`: of the market."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -102,15 +92,10 @@ class Newsroom:
         tickers: Sequence[str] | None = None,
         **changes: Any,
     ) -> NewsRow:
-        """Return an article, with a publisher, an author and addresses that exist nowhere.
-
-        Args:
-            name: of the template.
-            time_ns: when it is published.
-            slots: what is filled in; a `stock` among them is what the article is about.
-            tones: ticker and sentiment of each insight; the template's of the stock where None.
-            tickers: what it is about, where that is not the one stock.
-            changes: fields of the template to replace, such as `importance`.
+        """Return an article, with a publisher, an author and addresses that exist nowhere. `name`: of the template; `time_ns`: when
+        it is published; `slots`: what is filled in; a `stock` among them is what the article is about; `tones`: ticker and
+        sentiment of each insight; the template's of the stock where None; `tickers`: what it is about, where that is not the one
+        stock; `changes`: fields of the template to replace, such as `importance`.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
         stock = [slots["stock"].ticker] if "stock" in slots else []
@@ -151,10 +136,9 @@ class Newsroom:
 
 
 def fill(text: str, **slots: Any) -> str:
-    """Return a text with its slots filled.
-
-    A slot is written as in `str.format`, or with one of the names in `FORMATS` behind the colon, or with two or three alternatives:
-    `{up:gains|loses}` for true and false, `{step:holds|raises|cuts}` for zero, above and below.
+    """Return a text with its slots filled. A slot is written as in `str.format`, or with one of the names in `FORMATS` behind the
+    colon, or with two or three alternatives: `{up:gains|loses}` for true and false, `{step:holds|raises|cuts}` for zero, above and
+    below.
     """
     return _FORMATTER.vformat(text, (), slots)
 
@@ -212,8 +196,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "short_day": _short_day,
     "short_profit": lambda eps: profit(eps).removeprefix("a "),
     "size": lambda percent: f"{abs(percent):.1f}%",
-}
-"""Ways to write a slot: `{amount:dollars}`, `{day:long_day}`."""
+}  #: Ways to write a slot: `{amount:dollars}`, `{day:long_day}`
 
 
 class _Formatter(Formatter):

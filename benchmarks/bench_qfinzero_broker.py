@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
-from ktdeval_qfinzero.moments import day_of, moment_text
+from ktdeval_qfinzero.moments import Clock, day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.log import state_of_log

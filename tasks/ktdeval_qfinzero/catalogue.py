@@ -10,11 +10,43 @@ from ktdeval.harness import Refusal, Tool, json_tool
 from ktdeval.jsonio import JsonValue
 from ktdeval.masking import Exact
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.esp.operations import OPERATIONS as ESP
-from ktdeval_qfinzero.operations import Catalogue, Operation
+from ktdeval_qfinzero.esp.outlook import next_triggers, timeline
+from ktdeval_qfinzero.esp.queries import earnings_calendar, economic_calendar, get_event, news_body, query_events, search_news
+from ktdeval_qfinzero.esp.stream import coverage, freshness as events_freshness, stream_events
+from ktdeval_qfinzero.esp.types import EventAnswer
+from ktdeval_qfinzero.operations import Catalogue, Operation, query
 from ktdeval_qfinzero.pmb.operations import OPERATIONS as PMB
-from ktdeval_qfinzero.upq.operations import OPERATIONS as UPQ
+from ktdeval_qfinzero.upq.bars import crypto_daily, crypto_minute, stock_daily, stock_minute
+from ktdeval_qfinzero.upq.options import chain_query, ticker_query
+from ktdeval_qfinzero.upq.reference import dividends_query, freshness, rates_query, splits_query, symbols_list
 from ktdeval_qfinzero.workspace import Workspace
+
+UPQ: tuple[Operation, ...] = (
+    query("UPQ.stock.minute", "GET", "/stock", stock_minute),
+    query("UPQ.stock.daily", "GET", "/stock/daily", stock_daily),
+    query("UPQ.crypto.minute", "GET", "/crypto", crypto_minute),
+    query("UPQ.crypto.daily", "GET", "/crypto/daily", crypto_daily),
+    query("UPQ.option.chain_query", "GET", "/option/chain_query", chain_query),
+    query("UPQ.option.ticker_query", "GET", "/option/ticker_query", ticker_query),
+    query("UPQ.rates.query", "GET", "/rates/query", rates_query),
+    query("UPQ.dividends.query", "GET", "/dividends/query", dividends_query),
+    query("UPQ.splits.query", "GET", "/splits/query", splits_query),
+    query("UPQ.symbols.list", "GET", "/symbols", symbols_list),
+    query("UPQ.health.freshness", "GET", "/health/freshness", freshness),
+)
+ESP: tuple[Operation, ...] = (
+    query("ESP.events.query", "POST", "/esp/events/query", query_events),
+    query("ESP.events.get", "GET", "/esp/events/{event_id}", get_event, EventAnswer),
+    query("ESP.events.stream", "POST", "/esp/events/stream", stream_events),
+    query("ESP.triggers.next", "POST", "/esp/triggers/next", next_triggers),
+    query("ESP.timeline", "POST", "/esp/timeline", timeline),
+    query("ESP.calendar.econ", "POST", "/esp/calendar/econ", economic_calendar),
+    query("ESP.calendar.earnings", "POST", "/esp/calendar/earnings", earnings_calendar),
+    query("ESP.calendar.coverage", "GET", "/esp/calendar/coverage", coverage),
+    query("ESP.news.search", "POST", "/esp/news/search", search_news),
+    query("ESP.news.body", "GET", "/esp/news/{news_id}/body", news_body),
+    query("ESP.health.freshness", "GET", "/esp/health/freshness", events_freshness),
+)  #: Operations of each family, in the order in which models see them
 
 
 class HasWorkspace(Protocol):

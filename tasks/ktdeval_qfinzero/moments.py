@@ -1,4 +1,4 @@
-"""Moments: integers of nanoseconds since 1970 in UTC, and the texts that services take and give for them."""
+"""Moments: integers of nanoseconds since 1970 in UTC, the texts that services take and give for them, and a workspace's clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
 
-from ktdeval_qfinzero.errors import invalid
+from ktdeval_qfinzero.errors import conflict, invalid
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
@@ -84,3 +84,21 @@ def _offset(text: str | None) -> int:
     assert text is not None
     hours, minutes = int(text[1:3]), int(text[4:6])
     return (hours * 3600 + minutes * 60) * (1 if text[0] == "+" else -1)
+
+
+class Clock:
+    """A moment that only grows. `as_of_ns`: where it starts."""
+
+    def __init__(self, as_of_ns: int) -> None:
+        self._as_of_ns = as_of_ns
+
+    @property
+    def as_of_ns(self) -> int:
+        """Present moment."""
+        return self._as_of_ns
+
+    def advance(self, to_ns: int) -> None:
+        """Go forward. Raises ServiceError: `conflict`: the moment lies in the past, which would be known already."""
+        if to_ns < self._as_of_ns:
+            raise conflict(f"the clock stands at {moment_text(self._as_of_ns)} and can't go back to {moment_text(to_ns)}")
+        self._as_of_ns = to_ns

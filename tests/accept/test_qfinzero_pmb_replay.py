@@ -13,10 +13,9 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import sha256_hex
-from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import day_of, moment_text
+from ktdeval_qfinzero.moments import Clock, day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun, verify
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.frames import ticks_by

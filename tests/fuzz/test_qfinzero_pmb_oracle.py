@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, reject, settings, strategies as st
 
-from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.rows import Bars, BorrowRow, ContractRow, DividendRow, SplitRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import MINUTE, day_start, moment_text
+from ktdeval_qfinzero.moments import MINUTE, Clock, day_start, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.values import Order
 from ktdeval_qfinzero.trading_hours import trading_hours

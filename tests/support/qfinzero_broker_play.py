@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.moments import MINUTE, Clock
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, Event

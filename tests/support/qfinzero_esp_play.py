@@ -8,9 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ktdeval.jsonio import dumps_canonical
+from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.esp.operations import OPERATIONS
 from ktdeval_qfinzero.operations import Catalogue
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_world import at, small_dataset

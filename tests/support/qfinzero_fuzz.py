@@ -17,7 +17,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
-from ktdeval_qfinzero.paging import write_cursor
+from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import CONTRACT, FARTHER, trading
 from qfinzero_world import at, small_dataset

@@ -28,8 +28,8 @@ from ktdeval_qfinzero.data.rows import (
     known_moments,
     row_key,
 )
+from ktdeval_qfinzero.data.sqlite_files import has_words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
-from ktdeval_qfinzero.data.words import has_words
 from ktdeval_qfinzero.instruments import read_contract
 
 Row = TypeVar("Row", EventRow, NewsRow)

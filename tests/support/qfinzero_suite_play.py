@@ -19,10 +19,9 @@ from ktdeval.typed import decode_json, encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.generate import make_items
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Kind, Place, Step, item_of
 from ktdeval_qfinzero.benchmark.scenario import resolved
-from ktdeval_qfinzero.benchmark.situations import IDS, opening, order
+from ktdeval_qfinzero.benchmark.templates import IDS, make_items, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_generated

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from ktdeval_qfinzero.catalogue import UPQ as OPERATIONS
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import day_start
 from ktdeval_qfinzero.operations import Catalogue
-from ktdeval_qfinzero.upq.operations import OPERATIONS
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, bars_of, minute_starts, small_dataset

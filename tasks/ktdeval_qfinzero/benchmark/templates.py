@@ -1,29 +1,67 @@
-"""Templates of items, read from this package's template files, and the drafts made of them.
+"""Items of the benchmark, made of templates at seeded moments of a dataset. Equal arguments give equal items.
 
-A template draws facts by name (`draw`, in order), puts one of its wordings (`say`), and gives the expected calls (`steps`), the
-calls made before the agent starts (`setup`), or, of an item to refuse, the call of somebody who overlooks why it can't be done.
+A template of a template file draws facts by name (`draw`, in order), puts one of its wordings (`say`), and gives the expected calls
+(`steps`), the calls made before the agent starts (`setup`), or, of an item to refuse, the call of somebody who overlooks why it
+can't be done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from msgspec import field
 
 from ktdeval.errors import DataError, KtdevalError
 from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
+from ktdeval.seeds import derive_seed
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.draws import DRAWS, Random
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Step
-from ktdeval_qfinzero.benchmark.situations import opening, order
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Item, Kind, Place, Step, item_of
 from ktdeval_qfinzero.benchmark.wordings import Wording
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.scoring.values import Tolerance
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+IDS: dict[str, JsonValue] = {"session_id": SESSION, "account_id": ACCOUNT}
+_CASH = 250_000.0
+_SESSIONS_AHEAD = 15
+
+
+def order(fields: dict[str, JsonValue]) -> Call:
+    """Return an order of the situation's account."""
+    return Call("PMB.order.place", {**IDS, "order": fields})
+
+
+def opening(facts: Facts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0) -> tuple[Call, ...]:
+    """Return calls that open an account and a daily session from the clock on. `facts`: the market at the clock; `stocks`: of the
+    session's universe; `options`: of the session's universe; `held`: how many of each stock are bought on the first day; the clock
+    is a day later then. 0 for none.
+    """
+    universe = {"stocks": list(stocks), **({"options": list(options)} if options else {})}
+    ends_ns = trading_hours().close_of(facts.session(_SESSIONS_AHEAD))
+    span = {"start_ts": moment_text(facts.as_of_ns), "end_ts": moment_text(ends_ns)}
+    opened = (
+        Call("PMB.account.create", {"account_type": "MARGIN", "initial_cash": _CASH}),
+        Call("PMB.session.create", {"account_id": ACCOUNT, "frequency": "1d", **span, "universe": universe}),
+    )
+    if not held:
+        return opened
+    bought = (
+        order({"instrument": {"type": "STOCK", "symbol": symbol}, "side": "BUY", "order_type": "MARKET", "qty": held})
+        for symbol in stocks
+    )
+    return (*opened, *bought, Call("PMB.session.step", {"session_id": SESSION, "step": 1}))
+
 
 FILES: Mapping[Suite, tuple[str, ...]] = {
     "calling": ("calling_prices", "calling_events", "calling_broker", "calling_chains"),
@@ -151,3 +189,61 @@ def _argument(text: str, wording: Wording) -> Any:
         except ValueError:
             continue
     return text[1:-1] if text.startswith("'") else wording.get_field(text, (), {})[0]
+
+
+_PREFIX: dict[Suite, str] = {"calling": "qc", "planning": "qp"}
+_MOMENTS = 16
+_MARGIN_BEFORE, _MARGIN_AFTER = 10, 2
+_AFTER_CLOSE = (0, 30, 60)
+_TRIES = 20
+
+
+def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
+    """Items of a suite, in a fixed order that has nothing to do with their kind. `dataset`: where prices, contracts and events come
+    from; it needs some weeks of minute bars and of options; `suite`: `calling` or `planning`; `seed`: another seed, other items.
+    Raises DataError: the dataset is too small, or gives no new instruction for a template.
+    """
+    moments = _moments(dataset, derive_seed(seed, suite, "moments"))
+    facts = {ns: Facts(dataset, ns) for ns in moments}
+    drafts: list[tuple[Kind, Draft, int]] = []
+    told: set[str] = set()
+    for file in load_templates(suite):
+        for template in file.templates:
+            kind = Kind(template.name, template.category, template.difficulty)
+            for number in range(template.weight):
+                chance = np.random.default_rng(derive_seed(seed, suite, template.name, number))
+                drafts.append((kind, *_new_draft(file, template, chance, facts, told)))
+    order = np.random.default_rng(derive_seed(seed, suite, "order")).permutation(len(drafts))
+    items = []
+    for number, chosen in enumerate(order, 1):
+        kind, draft, as_of_ns = drafts[chosen]
+        items.append(item_of(draft, kind, Place(suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns), catalogue()))
+    return tuple(items)
+
+
+def _new_draft(
+    file: TemplateFile, template: Template, chance: np.random.Generator, facts: Mapping[int, Facts], told: set[str]
+) -> tuple[Draft, int]:
+    """Make a draft whose instruction no other item has, and return it with its moment."""
+    moments = sorted(facts)
+    for _ in range(_TRIES):
+        as_of_ns = moments[int(chance.integers(len(moments)))]
+        draft = file.draft(template, chance, facts[as_of_ns])
+        if draft.instruction not in told:
+            told.add(draft.instruction)
+            return draft, as_of_ns
+    raise DataError(f"template {template.name}: gives no new instruction in {_TRIES} tries; give it a smaller weight")
+
+
+def _moments(dataset: Dataset, seed: int) -> Sequence[int]:
+    """Moments shortly after closes, with days of minute bars before them and trading days after them."""
+    hours, info = trading_hours(), dataset.info
+    first, last = (
+        int(np.searchsorted(hours.days, np.datetime64(day, "D"))) for day in (info.minute_first_day, info.minute_last_day)
+    )
+    rows = range(first + _MARGIN_BEFORE, last - _MARGIN_AFTER)
+    if len(rows) < _MOMENTS:
+        raise DataError("the benchmark needs a dataset with at least six weeks of minute bars")
+    rng = np.random.default_rng(seed)
+    chosen = sorted(int(row) for row in rng.choice(list(rows), _MOMENTS, replace=False))
+    return [int(hours.close_ns[row]) + int(rng.choice(_AFTER_CLOSE)) * MINUTE for row in chosen]

@@ -13,8 +13,7 @@ import pyarrow as pa
 from ktdeval.errors import DataError
 from ktdeval.jsonio import file_sha256
 from ktdeval_qfinzero.data.bar_files import Block, content_of, read_block
-from ktdeval_qfinzero.data.bar_rules import block_problems
-from ktdeval_qfinzero.data.blocks import SHOWN
+from ktdeval_qfinzero.data.blocks import SHOWN, block_problems
 from ktdeval_qfinzero.data.folder import file_problem, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,

@@ -1,40 +1,135 @@
-"""A dataset as a folder: written whole or not at all, and opened after a look at its manifest and the sizes of its files."""
+"""A dataset as a folder: written whole or not at all (POSIX), opened after a look at its manifest and the sizes of its files."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval_qfinzero.data.bar_rules import STEP, block_problems
-from ktdeval_qfinzero.data.blocks import Problems, blocks_of, tables_of
-from ktdeval_qfinzero.data.durable import new_folder
+from ktdeval.jsonio import file_sha256, sync_folder
+from ktdeval_qfinzero.data.bar_files import Block, content_of, write_block
+from ktdeval_qfinzero.data.blocks import STEP, Problems, block_problems, blocks_of, tables_of
 from ktdeval_qfinzero.data.layout import (
     EVENTS,
     MANIFEST,
     NEWS,
     SINGLE_TABLES,
+    BarsPlace,
     Manifest,
     Part,
     TableName,
     described,
+    file_name,
     load_manifest,
     manifest_text,
     read_place,
     table_key,
+    table_of,
 )
 from ktdeval_qfinzero.data.parquet_prices import CACHE_BYTES, ParquetPrices
-from ktdeval_qfinzero.data.part_writer import PartWriter
 from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, instrument_problems, reference_problems
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES, parts_of
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock; it ends with the process too. Raises StoreError: another process holds it, or the folder can't be
+    opened.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{folder}: another process writes this dataset; wait until it has ended") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `folder` to be filled; it becomes `folder` when the block ends well, and goes otherwise. What
+    earlier processes left behind when they were killed is removed first. There may be an empty `folder`, and nothing else of that
+    name. A block that removes the temporary folder wants nothing to become of it. Raises OSError: it can't be made, made durable or
+    renamed.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{folder.name}.new-"
+    for path in folder.parent.iterdir():
+        if path.name.startswith(prefix):
+            with suppress(StoreError, OSError), locked(path):
+                shutil.rmtree(path)
+    temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    try:
+        with locked(temporary):
+            # A folder inside, since the temporary one is readable by its owner only.
+            inside = temporary / "dataset"
+            inside.mkdir()
+            yield inside
+            if inside.exists():
+                sync_files(inside, (path.relative_to(inside) for path in inside.rglob("*") if path.is_file()))
+                inside.rename(folder)
+                sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
+    """Make some files of a folder durable, with the folders between. Raises OSError: it can't be done."""
+    paths = [folder / file for file in files]
+    between = {parent for path in paths for parent in path.parents if parent == folder or folder in parent.parents}
+    for path in [*sorted(paths), *sorted(between, reverse=True)]:
+        sync_folder(path)
+
+
+@dataclass(frozen=True, slots=True)
+class PartWriter:
+    """Writes files of one generation. Methods raise OSError, pa.ArrowException or DataError where the file can't be written."""
+
+    folder: Path  #: of the dataset
+    generation: int  #: that the files belong to
+
+    def bars(self, place: BarsPlace, block: Block) -> Part:
+        """Write a file of bars, at least one."""
+        write_block(self._path(place.key), block)
+        start_ns = block.bars.start_ns
+        return self._part(place.key, len(block), content_of(block), (int(start_ns.min()), int(start_ns.max())))
+
+    def rows(self, key: str, rows: Sequence[Any]) -> Part:
+        """Write a file of a table."""
+        table = TABLES[table_of(key)[0]]
+        table.write(self._path(key), rows)
+        return self._part(key, len(rows), table.content(rows))
+
+    def _path(self, key: str) -> Path:
+        path = self.folder / file_name(key, self.generation)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _part(self, key: str, rows: int, content: str, reach: tuple[int, int] = (0, 0)) -> Part:
+        file = file_name(key, self.generation)
+        path = self.folder / file
+        return Part(
+            key=key, file=file, bytes=path.stat().st_size, sha256=file_sha256(path), rows=rows, content=content,
+            first_ns=reach[0], last_ns=reach[1]
+        )  # fmt: skip
 
 
 def save_dataset(

@@ -10,10 +10,9 @@ from pathlib import Path
 from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.folder import save_dataset
-from ktdeval_qfinzero.data.ingest_bars import BarReader
+from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of
 from ktdeval_qfinzero.data.ingest_rows import RowReader
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec
-from ktdeval_qfinzero.data.ingest_values import moment_of
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES

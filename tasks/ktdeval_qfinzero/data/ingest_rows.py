@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ktdeval_qfinzero.data.blocks import Problems
+from ktdeval_qfinzero.data.ingest_bars import moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_files import Number, Record, plain_json, read_json, records_of, shown, source_of, sources_of
 from ktdeval_qfinzero.data.ingest_spec import TableSource
-from ktdeval_qfinzero.data.ingest_values import moment_of, price_e4
 from ktdeval_qfinzero.data.layout import TableName
 from ktdeval_qfinzero.data.row_rules import fault_of
 from ktdeval_qfinzero.data.rows import (

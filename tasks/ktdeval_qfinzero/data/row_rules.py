@@ -8,9 +8,8 @@ from typing import Any
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block
-from ktdeval_qfinzero.data.bar_rules import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS, STEP
+from ktdeval_qfinzero.data.blocks import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS, STEP
 from ktdeval_qfinzero.data.layout import BarsPlace, TableName
-from ktdeval_qfinzero.data.records import checked_record
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     AssetClass,
@@ -23,6 +22,7 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
+from ktdeval_qfinzero.data.sqlite_files import checked_record
 from ktdeval_qfinzero.instruments import TICKER, OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text
 

@@ -9,11 +9,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.data.records import row_of
 from ktdeval_qfinzero.data.rows import IMPORTANCE, EventRow, NewsRow, as_known, known_moments
-from ktdeval_qfinzero.data.sqlite_files import Layout, RowWriter, Written, bounded, check_file, query, reading, values, writing
+from ktdeval_qfinzero.data.sqlite_files import (
+    Layout,
+    RowWriter,
+    Written,
+    bounded,
+    check_file,
+    query,
+    reading,
+    row_of,
+    values,
+    words,
+    writing,
+)
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
-from ktdeval_qfinzero.data.words import words
 
 _ALWAYS = 2**63 - 2
 EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)  #: Arguments of a query for all rows of a file

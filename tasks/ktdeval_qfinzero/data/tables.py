@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval_qfinzero.data.layout import TableName, contracts_key, table_key
-from ktdeval_qfinzero.data.records import record_of
 from ktdeval_qfinzero.data.row_rules import row_problems
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
@@ -29,6 +28,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
     row_key,
 )
+from ktdeval_qfinzero.data.sqlite_files import record_of
 from ktdeval_qfinzero.data.sqlite_stores import EVERYTHING, open_calendars, open_news, write_calendars, write_news
 
 _ARROW = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "date": pa.date32()}

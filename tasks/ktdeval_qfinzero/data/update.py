@@ -1,27 +1,26 @@
 """Adding rows to a dataset folder: new files beside the old ones, and a manifest that is swapped last.
 
-A folder is at every moment the old dataset or the new one. Files that the old one needs stay until the next update, so that
-services that have it open go on with what they opened.
+A row is new, the same as stored, or says something else under the same key. A folder is at every moment the old dataset or the
+new one. Files that the old one needs stay until the next update, so that services that have it open go on with what they opened.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.jsonio import write_atomic
-from ktdeval_qfinzero.data.bar_files import block_of, read_block
-from ktdeval_qfinzero.data.bar_rules import block_problems
-from ktdeval_qfinzero.data.blocks import SHOWN, Problems, blocks_of, tables_of
-from ktdeval_qfinzero.data.durable import locked, sync_files
-from ktdeval_qfinzero.data.folder import reaches_of, table_problems
+from ktdeval_qfinzero.data.bar_files import Block, block_of, join, read_block
+from ktdeval_qfinzero.data.blocks import SHOWN, Problems, block_problems, blocks_of, tables_of
+from ktdeval_qfinzero.data.folder import PartWriter, locked, reaches_of, sync_files, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     Manifest,
@@ -36,13 +35,109 @@ from ktdeval_qfinzero.data.layout import (
     table_key,
     table_of,
 )
-from ktdeval_qfinzero.data.merge import Merged, Tally, gained_releases, merge_blocks, merge_rows
-from ktdeval_qfinzero.data.part_writer import PartWriter
-from ktdeval_qfinzero.data.row_rules import Reaches, add_reach
-from ktdeval_qfinzero.data.rows import ContractRow, EventRow, NewsRow, PriceRows
+from ktdeval_qfinzero.data.row_rules import Reaches, add_reach, key_text
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, ContractRow, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES, parts_of
 from ktdeval_qfinzero.instruments import read_contract
+from ktdeval_qfinzero.moments import moment_text
+
+Rows = TypeVar("Rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Numbers of rows that were new, the same as stored, grown (events that gained releases), or other than stored."""
+
+    new: int = 0
+    same: int = 0
+    grown: int = 0
+    other: int = 0
+
+    def __add__(self, more: Tally) -> Tally:
+        return Tally(self.new + more.new, self.same + more.same, self.grown + more.grown, self.other + more.other)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the stored rows do not stay as they were."""
+        return bool(self.new or self.grown or self.other)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged(Generic[Rows]):
+    """Stored and new rows together, the new ones where they contradict."""
+
+    rows: Rows  #: all of them
+    tally: Tally  #: of the new rows
+    contradictions: tuple[str, ...]  #: the first of them, a line each
+
+
+def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
+    """Bars of one file and what is to come to it. Keys are symbol and start; neither block has one twice."""
+    symbols = tuple(sorted({*stored.symbols, *new.symbols}))
+    places = {symbol: place for place, symbol in enumerate(symbols)}
+    codes = np.concatenate(
+        [np.repeat([places[symbol] for symbol in block.symbols], np.diff(block.offsets)) for block in (stored, new) if len(block)]
+    )
+    bars = join([block.bars for block in (stored, new) if len(block)])
+    from_new = np.repeat([False, True], [len(stored), len(new)])
+    order = np.lexsort((from_new, bars.start_ns, codes))
+    bars, codes, from_new = bars.take(order), codes[order], from_new[order]
+    # A stored bar and the new one of the same key stand side by side, the stored one first.
+    twice = np.flatnonzero((np.diff(codes) == 0) & (np.diff(bars.start_ns) == 0))
+    differs = {name: getattr(bars, name)[twice] != getattr(bars, name)[twice + 1] for name in BAR_COLUMNS}
+    other = np.logical_or.reduce(list(differs.values()))
+    keep = np.ones(len(bars), bool)
+    keep[twice[other]] = False
+    keep[twice[~other] + 1] = False
+    kept_codes = codes[keep]
+    offsets = np.searchsorted(kept_codes, np.arange(len(symbols) + 1)).astype(np.int64)
+    tally = Tally(new=len(new) - len(twice), same=int((~other).sum()), other=int(other.sum()))
+    lines = tuple(
+        _bar_line(symbols[codes[row]], bars.take(slice(int(row), int(row) + 2)))
+        for row in twice[other][:SHOWN]
+    )  # fmt: skip
+    return Merged(Block(symbols, offsets, bars.take(keep)), tally, lines)
+
+
+def merge_rows(
+    stored: Iterable[Any], new: Sequence[Any], key: Callable[[Any], Any], grown: Callable[[Any, Any], bool] | None = None
+) -> Merged[list[Any]]:
+    """Merge rows of a table and what is to come to it; neither has a key twice, and `grown` tells what is no contradiction."""
+    held = {key(row): row for row in stored}
+    tally, lines = Tally(), []
+    for row in new:
+        before = held.get(key(row))
+        if before is None:
+            tally += Tally(new=1)
+        elif before == row:
+            tally += Tally(same=1)
+        elif grown is not None and grown(before, row):
+            tally += Tally(grown=1)
+        else:
+            tally += Tally(other=1)
+            lines.append(_row_line(key(row), before, row))
+        held[key(row)] = row
+    return Merged(list(held.values()), tally, tuple(lines[:SHOWN]))
+
+
+def gained_releases(before: EventRow, after: EventRow) -> bool:
+    """Return whether an event only gained releases: its outcome became known, or was revised."""
+    count = len(before.releases)
+    return after.releases[:count] == before.releases and replace(after, releases=before.releases) == before
+
+
+def _bar_line(symbol: str, pair: Bars) -> str:
+    stored, new = ({name: getattr(pair, name)[place].item() for name in BAR_COLUMNS} for place in (0, 1))
+    name = next(name for name in BAR_COLUMNS if stored[name] != new[name])
+    return f"{symbol} at {moment_text(stored['start_ns'])}: {name} is {stored[name]}, the new row says {new[name]}"
+
+
+def _row_line(key: Any, stored: Any, new: Any) -> str:
+    name = next(name for name in stored.__slots__ if getattr(stored, name) != getattr(new, name))
+    texts = (str(getattr(row, name)) for row in (stored, new))
+    before, after = (text if len(text) <= 80 else f"{text[:80]}…" for text in texts)
+    return f"{key_text(key)}: {name} is {before}, the new row says {after}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,21 @@ from msgspec.structs import replace
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.esp.arguments import read_after, read_end, read_tags, unknown_tickers, window_of
-from ktdeval_qfinzero.esp.reading import Key, Wanted, calendar_rows, wanted_rows
-from ktdeval_qfinzero.esp.rendering import event_shown
+from ktdeval_qfinzero.esp.reading import (
+    Key,
+    Wanted,
+    calendar_rows,
+    event_shown,
+    read_after,
+    read_end,
+    read_tags,
+    unknown_tickers,
+    wanted_rows,
+    window_of,
+)
 from ktdeval_qfinzero.esp.types import Bucket, Reason, Timeline, TimelineQuery, Trigger, TriggersPage, TriggersQuery
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
-from ktdeval_qfinzero.paging import write_cursor
+from ktdeval_qfinzero.schemas import write_cursor
 from ktdeval_qfinzero.view import View
 
 IMMINENT_NS: Final = 30 * MINUTE

@@ -7,9 +7,18 @@ from msgspec.structs import asdict
 from ktdeval_qfinzero.data.rows import NEWS_TYPES, EventRow, NewsRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid, not_found
-from ktdeval_qfinzero.esp.arguments import read_after, read_end, read_tags, unknown_tickers, window_of
-from ktdeval_qfinzero.esp.reading import Wanted, available, first_page
-from ktdeval_qfinzero.esp.rendering import article_payload, event_shown
+from ktdeval_qfinzero.esp.reading import (
+    Wanted,
+    article_payload,
+    available,
+    event_shown,
+    first_page,
+    read_after,
+    read_end,
+    read_tags,
+    unknown_tickers,
+    window_of,
+)
 from ktdeval_qfinzero.esp.types import (
     Article,
     EarningsCalendar,
@@ -22,8 +31,7 @@ from ktdeval_qfinzero.esp.types import (
     OneEvent,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text, parse_moment
-from ktdeval_qfinzero.paging import write_cursor
-from ktdeval_qfinzero.schemas import Answer
+from ktdeval_qfinzero.schemas import Answer, write_cursor
 from ktdeval_qfinzero.view import View
 
 

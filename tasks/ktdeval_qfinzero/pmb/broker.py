@@ -10,9 +10,9 @@ import msgspec
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event

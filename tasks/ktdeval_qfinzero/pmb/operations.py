@@ -11,13 +11,12 @@ from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Operation, summary_of, typed
-from ktdeval_qfinzero.paging import read_cursor, write_cursor
 from ktdeval_qfinzero.pmb import answers as give, arguments as take, shown as show
 from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, Outcome
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
 from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, OrderStatus, Session
-from ktdeval_qfinzero.schemas import Answer
+from ktdeval_qfinzero.schemas import Answer, read_cursor, write_cursor
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.data.rows import Resolution

@@ -15,9 +15,9 @@ from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.masking import Lens
 from ktdeval.typed import encode_canonical
-from ktdeval_qfinzero.benchmark.generate import make_items
 from ktdeval_qfinzero.benchmark.items import Call, Item
 from ktdeval_qfinzero.benchmark.scenario import EndState, end_state, open_workspace, refusal_of, run_calls
+from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.moments import day_of, moment_text

@@ -15,7 +15,7 @@ from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.moments import DAY, day_start, parse_day, parse_moment
 from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
-from ktdeval_qfinzero.upq.indicators import MOST_BARS, MOST_INDICATORS
+from ktdeval_qfinzero.upq.columns import MOST_BARS, MOST_INDICATORS
 
 MOST_TICKERS: Final = 200
 MOST_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility

@@ -1,8 +1,20 @@
-"""From columns of numbers to the rows of an answer."""
+"""From columns of numbers to the rows of an answer, and indicators of closes.
+
+An indicator is computed over the whole history of the ticker before the query's end, so a day's value does not depend on where a
+query starts:
+
+    ma_N    mean of the last N closes,
+    ema_N   EMA(N) of the closes: e_0 = x_0, e_t = e_(t−1) + 2 / (N + 1) · (x_t − e_(t−1)), as pandas `ewm(span=N, adjust=False)`,
+    macd    EMA(12) − EMA(26);  macd_signal  EMA(9) of macd;  macd_histogram  macd − macd_signal,
+
+and is missing until as many closes have been seen as it needs: N; 26 for macd; 34 = 26 + 9 − 1 for its signal and histogram.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -10,6 +22,7 @@ import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
+from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import SECOND, moment_text
 
 PRICE_DECIMALS = 6  #: Of adjusted prices and indicators; unadjusted prices have the four that are stored
@@ -73,3 +86,72 @@ def moments(start_ns: IntArray) -> Column:
     if (start_ns % SECOND).any():
         return [moment_text(ns) for ns in start_ns.tolist()]
     return plain(np.datetime_as_string(start_ns.astype("datetime64[ns]"), unit="s", timezone="UTC"))
+
+
+MOST_BARS = 400
+MOST_INDICATORS = 10
+FAST, SLOW, SIGNAL = 12, 26, 9
+
+_NAME = re.compile(r"(ma|ema)_([1-9][0-9]{0,2})")
+
+
+def read_indicators(text: str | None) -> tuple[str, ...]:
+    """Indicators separated by commas, each once, in the order written. Raises ServiceError: `invalid_argument`: one that is not
+    known, or too many.
+    """
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text is not None else ()
+    if len(names) > MOST_INDICATORS:
+        raise invalid("indicators", f"at most {MOST_INDICATORS} in one call")
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if name != "macd" and (match is None or int(match[2]) > MOST_BARS):
+            raise invalid("indicators", f"expected ma_N, ema_N (N from 1 to {MOST_BARS}) or macd, separated by commas")
+    return names
+
+
+def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, FloatArray]:
+    """Column name -> [n] values, NaN where there are too few closes before."""
+    columns: dict[str, FloatArray] = {}
+    for name in names:
+        if name == "macd":
+            columns |= macd(closes)
+        else:
+            kind, _, bars = name.partition("_")
+            columns[name] = (moving_average if kind == "ma" else exponential_average)(closes, int(bars))
+    return columns
+
+
+def column_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns that indicators give."""
+    return tuple(column for name in names for column in (("macd", "macd_signal", "macd_histogram") if name == "macd" else (name,)))
+
+
+def moving_average(closes: FloatArray, bars: int) -> FloatArray:
+    """[n] mean of the last `bars` closes."""
+    if len(closes) < bars:
+        return np.full(len(closes), np.nan)
+    return np.concatenate((np.full(bars - 1, np.nan), np.lib.stride_tricks.sliding_window_view(closes, bars).mean(axis=1)))
+
+
+def exponential_average(closes: FloatArray, bars: int) -> FloatArray:
+    """[n] exponential average, missing until `bars` closes were seen."""
+    return _from(_recursion(closes, bars), bars)
+
+
+def macd(closes: FloatArray) -> dict[str, FloatArray]:
+    """Convergence of a fast and a slow exponential average, its signal line, and the difference of the two."""
+    line = _recursion(closes, FAST) - _recursion(closes, SLOW)
+    signal = _recursion(line, SIGNAL)
+    complete = SLOW + SIGNAL - 1
+    return {"macd": _from(line, SLOW), "macd_signal": _from(signal, complete), "macd_histogram": _from(line - signal, complete)}
+
+
+def _recursion(values: FloatArray, bars: int) -> FloatArray:
+    weight = 2 / (bars + 1)
+    averages = accumulate(values.tolist(), lambda average, value: average + weight * (value - average))
+    return np.fromiter(averages, dtype=np.float64, count=len(values))
+
+
+def _from(values: FloatArray, bars: int) -> FloatArray:
+    """Values, the first `bars` − 1 of them missing."""
+    return np.where(np.arange(len(values)) < bars - 1, np.nan, values)

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.data.rows import BAR_COLUMNS, E4, Bars, ContractRow, Resol
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
-from ktdeval_qfinzero.paging import read_cursor, write_cursor
+from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq import columns
 from ktdeval_qfinzero.upq.answers import Chain, ContractBars, Rows

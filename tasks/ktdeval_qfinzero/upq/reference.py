@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, Resolution, SymbolRow
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
-from ktdeval_qfinzero.paging import read_cursor, write_cursor
+from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq.answers import (
     YIELD_FIELDS,
     Dividends,
@@ -24,8 +24,7 @@ from ktdeval_qfinzero.upq.answers import (
     SymbolShown,
 )
 from ktdeval_qfinzero.upq.arguments import DaysOfRates, ExDays, Nothing, SymbolsQuery, read_days, read_names, read_tickers
-from ktdeval_qfinzero.upq.curves import curves_of_days
-from ktdeval_qfinzero.upq.quotes import day_moment
+from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.view import View
 
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}

@@ -14,10 +14,9 @@ from hypothesis import example, given, settings
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release, as_known, known_moments
-from ktdeval_qfinzero.data.sqlite_files import Written
+from ktdeval_qfinzero.data.sqlite_files import Written, has_words, words
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
-from ktdeval_qfinzero.data.words import has_words, words
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, MOMENTS, PAGES, SPANS, TAGS, TEXTS

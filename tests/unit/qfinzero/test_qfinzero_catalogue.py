@@ -20,8 +20,7 @@ from ktdeval_qfinzero.access.openapi import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.operations import Operation
-from ktdeval_qfinzero.plain_json import plain_json
+from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.brief import tool_hashes
 from ktdeval_qfinzero.workspace import Workspace

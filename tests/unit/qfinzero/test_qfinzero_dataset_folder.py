@@ -24,10 +24,8 @@ from ktdeval.jsonio import file_sha256
 from ktdeval_qfinzero.data.bar_files import Block
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.durable import locked
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.folder import PartWriter, locked, open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import BarsPlace, described, load_manifest, manifest_text
-from ktdeval_qfinzero.data.part_writer import PartWriter
 from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, Release, SplitRow
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.data.update import Addition, update_dataset

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
 from ktdeval_qfinzero.data.stores import Dataset
-from ktdeval_qfinzero.esp.operations import OPERATIONS
-from ktdeval_qfinzero.esp.reading import ALL_TIME, Wanted, wanted_rows
-from ktdeval_qfinzero.esp.rendering import SNIPPET_CHARACTERS, payload_of
+from ktdeval_qfinzero.esp.reading import ALL_TIME, SNIPPET_CHARACTERS, Wanted, payload_of, wanted_rows
 from qfinzero_esp_play import CATALOGUE, DATASET, ask, ids, pages, refused, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS

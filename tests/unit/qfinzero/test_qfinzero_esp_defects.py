@@ -9,8 +9,8 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import dumps_canonical
+from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.rows import EventRow, Release
-from ktdeval_qfinzero.esp.operations import OPERATIONS
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from qfinzero_esp_play import DATASET, ask, ids, pages, refused, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews

@@ -24,9 +24,9 @@ from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import Ingested, ingest_dataset, ingest_update, read_files
+from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
 from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, load_spec
-from ktdeval_qfinzero.data.ingest_values import moments, prices_e4
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from qfinzero_store_play import equal_bars

@@ -16,10 +16,17 @@ from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_qfinzero.benchmark.draws import Days
 from ktdeval_qfinzero.benchmark.facts import Facts
-from ktdeval_qfinzero.benchmark.generate import make_items
 from ktdeval_qfinzero.benchmark.items import Call, Draft, Item
 from ktdeval_qfinzero.benchmark.scenario import is_empty, prove, resolved
-from ktdeval_qfinzero.benchmark.templates import CallPattern, Chosen, SetupPattern, Template, TemplateFile, load_templates
+from ktdeval_qfinzero.benchmark.templates import (
+    CallPattern,
+    Chosen,
+    SetupPattern,
+    Template,
+    TemplateFile,
+    load_templates,
+    make_items,
+)
 from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.stores import Tags

@@ -13,11 +13,10 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import sha256_hex
-from ktdeval_qfinzero.clock import Clock
 from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow, SplitRow, SymbolRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.moments import MINUTE, Clock
 from ktdeval_qfinzero.pmb.broker import Broker, verify
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.pmb.margin import equity_e4

@@ -26,8 +26,7 @@ from ktdeval_qfinzero.data.synthetic.earnings import draw_reports, report_events
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, generated_folder, open_generated
 from ktdeval_qfinzero.data.synthetic.engine import Moves, Shock, Traded, make_tape, with_shocks
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, session_grid
-from ktdeval_qfinzero.data.synthetic.macro import draw_readings, market_shocks
-from ktdeval_qfinzero.data.synthetic.macro_table import FOMC, SERIES
+from ktdeval_qfinzero.data.synthetic.macro import FOMC, SERIES, draw_readings, market_shocks
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.names import COINS, STOCKS, Stock
 from ktdeval_qfinzero.data.synthetic.option_prices import Terms, value

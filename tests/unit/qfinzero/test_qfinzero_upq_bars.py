@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow, SymbolRow
-from ktdeval_qfinzero.upq.indicators import indicator_columns
+from ktdeval_qfinzero.upq.columns import indicator_columns
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_upq import LATE, UPQ, ask, column, day_bars, market, refused, with_prices
 from qfinzero_world import at, stock_days

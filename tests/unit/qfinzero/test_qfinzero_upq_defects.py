@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ktdeval_qfinzero.catalogue import UPQ as OPERATIONS
 from ktdeval_qfinzero.data.rows import DividendRow, RateRow, SplitRow
-from ktdeval_qfinzero.upq.operations import OPERATIONS
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_upq import MINUTE_OPTION, UPQ, ask, column, market, refused, with_prices
 from qfinzero_world import RATES, at

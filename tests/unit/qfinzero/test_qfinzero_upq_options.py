@@ -16,8 +16,8 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract
 from ktdeval_qfinzero.moments import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.upq.curves import interpolate
 from ktdeval_qfinzero.upq.pricing import European, price
+from ktdeval_qfinzero.upq.quotes import interpolate
 from qfinzero_upq import MINUTE_OPTION, ask, column, market, refused, with_prices
 from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days
 

@@ -8,9 +8,9 @@ from datetime import date
 import pytest
 from jsonschema import Draft202012Validator
 
+from ktdeval_qfinzero.catalogue import UPQ as OPERATIONS
 from ktdeval_qfinzero.data.rows import RateRow
-from ktdeval_qfinzero.paging import MAX_LENGTH, read_cursor, write_cursor
-from ktdeval_qfinzero.upq.operations import OPERATIONS
+from ktdeval_qfinzero.schemas import MAX_LENGTH, read_cursor, write_cursor
 from qfinzero_upq import ask, column, market, refused, with_prices
 from qfinzero_world import at
 

@@ -12,8 +12,8 @@ from ktdeval.errors import DataError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_strict
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
 from ktdeval_qfinzero.access.workspaces import Limits
-from ktdeval_qfinzero.benchmark.generate import make_items
 from ktdeval_qfinzero.benchmark.scenario import prove
+from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation

@@ -24,16 +24,19 @@ from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, rang
 from ktdeval_qfinzero.data.synthetic.prices import (
     Common,
     Course,
+    Curves,
     Quotes,
+    borrow_rows,
     closes_of,
     coin_moves,
     coin_row,
     common_moves,
     draw_course,
+    draw_curves,
     make_coin,
     make_stock,
+    rate_rows,
 )
-from ktdeval_qfinzero.data.synthetic.rates import Curves, borrow_rows, draw_curves, rate_rows
 from ktdeval_qfinzero.moments import DAY, day_start
 
 

@@ -11,9 +11,8 @@ from ktdeval_qfinzero.data.rows import NewsRow
 from ktdeval_qfinzero.data.synthetic.corporate import BID_PREMIUM, Life
 from ktdeval_qfinzero.data.synthetic.earnings import IMPORTANCE_OF, Report
 from ktdeval_qfinzero.data.synthetic.grid import new_york, shift_sessions
-from ktdeval_qfinzero.data.synthetic.happenings import ACTIONS, Happening
 from ktdeval_qfinzero.data.synthetic.names import Size, Stock
-from ktdeval_qfinzero.data.synthetic.prices import Quotes
+from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, Happening, Quotes
 from ktdeval_qfinzero.data.synthetic.wordings import Newsroom, choice, choose, dollars, fill, phrase, profit, sentiment, wordings
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
 

@@ -18,7 +18,7 @@ from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market, NewsRow
 from ktdeval_qfinzero.data.synthetic.grid import stream
-from ktdeval_qfinzero.data.synthetic.macro_table import MONTHS
+from ktdeval_qfinzero.data.synthetic.macro import MONTHS
 from ktdeval_qfinzero.moments import day_of
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -1,4 +1,4 @@
-"""`ktdeval view`: a run folder in, static pages out."""
+"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, and an index of all of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import UsageError
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder
-from ktdeval_view.labels import choose_episodes, episode_label
-from ktdeval_view.payload import Redactor
-from ktdeval_view.records import has_answers
-from ktdeval_view.run_view import RunView, open_market
+from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.jsonio import JsonValue, write_atomic
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot
+from ktdeval_view.document import Redactor
+from ktdeval_view.market_facts import Names, find_names
+from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
+from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, has_answers, page_name, read_episode
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
@@ -37,16 +40,20 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_opened: bool, **sources: Any) -> None:
     """Walk a run's episodes day by day, as static pages.
 
-    RUN is a run folder, which is only read; an episode that is still running is shown as far as it is. Each page is one file that
-    needs no server and asks nothing of the network. Secrets of the environment are taken out of all texts.
+    RUN is a run folder, which is only read; an episode that is still running is shown as far as it is. Each page is one file
+    that needs no server and asks nothing of the network. Secrets of the environment are taken out of all texts.
     """
     folder = RunFolder.load(run)
     chosen = choose_episodes(folder.manifest.specs, episode)
     _check_day(day, len(chosen))
-    _check_days(folder, chosen)
+    tasks = dict.fromkeys(spec.task for spec in chosen if has_answers(folder, spec))
+    if tasks and all(has_answers(folder, spec) for spec in chosen):
+        raise UsageError(
+            f"{folder.path}: {', '.join(tasks)}: no days to walk through, these tasks score answers; `ktdeval card show "
+            f"{folder.path}` prints the scores, and episodes/*/answers.jsonl.zst and transcript.jsonl.zst have every answer"
+        )
     plugins = load_plugins(sources["extra"], _warn)
-    redactor = Redactor(os.environ)
-    show = RunView(folder, plugins, open_market(folder, plugins, sources["data"]), redactor)
+    show = RunView(folder, plugins, open_market(folder, plugins, sources["data"]), Redactor(os.environ))
     written = show.write(out or run / "view", chosen, _tell)
     for problem in written.problems:
         _warn(problem)
@@ -61,21 +68,10 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
 
 
 def _check_day(day: str | None, episodes: int) -> None:
-    if day is None:
-        return
-    if not _DAY.fullmatch(day):
+    if day is not None and not _DAY.fullmatch(day):
         raise UsageError(f"--day {day!r}: give the day's number such as 17, day_+17, or a date such as 2024-11-18")
-    if episodes != 1:
+    if day is not None and episodes != 1:
         raise UsageError(f"--day {day}: the run has {episodes} such episodes; name one of them with --episode")
-
-
-def _check_days(folder: RunFolder, chosen: Sequence[EpisodeSpec]) -> None:
-    tasks = dict.fromkeys(spec.task for spec in chosen if has_answers(folder, spec))
-    if tasks and all(has_answers(folder, spec) for spec in chosen):
-        raise UsageError(
-            f"{folder.path}: {', '.join(tasks)}: no days to walk through, these tasks score answers; `ktdeval card show "
-            f"{folder.path}` prints the scores, and episodes/*/answers.jsonl.zst and transcript.jsonl.zst have every answer"
-        )
 
 
 def _tell(spec: EpisodeSpec) -> None:
@@ -85,3 +81,99 @@ def _tell(spec: EpisodeSpec) -> None:
 
 def _warn(message: str) -> None:
     click.echo(f"ktdeval: warning: {message}", err=True)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files that were written."""
+
+    index: Path
+    pages: Sequence[Path]  # of the episodes, in the order of the run
+    size: int  # bytes of all of them
+    problems: Sequence[str]  # what a reader must know of the records, a sentence each
+
+
+def open_market(run: RunFolder, plugins: Plugins, data: str | None) -> MarketSnapshot | str:
+    """Return the market of a run, or why it is not at hand; to name a wrong one (`data`) is a DataError, to have none is not."""
+    if data is not None:
+        return open_recorded_snapshot(run, plugins, {"data": data})
+    try:
+        return open_recorded_snapshot(run, plugins, {})
+    except DataError as error:
+        return f"Without the market there is no benchmark, no price around an order and no true name beside a handle: {error}"
+
+
+class RunView:
+    """Writes the pages of one run, of which it only reads; its market is a snapshot, or why it is not at hand."""
+
+    def __init__(self, run: RunFolder, plugins: Plugins, market: MarketSnapshot | str, redactor: Redactor) -> None:
+        self._run = run
+        self._plugins = plugins
+        self._market = None if isinstance(market, str) else market
+        self._no_market = market if isinstance(market, str) else ""
+        self._redactor = redactor
+        self._days = set() if self._market is None else {str(day) for day in self._market.days}
+
+    def write(self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]) -> Written:
+        """Write the pages of the chosen episodes and the index of all; `tell` is told of each episode before its page is made.
+
+        Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has a finished step.
+        """
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{out}: can't make the folder: {error.strerror or error}; choose another --out") from error
+        pages: list[Path] = []
+        problems = [self._no_market] if self._no_market else []
+        entries: list[JsonValue] = []
+        size = 0
+        for spec in self._run.manifest.specs:
+            records = self._fitted(read_episode(self._run, spec))
+            problems += [records.problem] if records.problem else []
+            path = out / page_name(spec)
+            if spec in chosen and records.steps:
+                tell(spec)
+                size += _write(path, self._page(records, out, chosen))
+                pages.append(path)
+            entries.append(make_entry(records, self._market, path.name if records.steps and path.is_file() else None))
+        if not pages:
+            why = "; ".join(problems) or "wait for one"
+            raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
+        index = out / "index.html"
+        size += _write(index, make_index_page(self._run, self._market, entries, self._redactor))
+        return Written(index, pages, size, list(map(self._redactor.text, dict.fromkeys(problems))))
+
+    def _fitted(self, records: EpisodeRecords) -> EpisodeRecords:
+        """Return the records, or word that they are not of this market: nothing can be said then of what prices did."""
+        days = {day for step in records.steps for day in (step.decided_on, step.filled_on)}
+        if self._market is None or days <= self._days:
+            return records
+        problem = f"{self._run.episode_path(records.spec)}: {min(days - self._days)} is no day of the market"
+        return EpisodeRecords(records.spec, "unreadable", problem=problem)
+
+    def _page(self, records: EpisodeRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
+        names = Names() if self._market is None else find_names(records, self._plugins, self._market)
+        around = Surroundings(self._market, self._no_market, names, self._neighbours(records.spec, out, chosen))
+        return make_episode_page(records, around, self._redactor)
+
+    def _neighbours(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> Mapping[str, tuple[str, str]]:
+        """Return the nearest episodes before and after in the plan that have a page, or are about to."""
+        specs = self._run.manifest.specs
+        place = specs.index(spec)
+        found = {}
+        for where, others in (("previous", reversed(specs[:place])), ("next", specs[place + 1 :])):
+            near = next((other for other in others if self._has_page(other, out, chosen)), None)
+            if near is not None:
+                found[where] = (page_name(near), episode_label(near))
+        return found
+
+    def _has_page(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> bool:
+        has_steps = self._run.is_complete(spec) or (self._run.episode_path(spec) / "journal.jsonl").is_file()
+        return (spec in chosen and has_steps) or (out / page_name(spec)).is_file()
+
+
+def _write(path: Path, text: str) -> int:
+    """Write a page; returns its bytes."""
+    data = text.encode()
+    write_atomic(path, data)
+    return len(data)

@@ -1,25 +1,35 @@
-"""Market around an episode: the benchmark, the days after each order, and closes of every stock that was traded."""
+"""Market around an episode: the benchmark, the days after each order, closes of what was traded, true names behind a mask."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue
-from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.market import FloatArray, MarketSnapshot, window_rows
+from ktdeval.masking import Lens
+from ktdeval.registry import Plugins
 from ktdeval.trading import OrderRecord, StepRecord
+from ktdeval_view.records import EpisodeRecords, submitted_handles
 
-DAYS_BEFORE, DAYS_AFTER = 40, 10
+_CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 """Days around an episode of which closes are shown, so that its first and last orders have a surrounding too."""
+
+_NAMES_BEFORE, _NAMES_AFTER = 320, 5
+"""Days around a window whose handles a model can have seen: look-back bars before it, and a fill after its last decision."""
 
 _CLOSE_SCALE = 1000
 """Adjusted closes are kept in thousandths of CNY: what a plot of them can show, and no more."""
 
 
 def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:
-    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day. Raises DataError: a day of the
-    records is no day of the market.
+    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day.
+
+    Raises DataError: a day of the records is no day of the market.
     """
     days = [steps[0].decided_on, *(step.filled_on for step in steps)]
     return [float(market.benchmark[market.day_index(day)]) for day in days]
@@ -28,31 +38,29 @@ def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
 def order_facts(step: StepRecord, market: MarketSnapshot) -> list[JsonValue]:
     """For each order of a step prices around it in CNY, and returns adjusted for splits and dividends as fractions.
 
-    `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open` from
-    that open to the next trading day's. `right`: whether that last return was positive for a buy, negative for a sell, which is
-    what calibration judges filled orders by (KTD-Fin Appendix G). None for an order in no asset, and in the place of a figure that
-    the market lacks.
+    `to_open` is from the close before to the fill day's open, `to_close` from that open to the day's close, `to_next_open`
+    from that open to the next trading day's. `right`: whether that last return was positive for a buy, negative for a sell,
+    which is what calibration judges filled orders by (KTD-Fin Appendix G). None for an order in no asset, and in the place of
+    a figure that the market lacks.
     """
     row = market.day_index(step.filled_on)
-    facts: list[JsonValue] = []
-    for order in step.orders:
-        column = None if order.code is None else market.asset_index.get(order.code)
-        facts.append(None if column is None else _facts(market, row, column, order))
-    return facts
+    columns = [None if order.code is None else market.asset_index.get(order.code) for order in step.orders]
+    return [
+        None if column is None else _facts(market, row, column, order) for order, column in zip(step.orders, columns, strict=True)
+    ]
 
 
 def _facts(market: MarketSnapshot, row: int, column: int, order: OrderRecord) -> dict[str, JsonValue]:
     opens, closes = market.adjusted_open[:, column], market.adjusted_close[:, column]
-    before = _last_known(closes[:row])
-    after = opens[row + 1] if row + 1 < len(opens) else np.nan
-    change = after / opens[row] - 1.0
+    has_next = row + 1 < len(opens)
+    change = (opens[row + 1] if has_next else np.nan) / opens[row] - 1.0
     judged = bool(order.filled_shares) and bool(np.isfinite(change))
     return {
         "close_before": _figure(_last_known(market.close[:row, column])),
         "open": _figure(market.open[row, column]),
         "close": _figure(market.close[row, column]),
-        "next_open": _figure(market.open[row + 1, column]) if row + 1 < len(opens) else None,
-        "to_open": _figure(opens[row] / before - 1.0),
+        "next_open": _figure(market.open[row + 1, column]) if has_next else None,
+        "to_open": _figure(opens[row] / _last_known(closes[:row]) - 1.0),
         "to_close": _figure(closes[row] / opens[row] - 1.0),
         "to_next_open": _figure(change),
         "right": bool(change > 0 if order.side == "BUY" else change < 0) if judged else None,
@@ -60,8 +68,8 @@ def _facts(market: MarketSnapshot, row: int, column: int, order: OrderRecord) ->
 
 
 def _last_known(values: FloatArray) -> float:
-    known = np.flatnonzero(np.isfinite(values))
-    return float(values[known[-1]]) if len(known) else float("nan")
+    known = values[np.isfinite(values)]
+    return float(known[-1]) if len(known) else float("nan")
 
 
 def _figure(value: float) -> float | None:
@@ -69,31 +77,68 @@ def _figure(value: float) -> float | None:
 
 
 def close_series(steps: Sequence[StepRecord], market: MarketSnapshot) -> dict[str, JsonValue]:
-    """Adjusted closes of every stock that was ordered or held, in terms of the last day shown. Returns `days`: ISO days. `start`:
-    which of them is the day of the first decision. `scale`: units a CNY. `closes`: code -> the first close in these units, then the
-    change from the last known one; None on a day without a bar.
+    """Adjusted closes of every stock that was ordered or held, in terms of the last day shown.
+
+    `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units a CNY. `closes`: code -> the
+    first close in these units, then the change from the last known one; None on a day without a bar.
     """
     base = market.day_index(steps[0].decided_on)
-    first, last = max(0, base - DAYS_BEFORE), min(len(market.days), base + len(steps) + DAYS_AFTER)
+    first, last = max(0, base - _CLOSES_BEFORE), min(len(market.days), base + len(steps) + _CLOSES_AFTER)
     codes = {order.code for step in steps for order in step.orders if order.code is not None}
     codes |= {position.code for step in steps for position in step.positions}
-    columns = {code: market.asset_index[code] for code in sorted(codes) if code in market.asset_index}
-    closes = {}
-    for code, column in columns.items():
+    closes: dict[str, JsonValue] = {}
+    for code in sorted(codes & market.asset_index.keys()):
+        column = market.asset_index[code]
         values = market.adjusted_close[first:last, column] / market.factor[last - 1, column]
-        closes[code] = _changes(values)
-    return {"days": [str(day) for day in market.days[first:last]], "start": base - first, "scale": _CLOSE_SCALE, "closes": closes}
+        changes: list[JsonValue] = []
+        known = 0
+        for value in values.tolist():
+            now = None if value != value else round(value * _CLOSE_SCALE)  # NaN: no bar
+            changes.append(None if now is None else now - known)
+            known = known if now is None else now
+        closes[code] = changes
+    days: list[JsonValue] = [str(day) for day in market.days[first:last]]
+    return {"days": days, "start": base - first, "scale": _CLOSE_SCALE, "closes": closes}
 
 
-def _changes(values: FloatArray) -> list[int | None]:
-    """Values in units of `_CLOSE_SCALE`, each as its change from the last known one before."""
-    found: list[int | None] = []
-    last = 0
-    for value in values.tolist():
-        if value != value:  # NaN: no bar
-            found.append(None)
-            continue
-        now = round(value * _CLOSE_SCALE)
-        found.append(now - last)
-        last = now
-    return found
+@dataclass(frozen=True)
+class Names:
+    """Identities behind one episode's handles: which code, day and industry the model meant without knowing it."""
+
+    #: handle -> code and company, of every asset; under a mask that shows codes, code -> code and company
+    assets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    sectors: Mapping[str, str] = field(default_factory=dict)  # handle -> industry; empty where industries are shown
+    days: Sequence[str] = ()  # ISO days, the first of which is `day_<first_day>`; empty where dates are shown
+    first_day: int = 0
+    problem: str = ""  # why there are none, in a sentence; empty when there are
+
+
+def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> Names:
+    """Return the names of one episode, through the lens that its task gave it.
+
+    They are believed only where the ledger agrees: each order of a recorded submission must name the asset that was traded for it.
+    """
+    spec = records.spec
+    try:
+        lens = plugins.make_task(spec.task).scene(spec, market).lens
+        start, _ = window_rows(market.days, spec.window.first, spec.window.last)
+    except KtdevalError as error:
+        return Names(problem=f"The handles can't be resolved: {error}")
+    if any(_contradicts(lens, market, step, talk) for step, talk in zip(records.steps, records.talks, strict=True)):
+        return Names(problem="The installed task gives other handles than the one that ran, so true names are left out.")
+    named = enumerate(zip(market.codes, market.names, strict=True))
+    assets = {lens.asset_handle(column): asset for column, asset in named}
+    sectors = {lens.sector_handle(industry): industry for industry in sorted(set(market.industries))}
+    base = start - 1
+    first, last = max(0, base - _NAMES_BEFORE), min(len(market.days), base + len(records.steps) + _NAMES_AFTER)
+    days = [str(day) for day in market.days[first:last]] if lens.hides_dates else []
+    return Names(assets, sectors if lens.hides_assets else {}, days, first - base)
+
+
+def _contradicts(lens: Lens, market: MarketSnapshot, step: StepRecord, talk: TranscriptEntry) -> bool:
+    """Return whether an order of the ledger is in another asset than the handle of its submission means."""
+    for handle, order in zip(submitted_handles(talk, len(step.orders)), step.orders, strict=False):
+        asset = lens.parse_asset(handle)
+        if order.code is not None and (asset is None or market.codes[asset] != order.code):
+            return True
+    return False

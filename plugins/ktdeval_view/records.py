@@ -1,31 +1,69 @@
-"""Records of each episode in a run folder, finished or not: the steps as booked, and what was said at each."""
+"""Records of each episode in a run folder, finished or not: the steps as booked, what was said at each, and how it is called."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.fields import near_matches
 from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import loads_strict
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.trading import StepRecord
-
-State = Literal["finished", "unfinished", "not begun", "unreadable"]
 
 
 @dataclass(frozen=True)
 class EpisodeRecords:
     """One episode as recorded so far."""
 
-    spec: EpisodeSpec  # what it is
-    state: State  # how far it is; `unreadable` where nothing of it can be shown
+    spec: EpisodeSpec
+    state: Literal["finished", "unfinished", "not begun", "unreadable"]  # `unreadable` where nothing of it can be shown
     initial_cash_minor: int = 0  # base of its NAV; 0 where there is no step
-    steps: Sequence[StepRecord] = ()  # step records in order
+    steps: Sequence[StepRecord] = ()
     talks: Sequence[TranscriptEntry] = ()  # what was said at each of these steps
     problem: str = ""  # what a reader must know of the records, in a sentence; empty when they are whole
+
+
+def episode_label(spec: EpisodeSpec) -> str:
+    """Words that tell an episode from the others of its run."""
+    return f"{spec.task} · {spec.window.name} · seed {spec.seed}"
+
+
+def page_name(spec: EpisodeSpec) -> str:
+    """Return the file name of an episode's page: readable, safe, and its own."""
+    words = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{spec.task}-{spec.window.name}-seed-{spec.seed}")
+    return f"{words[:100]}-{spec.id[:8]}.html"
+
+
+def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[EpisodeSpec]:
+    """Return the episodes that have every word of `text` in task, window, seed (`seed-1`), model or id; all where there is no text.
+
+    Raises UsageError: there is no such episode.
+    """
+    chosen = []
+    for spec in specs:
+        described = f"{spec.task} {spec.window.name} seed-{spec.seed} {spec.model} {spec.id}".lower()
+        if all(word in described for word in (text or "").lower().split()):
+            chosen.append(spec)
+    if not chosen:
+        known = dict.fromkeys(name for spec in specs for name in (spec.task, spec.window.name, f"seed-{spec.seed}"))
+        raise UsageError(f"--episode {text!r}: no episode has this in task, window, seed or id{near_matches(text or '', known)}")
+    return chosen
+
+
+def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
+    """Return the stock_id of each order as the model wrote it; empty where no submission was taken as it was."""
+    try:
+        submitted = loads_strict(talk.submission or "null")
+        used = [str(order["stock_id"]) for order in submitted["orders"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return used if len(used) == orders else []
 
 
 def has_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
@@ -38,14 +76,13 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
 
     What can't be read is told in `problem`, not raised: one damaged file must not hide the other episodes.
     """
+    path = folder.episode_path(spec)
     if has_answers(folder, spec):
-        return EpisodeRecords(
-            spec, "unreadable", problem=f"{folder.episode_path(spec)}: {spec.task} scores answers and has no days"
-        )
+        return EpisodeRecords(spec, "unreadable", problem=f"{path}: {spec.task} scores answers and has no days")
     if folder.is_complete(spec):
         return _finished(folder, spec)
-    path = folder.episode_path(spec) / "journal.jsonl"
-    return _unfinished(path, spec) if path.is_file() else EpisodeRecords(spec, "not begun")
+    journal = path / "journal.jsonl"
+    return _unfinished(journal, spec) if journal.is_file() else EpisodeRecords(spec, "not begun")
 
 
 def _finished(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
@@ -81,8 +118,8 @@ def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
             entries.append(entry)
     except StoreError as error:
         problem = f"{str(error).partition(';')[0]}; the steps before it are shown"
-    steps, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
-    if not steps:
+    if not entries:
         return EpisodeRecords(spec, "unreadable" if problem else "not begun", problem=problem)
+    steps, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
     # Before the first fill everything is cash, and its NAV at these opens is the initial cash.
     return EpisodeRecords(spec, "unfinished", steps[0].open_nav_minor, steps, talks, problem)

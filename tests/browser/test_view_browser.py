@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
-from ktdeval_view.episode_page import Surroundings, make_episode_page
-from ktdeval_view.payload import Redactor
+from ktdeval_view.document import Redactor
+from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import EpisodeRecords, read_episode
 from run_support import DAYS_IN_WINDOW
 from view_browser import CHROMIUM, Browser, Tab

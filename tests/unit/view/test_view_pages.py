@@ -16,10 +16,9 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval.stats import judged_orders
 from ktdeval.typed import to_plain
-from ktdeval_view.labels import page_name
-from ktdeval_view.names import find_names
-from ktdeval_view.payload import Redactor
-from ktdeval_view.records import EpisodeRecords, read_episode
+from ktdeval_view.document import Redactor
+from ktdeval_view.market_facts import find_names
+from ktdeval_view.records import EpisodeRecords, page_name, read_episode
 from paths import REPOSITORY
 from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
 from view_page import KEY, SECRETS, check_page, data_of, days_of, head_of, make_desk, pages, view

@@ -1,0 +1,193 @@
+"""Pages of a run: an episode's, with a light row for each day at once and everything else of a day when it is chosen; the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import JsonValue
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.runner import RunFolder
+from ktdeval.typed import to_plain
+from ktdeval_view.document import Redactor, pack_days, pack_value, render
+from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts
+from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
+
+_SCRIPTS = (
+    "base.js", "json.js", "names.js", "chart.js", "days.js", "talk.js", "orders.js", "stock.js", "day.js", "main.js",
+)  # fmt: skip
+_ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "unmask_attempts")
+_SPARK_POINTS = 60
+_MASK_NOTES = {
+    "bright": "codes and dates shown",
+    "stock_blind": "codes hidden, dates shown",
+    "date_blind": "codes shown, dates hidden",
+    "blinded": "codes and dates hidden",
+}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Surroundings that an episode's page knows beyond its records."""
+
+    market: MarketSnapshot | None = None  # the snapshot that ran; None with `no_market`
+    no_market: str = ""  # why it is not at hand, in a sentence
+    names: Names = field(default_factory=Names)  # true names behind the handles
+    #: `previous` and `next` -> file name and label of the episode's neighbours that have a page
+    neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int | None:
+    """How many steps the whole episode has; None where only the market could tell."""
+    if records.state == "finished":
+        return len(records.steps)
+    if market is None:
+        return None
+    try:
+        start, stop = window_rows(market.days, records.spec.window.first, records.spec.window.last)
+    except DataError:
+        return None
+    return stop - start if records.spec.limit is None else min(records.spec.limit, stop - start)
+
+
+def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: Redactor) -> str:
+    """Return the page as HTML. Equal records, market and versions give equal bytes."""
+    texts: dict[str, int] = {}  # system prompts, which many days repeat, by their place
+    counts, pieces = pack_days(redactor.value(day) for day in _days(records, around.market, texts))
+    names = around.names
+    shown = {
+        "assets": {handle: list(asset) for handle, asset in names.assets.items()},
+        "sectors": dict(names.sectors),
+        "days": list(names.days),
+        "first_day": names.first_day,
+    }
+    head = redactor.value({**_facts(records, around), "pieces": counts, "rows": _rows(records), "names": shown})
+    data = {"head": pack_value(head), "texts": pack_value(redactor.value(list(texts)))}
+    data["closes"] = pack_value(None if around.market is None else close_series(records.steps, around.market))
+    data |= {f"days-{place}": piece for place, piece in enumerate(pieces)}
+    return render(redactor.text(f"{episode_label(records.spec)} · {records.spec.model}"), "episode.html", _SCRIPTS, data)
+
+
+def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue]:
+    spec, market = records.spec, around.market
+    levels, benchmark = None, around.no_market
+    if market is not None:
+        levels, benchmark = benchmark_levels(records.steps, market), _benchmark_name(market)
+    return {
+        "label": episode_label(spec),
+        "state": records.state,
+        "planned": _planned_steps(records, market),
+        "notes": [note for note in (records.problem, around.no_market, around.names.problem) if note],
+        "synthetic": market is not None and market.meta.synthetic,
+        "spec": {**spec.to_json(), "id": spec.id, "mask_note": _MASK_NOTES.get(spec.mask, "")},
+        "market": None if market is None else market.meta.name,
+        "benchmark": {"name": benchmark, "levels": levels},
+        "initial_cash_fen": records.initial_cash_minor,
+        "neighbours": {where: list(target) for where, target in around.neighbours.items()},
+    }
+
+
+def _benchmark_name(market: MarketSnapshot) -> str:
+    return market.index_names.get(market.meta.benchmark) or market.meta.benchmark
+
+
+def _rows(records: EpisodeRecords) -> list[JsonValue]:
+    """Rows of days for the list, the plot and the filter; of an order what these need."""
+    rows: list[JsonValue] = []
+    for step in records.steps:
+        row: dict[str, JsonValue] = {name: getattr(step, name) for name in _ROW_FIELDS}
+        orders = [[of.code or of.stock_id, of.side, of.status, of.filled_shares, of.price_ticks] for of in step.orders]
+        rows.append({**row, "nav_fen": step.nav_minor, "cash_fen": step.cash_minor, "orders": orders})
+    return rows
+
+
+def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[str, int]) -> Iterator[dict[str, JsonValue]]:
+    """Everything of each day: its step as booked, what was said, and what became of the prices of its orders."""
+    for step, talk in zip(records.steps, records.talks, strict=True):
+        yield {
+            "step": to_plain(step),
+            "handles": submitted_handles(talk, len(step.orders)),
+            "talk": {"submission": talk.submission, "exchanges": _with_shared(talk, texts)},
+            "facts": [] if market is None else order_facts(step, market),
+        }
+
+
+def _with_shared(talk: TranscriptEntry, texts: dict[str, int]) -> list[JsonValue]:
+    """Return the exchanges of a day, with the place of its text for each system prompt."""
+    exchanges: list[JsonValue] = []
+    for exchange in talk.exchanges:
+        kept: list[JsonValue] = []
+        for message in exchange["sent"]:
+            is_prompt = message["role"] == "system"
+            place = texts.setdefault(message["content"], len(texts)) if is_prompt else 0
+            kept.append({"role": "system", "text": place} if is_prompt else message)
+        exchanges.append({**exchange, "sent": kept})
+    return exchanges
+
+
+# ---- index
+
+
+def make_entry(records: EpisodeRecords, market: MarketSnapshot | None, page: str | None) -> dict[str, JsonValue]:
+    """One episode's line of the index, whether it has a page (`page`, a file name) or not."""
+    spec, steps = records.spec, records.steps
+    entry: dict[str, JsonValue] = {
+        "task": spec.task,
+        "window": spec.window.name,
+        "first": spec.window.first,
+        "last": spec.window.last,
+        "seed": spec.seed,
+        "id": spec.id,
+        "state": records.state,
+        "problem": records.problem,
+        "page": page,
+        "planned": _planned_steps(records, market),
+        "steps": len(steps),
+    }
+    return entry | _figures(records, market) if steps else entry
+
+
+def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str, JsonValue]:
+    steps = records.steps
+    nav = np.array([records.initial_cash_minor, *(step.nav_minor for step in steps)], dtype=np.float64)
+    orders = [order for step in steps for order in step.orders]
+    levels = None if market is None else np.array(benchmark_levels(steps, market))
+    return {
+        "nav": _sparse(nav),
+        "return": float(nav[-1] / nav[0] - 1.0),
+        "levels": None if levels is None else _sparse(levels),
+        "benchmark": None if levels is None else float(levels[-1] / levels[0] - 1.0),
+        "decided": sum(step.provenance in ("model", "model_after_retry") for step in steps) / len(steps),
+        "failures": sum(sum(step.failures.values()) for step in steps),
+        "orders": len(orders),
+        "rejected": sum(order.status == "rejected" for order in orders),
+        "input_tokens": sum(step.input_tokens for step in steps),
+        "output_tokens": sum(step.output_tokens for step in steps),
+    }
+
+
+def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
+    """At most `_SPARK_POINTS` of a series, both ends among them, as returns since its start to a hundredth of a per cent."""
+    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), _SPARK_POINTS)).round().astype(int))
+    return [round(float(value), 4) for value in values[places] / values[0] - 1.0]
+
+
+def make_index_page(run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor) -> str:
+    """Return the page as HTML, with a line for each episode of the run."""
+    first = run.manifest.specs[0]
+    head = {
+        "run": run.path.resolve().name,
+        "model": first.model,
+        "agent": first.agent,
+        "market": None if market is None else market.meta.name,
+        "synthetic": market is not None and market.meta.synthetic,
+        "benchmark": None if market is None else _benchmark_name(market),
+        "episodes": list(entries),
+    }
+    title = redactor.text(f"{first.model} · {head['run']}")
+    return render(title, "index.html", ("base.js", "index.js"), {"head": pack_value(redactor.value(head))})

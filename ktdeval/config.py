@@ -77,11 +77,10 @@ _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded
 
 
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
-    """Return the config of a run: a YAML file of `RunConfig` fields, with what the command line says on top.
-
-    Of `overrides`, fields that are None were not given; mappings (`model_args`, …) are merged into the file's key by key, anything
-    else replaces. Raises ConfigError (the file is unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near
-    names) or UsageError (no model or no task is named).
+    """Return the config of a run: a YAML file of `RunConfig` fields, with what the command line says on top. Of `overrides`, fields
+    that are None were not given; mappings (`model_args`, …) are merged into the file's key by key, anything else replaces. Raises
+    ConfigError (the file is unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near names) or UsageError (no
+    model or no task is named).
     """
     values: dict[str, Any] = {}
     if path is not None:

@@ -34,9 +34,8 @@ class EntryPoint(NamedTuple):
 
 
 def find_entry_points() -> list[EntryPoint]:
-    """Entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by distribution and name.
-
-    Of two distributions with one name the first on the path counts.
+    """Entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by distribution and name. Of two distributions with
+    one name the first on the path counts.
     """
     found = _standard_library() if _needs_standard_library() else _scan()
     return sorted(found, key=lambda entry: (entry.distribution != "ktdeval", entry.distribution, entry.name))

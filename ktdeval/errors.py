@@ -77,11 +77,9 @@ class BudgetError(RunStop):
 
 
 class ModelError(KtdevalError):
-    """A model call failed. The message is one line without secrets.
-
-    `kind`, under which it is counted, is `timeout`, `rate_limited`, `overloaded`, `server`, `connection`, `bad_response`,
-    `bad_request`, or another identifier of `[a-z_]+` that an adapter documents; `retry_after_s` are the seconds after which the
-    provider wants to be asked again, where it said so.
+    """A model call failed. The message is one line without secrets. `kind`, under which it is counted, is `timeout`,
+    `rate_limited`, `overloaded`, `server`, `connection`, `bad_response`, `bad_request`, or another identifier of `[a-z_]+` that an
+    adapter documents; `retry_after_s` are the seconds after which the provider wants to be asked again, where it said so.
     """
 
     def __init__(self, kind: str, message: str, retry_after_s: float | None = None) -> None:

@@ -46,7 +46,6 @@ def near_matches(name: str, known: Iterable[str]) -> str:
 
 def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     """Build dataclass `cls` (of scalars, Literals, Optionals, tuples, dicts, dataclasses) from a mapping of field name to value.
-
     Raises ConfigError, which `where` starts: an unknown, missing, ill-typed or out-of-range field, with what was expected.
     """
     if not isinstance(mapping, Mapping):
@@ -192,9 +191,8 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
-    """`("a=1,b=x", "c=true")` to `{"a": 1, "b": "x", "c": True}`; a text that starts with `{` is read as a JSON object.
-
-    A piece without `=` continues the value before it, so that `dims=a,b` keeps its comma. Raises UsageError for a piece that is no
+    """`("a=1,b=x", "c=true")` to `{"a": 1, "b": "x", "c": True}`; a text that starts with `{` is read as a JSON object. A piece
+    without `=` continues the value before it, so that `dims=a,b` keeps its comma. Raises UsageError for a piece that is no
     assignment, or a key given twice.
     """
     result: dict[str, Any] = {}

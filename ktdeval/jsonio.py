@@ -61,9 +61,8 @@ def loads_strict(text: str | bytes) -> JsonValue:
 
 
 def loads_untrusted(text: str | bytes) -> JsonValue:
-    """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers.
-
-    Raises ValueError where it is not strict JSON, RecursionError where it is nested too deeply.
+    """Parse JSON of a stranger: as `loads_strict`, and without doubled fields, huge integers and infinite numbers. Raises
+    ValueError where it is not strict JSON, RecursionError where it is nested too deeply.
     """
     return json.loads(
         text, object_pairs_hook=unique_fields, parse_constant=reject_constant, parse_float=_finite, parse_int=bounded_int

@@ -31,9 +31,8 @@ def import_reference(module: str, attribute: str = "") -> Any:
 
 
 def import_module_or_path(reference: str) -> ModuleType:
-    """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module on `sys.path`.
-
-    Raises PluginError: there is no such file or module, it can't be imported, or its name belongs to another loaded module.
+    """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module on `sys.path`. Raises
+    PluginError: there is no such file or module, it can't be imported, or its name belongs to another loaded module.
     """
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118 - keep start-up light
     if not (is_package or os.sep in reference or reference.endswith(".py")):
@@ -73,10 +72,9 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code; PluginError says `where`, then what went wrong (errors of ktdeval's own keep their message).
-
-    This and the episode boundary are the only places that catch every exception: a plugin may raise anything, and neither a listing
-    nor a paid run may end because of a stranger's defect.
+    """Call a plugin's code; PluginError says `where`, then what went wrong (errors of ktdeval's own keep their message). This and
+    the episode boundary are the only places that catch every exception: a plugin may raise anything, and neither a listing nor a
+    paid run may end because of a stranger's defect.
     """
     try:
         return function(*args)
@@ -88,8 +86,7 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
 
 # ---- hooks
 
-KINDS = tuple(HOOKS)
-"""What plugins can offer; the hook of a kind is `ktdeval_<kind>`."""
+KINDS = tuple(HOOKS)  #: What plugins can offer; the hook of a kind is `ktdeval_<kind>`
 
 HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")
 
@@ -187,7 +184,6 @@ _PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 def check_made(kind: str, name: str, made: Any, where: str) -> None:
     """Check an object of a kind that a plugin made for a name when it is made, for most are used only after something was paid for.
-
     Raises PluginError, which `where` (kind, name and plugin) starts: an attribute or method is missing or of another type, or a
     task, tool, metric or card kind has another name.
     """

@@ -29,11 +29,10 @@ _SHOWN = ("question", "choices", "id")
 
 
 class QATask:
-    """A scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
-
-    `score` scores a submitted answer (pure); `scores` names the figures that it gives; `name` is what `--tasks` calls the task;
-    raise `version` whenever a change may alter a score: it is on every card. A subclass may have another `system` prompt, and names
-    the paper or other origin in `source`. Raises ConfigError: there are no samples, or one is not a question.
+    """A scoring task made of questions. Implements `ktdeval.api.ScoringTask`. `score` scores a submitted answer (pure); `scores`
+    names the figures that it gives; `name` is what `--tasks` calls the task; raise `version` whenever a change may alter a score:
+    it is on every card. A subclass may have another `system` prompt, and names the paper or other origin in `source`. Raises
+    ConfigError: there are no samples, or one is not a question.
     """
 
     needs_market = False

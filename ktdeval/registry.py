@@ -47,20 +47,14 @@ class PluginInfo(NamedTuple):
     hooks: tuple[str, ...]  #: the hooks it implements, sorted
 
 
-Warn = Callable[[str], None]
-"""Told, in one line, of each plugin that is skipped."""
+Warn = Callable[[str], None]  #: Told, in one line, of each plugin that is skipped
 
 
 def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
-    """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
-
-    Args:
-        extra: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`.
-        warn: called once for each plugin that is skipped, also when that shows only later, as its hooks are called.
-
-    Raises:
-        PluginError: a plugin of `extra` can't be imported, or any plugin misspells a hook. An installed plugin that can't be
-            imported is in `broken` and otherwise left out.
+    """Import every installed plugin's manifest and those in `extra`, into a fresh registry. `extra`: modules or paths (a .py file,
+    a package folder or a task file), as given by `--plugin`; `warn`: called once for each plugin that is skipped, also when that
+    shows only later, as its hooks are called. Raises PluginError: a plugin of `extra` can't be imported, or any plugin misspells a
+    hook. An installed plugin that can't be imported is in `broken` and otherwise left out.
     """
     plugins = Plugins(warn)
     for entry in find_entry_points():
@@ -110,9 +104,8 @@ class Plugins:
         self.add(plugin, entry.value, entry.distribution, entry.version)
 
     def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
-        """Register an imported plugin.
-
-        Raises PluginError: it misspells a hook, forgets `@hookimpl`, or implements a hook with arguments that it does not have.
+        """Register an imported plugin. Raises PluginError: it misspells a hook, forgets `@hookimpl`, or implements a hook with
+        arguments that it does not have.
         """
         if name in self.info or self._manager.is_registered(plugin):
             return
@@ -169,9 +162,8 @@ class Plugins:
     # ---- names
 
     def specs(self, kind: str) -> dict[str, Spec]:
-        """Everything of one kind that plugins offer, by name, sorted.
-
-        Raises PluginError: two plugins offer one name, or a hook returned something else than Specs.
+        """Everything of one kind that plugins offer, by name, sorted. Raises PluginError: two plugins offer one name, or a hook
+        returned something else than Specs.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -221,7 +213,6 @@ class Plugins:
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Task names that patterns stand for: a task, a group, a glob such as `blinded_*`, or a task file; in order, each once.
-
         Raises UsageError: a pattern that matches nothing, with near names.
         """
         for pattern in filter(is_task_file, patterns):
@@ -268,7 +259,6 @@ class Plugins:
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
         """Return the model called `full_name`: a listed name such as `builtin/hold`, or `PROVIDER/anything` of a listed provider.
-
         Raises UsageError: unknown, with near names; or a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)

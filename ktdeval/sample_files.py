@@ -48,9 +48,8 @@ def source_name(source: str) -> str:
 
 
 def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
-    """Read all rows of a source; `json_columns` hold JSON text where it is one of `datasets`, and are parsed.
-
-    Raises DataError: it can't be read, has no rows or too many, or a row is not plain JSON; names source and row.
+    """Read all rows of a source; `json_columns` hold JSON text where it is one of `datasets`, and are parsed. Raises DataError: it
+    can't be read, has no rows or too many, or a row is not plain JSON; names source and row.
     """
     path = Path(source)
     if source.startswith(HUB) or path.is_dir() or path.suffix == ".parquet":
@@ -161,10 +160,9 @@ def _without_nulls(value: Any) -> Any:
 
 
 def write_samples(folder: Path, rows: Sequence[Mapping[str, JsonValue]], title: str, columns: Mapping[str, str]) -> None:
-    """Write rows as a folder that `datasets.load_dataset`, and `read_samples`, load: one Parquet file and a dataset card.
-
-    Objects and lists of objects in rows are written as JSON text; `columns` are in order, with the meaning of each. Raises
-    UsageError if something is in the folder already, DataError if it can't be written.
+    """Write rows as a folder that `datasets.load_dataset`, and `read_samples`, load: one Parquet file and a dataset card. Objects
+    and lists of objects in rows are written as JSON text; `columns` are in order, with the meaning of each. Raises UsageError if
+    something is in the folder already, DataError if it can't be written.
     """
     import datasets  # noqa: PLC0415 - as in `_loaded`
     import pyarrow as pa  # noqa: PLC0415 - as above

@@ -35,8 +35,7 @@ from ktdeval.yamlio import load_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-PlainConfig = Mapping[str, Any]
-"""A variant's resolved config: plain YAML values."""
+PlainConfig = Mapping[str, Any]  #: A variant's resolved config: plain YAML values
 
 TaskMaker = Callable[[str, PlainConfig, str], Any]
 """`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and variant)."""
@@ -70,10 +69,9 @@ class Variant:
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
-    """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook.
-
-    `make` builds a task of this family; it may be left out when every variant extends another task. Raises ConfigError: unreadable,
-    not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the key.
+    """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook. `make` builds a task of this family; it may be left out
+    when every variant extends another task. Raises ConfigError: unreadable, not YAML, a duplicate, unknown, missing or ill-typed
+    key; names the file and the key.
     """
     content = load_yaml(path)
     for key in content:
@@ -110,10 +108,9 @@ def _variant_spec(path: Path | str, content: PlainConfig, name: str, overrides: 
 
 
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
-    """Resolve every variant against what it extends; tasks that did not come from a task file pass through.
-
-    Returns specs whose `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends"}; and, by name,
-    why a variant was left out: it extends an unknown task, a circle, or a task that is not made from a task file.
+    """Resolve every variant against what it extends; tasks that did not come from a task file pass through. Returns specs whose
+    `make` takes nothing, those of variants with `extra` {"config", "make", "where", "extends"}; and, by name, why a variant was
+    left out: it extends an unknown task, a circle, or a task that is not made from a task file.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}

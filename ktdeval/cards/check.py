@@ -49,8 +49,7 @@ class CardKind:
 
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
 
-ATTACHED = "certificate"
-"""The kind that trading cards carry, under the field of that name."""
+ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
 
 
 def _attached_rows(card: TradingCard) -> Iterator[tuple[str, str]]:
@@ -86,9 +85,8 @@ _BUILT_IN = {
 def attached_block(
     mask: str, task: Mapping[str, Any], snapshot_id: str, attached: Card | None, plugins: Plugins
 ) -> dict[str, JsonValue]:
-    """Return the `certificate` field of a trading card with this mask, task description and market.
-
-    `attached` is a valid card of the kind `ATTACHED`; None where none was given.
+    """Return the `certificate` field of a trading card with this mask, task description and market. `attached` is a valid card of
+    the kind `ATTACHED`; None where none was given.
     """
     if mask == "bright":
         return {"value": None, "reason": NOTHING_HIDDEN}
@@ -106,16 +104,14 @@ def card_kinds(wanted: str | None = None, plugins: Plugins | None = None) -> dic
 
 # ---- reading
 
-_MAX_ERRORS = 50
-"""Schema errors looked at before the first one, by line, is reported."""
+_MAX_ERRORS = 50  #: Schema errors looked at before the first one, by line, is reported
 
 _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def load_card(path: Path | str, kind: str | None = None) -> Card:
-    """Read and check a card file, of any kind by default.
-
-    Raises CardError if it can't be read, is not valid, or of another kind; names the file, the line and the field.
+    """Read and check a card file, of any kind by default. Raises CardError if it can't be read, is not valid, or of another kind;
+    names the file, the line and the field.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -151,10 +147,9 @@ def parse_card(text: str, where: str) -> Card:
 
 
 def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> Card:
-    """Decode a parsed card and check it against itself: ids, totals, medians and labels must follow from its episodes.
-
-    `where` starts the error messages; `text` is what the card was parsed from, for line numbers, by default the form in which cards
-    are written. Raises CardError: one line with file, line, field and what is wrong.
+    """Decode a parsed card and check it against itself: ids, totals, medians and labels must follow from its episodes. `where`
+    starts the error messages; `text` is what the card was parsed from, for line numbers, by default the form in which cards are
+    written. Raises CardError: one line with file, line, field and what is wrong.
     """
     try:
         # Also settles that the card can be hashed: no NaN, no lone surrogate, no foreign type.

@@ -13,8 +13,7 @@ from ktdeval.typed import to_plain
 
 JsonPath = Sequence[str | int]
 
-UNVERIFIED = frozenset({"provenance"})
-"""Fields of a card that two equal runs may give differently; a comparison passes over them."""
+UNVERIFIED = frozenset({"provenance"})  #: Fields of a card that two equal runs may give differently; a comparison passes over them
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -73,10 +72,9 @@ def _find(text: str, start: int, part: str | int) -> int | None:
 
 
 def first_difference(recorded: JsonValue, recomputed: JsonValue, text: str | None = None) -> str | None:
-    """First value, in the order of the file, that differs, as `line 12: metrics.sharpe.value: recorded 1.9, recomputed 0.9`.
-
-    Values are equal when their JSON is: `1` and `1.0` differ, as do `0.0` and `-0.0`. `text` is what `recorded` was read from; by
-    default its `dumps_pretty` form, which is how cards are written. None when all is equal.
+    """First value, in the order of the file, that differs, as `line 12: metrics.sharpe.value: recorded 1.9, recomputed 0.9`. Values
+    are equal when their JSON is: `1` and `1.0` differ, as do `0.0` and `-0.0`. `text` is what `recorded` was read from; by default
+    its `dumps_pretty` form, which is how cards are written. None when all is equal.
     """
     if (found := _first_path(recorded, recomputed, ())) is None:
         return None
@@ -98,9 +96,8 @@ def value_difference(recorded: JsonValue, recomputed: JsonValue) -> str | None:
 
 
 def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]) -> str | None:
-    """First step record of a ledger that differs; step k stands on line k + 1 of a JSONL file and in row k of a table.
-
-    Returns one line such as `line 18 (step 17, 2024-04-26): orders[0].filled_shares: recorded 100, recomputed 200`.
+    """First step record of a ledger that differs; step k stands on line k + 1 of a JSONL file and in row k of a table. Returns one
+    line such as `line 18 (step 17, 2024-04-26): orders[0].filled_shares: recorded 100, recomputed 200`.
     """
     for place, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
         if (found := _first_path(to_plain(old), to_plain(new), ())) is not None:

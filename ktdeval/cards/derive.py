@@ -25,14 +25,12 @@ P = TypeVar("P", bound=Value)
 LEAST_DECIDED_PERCENT = 95
 """Share of the planned steps that the model must have decided itself. Below it a card shows holds of the engine, not the model."""
 
-PLACEBO_SOURCE = "placebo of snapshot "
-"""How the source of a placebo market begins."""
+PLACEBO_SOURCE = "placebo of snapshot "  #: How the source of a placebo market begins
 
 WEAK = frozenset({"limited", "few answers", "few guesses"})
 """Labels of an attached card whose bounds rest on too little to call a mask certified."""
 
-FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")
-"""The price of a model without a provider."""
+FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")  #: The price of a model without a provider
 
 
 def derive_common(card: TradingFacts | ScoringFacts) -> dict[str, Any]:
@@ -66,10 +64,9 @@ def derive_common(card: TradingFacts | ScoringFacts) -> dict[str, Any]:
 
 
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
-    """Median of a metric over episodes, with an interval.
-
-    The interval is the interquartile range from two episodes on (linear between order statistics), and a single episode's own.
-    Episodes where the metric is undefined are left out and counted by reason; where it is undefined in all, the value is null.
+    """Median of a metric over episodes, with an interval. The interval is the interquartile range from two episodes on (linear
+    between order statistics), and a single episode's own. Episodes where the metric is undefined are left out and counted by
+    reason; where it is undefined in all, the value is null.
     """
     given = list(entries)
     found = [(entry.value, entry.interval) for entry in given if entry.value is not None]
@@ -108,9 +105,8 @@ def planned_steps(card: TradingFacts, window: str) -> int:
 
 
 def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
-    """Labels that a reader must see before any figure. Only a card that can have a certificate is said to lack one.
-
-    A mask is certified when it was attacked in earnest: by a whole probe set, with answers that name something.
+    """Labels that a reader must see before any figure. Only a card that can have a certificate is said to lack one. A mask is
+    certified when it was attacked in earnest: by a whole probe set, with answers that name something.
     """
     is_uncertified = (
         isinstance(card, TradingFacts)

@@ -19,8 +19,7 @@ from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.typed import from_plain
 
 T = TypeVar("T")
-Problem = tuple[JsonPath, str]
-"""Where a card contradicts itself, and how."""
+Problem = tuple[JsonPath, str]  #: Where a card contradicts itself, and how
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +81,9 @@ def ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
 def common_fields(
     inputs: EvaluationInputs, planned: Sequence[EpisodeSpec], finished: Collection[str], record: str
 ) -> dict[str, Any]:
-    """Fields of a card that say what was planned, with what, on which market, and which episodes did not finish.
-
-    `planned` is from `ordered_plan`, `finished` holds ids, `record` is what an unfinished episode lacks, such as `a ledger`.
-    Raises CardError if an unfinished episode has no error, or a finished or foreign one has.
+    """Fields of a card that say what was planned, with what, on which market, and which episodes did not finish. `planned` is from
+    `ordered_plan`, `finished` holds ids, `record` is what an unfinished episode lacks, such as `a ledger`. Raises CardError if an
+    unfinished episode has no error, or a finished or foreign one has.
     """
     first = planned[0]
     windows = {spec.window.name: spec.window for spec in planned if spec.window != NO_WINDOW}
@@ -134,9 +132,8 @@ def _missing_entries(inputs: EvaluationInputs, unfinished: Sequence[EpisodeSpec]
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
-    """Decode a part of a card after a trip through strict JSON, so that a card in memory equals the card in its file.
-
-    Raises CardError if a value is not strict JSON, or not what the part holds.
+    """Decode a part of a card after a trip through strict JSON, so that a card in memory equals the card in its file. Raises
+    CardError if a value is not strict JSON, or not what the part holds.
     """
     plain = {}
     for name, value in sorted(fields.items()):

@@ -15,11 +15,11 @@ from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.typed import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
+# Files under `schema/`: the type that each describes, and its name in the schema's id.
 SCHEMAS: dict[str, tuple[type[Card], str]] = {
     "result-card-v1.json": (TradingCard, "result-card"),
     "scoring-card-v1.json": (ScoringCard, "scoring-card"),
 }
-"""Files under `schema/`: the type that each describes, and its name in the schema's id."""
 
 _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
 """Lines `field: what it is` below a docstring's first paragraph, by themselves or under `Attributes:`."""

@@ -21,11 +21,9 @@ from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.trading.types import PROVENANCES
 
-TARGET_CONFIG = "subject_config"
-"""Field of a scoring task's config that holds the config of its target task."""
+TARGET_CONFIG = "subject_config"  #: Field of a scoring task's config that holds the config of its target task
 
-_TOLERANCE = 1e-9
-"""Relative: quantiles of two versions of SciPy may differ in their last digits."""
+_TOLERANCE = 1e-9  #: Relative: quantiles of two versions of SciPy may differ in their last digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +38,11 @@ class ScoringInputs(EvaluationInputs):
 
 
 def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
-    """Build the result card of one evaluation on a scoring task (one task, model and agent over windows and seeds).
-
-    Two calls with equal inputs give equal cards whatever the order of specs, episodes and missing episodes; only `provenance` is
-    passed through as it is.
-
-    Raises:
-        CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither finished
-            nor missing, an episode whose answers are not all its samples', a value that is not strict JSON).
-        PluginError: the task's scores are not those that it defines, or no scores.
+    """Build the result card of one evaluation on a scoring task (one task, model and agent over windows and seeds). Two calls with
+    equal inputs give equal cards whatever the order of specs, episodes and missing episodes; only `provenance` is passed through as
+    it is. Raises CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither
+    finished nor missing, an episode whose answers are not all its samples', a value that is not strict JSON); PluginError: the
+    task's scores are not those that it defines, or no scores.
     """
     planned = ordered_plan(inputs)
     if dumps_canonical(to_plain(inputs.task.get(TARGET_CONFIG))) != dumps_canonical(to_plain(inputs.target_task)):

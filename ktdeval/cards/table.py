@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-UNDEFINED = "-"
-"""Stands for a figure that is not defined."""
+UNDEFINED = "-"  #: Stands for a figure that is not defined
 
 _LONGEST_TEXT = 64  # characters; tables fit 80 columns
 

@@ -50,15 +50,11 @@ class CardInputs(EvaluationInputs):
 
 
 def build_card(inputs: CardInputs) -> TradingCard:
-    """Build the result card of one evaluation (one task, model and agent over windows and seeds).
-
-    Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and missing episodes; only
-    `provenance` is passed through as it is.
-
-    Raises:
-        CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither finished
-            nor missing, a ledger that does not cover its window, two metrics of one name, a value that is not strict JSON).
-        PluginError: a metric returned something else than a `MetricValue`.
+    """Build the result card of one evaluation (one task, model and agent over windows and seeds). Two calls with equal inputs give
+    equal cards whatever the order of specs, ledgers, metrics and missing episodes; only `provenance` is passed through as it is.
+    Raises CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither
+    finished nor missing, a ledger that does not cover its window, two metrics of one name, a value that is not strict JSON);
+    PluginError: a metric returned something else than a `MetricValue`.
     """
     if twice := [name for name, count in Counter(metric.name for metric in inputs.metrics).items() if count > 1]:
         raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")

@@ -30,10 +30,9 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name only, in the order of help, so that help and a slip in a name cost no import.
-
-    `path` is how the group itself is called, such as `ktdeval leaderboard`; `extras` names, of packages that its commands need and
-    a plain install lacks, the extra of ktdeval that brings each; `settings` are those of `click.Group`.
+    """A group that knows its commands by name only, in the order of help, so that help and a slip in a name cost no import. `path`
+    is how the group itself is called, such as `ktdeval leaderboard`; `extras` names, of packages that its commands need and a plain
+    install lacks, the extra of ktdeval that brings each; `settings` are those of `click.Group`.
     """
 
     def __init__(
@@ -162,9 +161,8 @@ click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 1 a result says no, 2 bad input, 130 interrupted.
-
-    Every expected failure is one line on stderr.
+    """Run the command line and return its exit code: 0 done, 1 a result says no, 2 bad input, 130 interrupted. Every expected
+    failure is one line on stderr.
     """
     sys.excepthook = _show_defect
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]

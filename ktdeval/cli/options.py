@@ -59,9 +59,8 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def config_option(*names: str) -> Callable[[F], F]:
-    """Decorate a click command body with the options of single `RunConfig` fields; what was not given arrives as None.
-
-    Defaults are not shown in help: where a command does not start a run, an option left out means what the run was made with.
+    """Decorate a click command body with the options of single `RunConfig` fields; what was not given arrives as None. Defaults are
+    not shown in help: where a command does not start a run, an option left out means what the run was made with.
     """
     hints = get_type_hints(RunConfig)
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}

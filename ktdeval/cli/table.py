@@ -19,9 +19,8 @@ _LEAST_WIDTH = 16  # of a column that is wrapped
 
 
 def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Aligned columns; those that are empty throughout are left out.
-
-    Nothing is cut off. Each row is one line, but for a terminal too narrow for it: there the longest columns are wrapped.
+    """Aligned columns; those that are empty throughout are left out. Nothing is cut off. Each row is one line, but for a terminal
+    too narrow for it: there the longest columns are wrapped.
     """
     rows = list(rows)
     kept = [place for place in range(len(header)) if place == 0 or any(row[place] for row in rows)]
@@ -35,9 +34,8 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
 
 
 def grid_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()) -> list[str]:
-    """Lines of a table of figures: columns named in `left` are flush left, others right; those empty throughout are left out.
-
-    Cells may come from a stranger: control characters are taken out, and wide characters count as two columns.
+    """Lines of a table of figures: columns named in `left` are flush left, others right; those empty throughout are left out. Cells
+    may come from a stranger: control characters are taken out, and wide characters count as two columns.
     """
     from rich.cells import cell_len  # not at the top, for this module is on the way of `ktdeval --help`
 

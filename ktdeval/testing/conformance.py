@@ -51,7 +51,6 @@ def expect(holds: object, message: str) -> None:
 
 def check_plugin(module: str) -> Plugins:
     """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing it imports nothing heavy.
-
     `module` is the manifest's, as an entry point names it. Installed or not, it is loaded beside all installed plugins, so that
     clashes of names show. Returns the registry with the plugin in it, to make and check its parts.
     """
@@ -93,9 +92,8 @@ def _check_light(module: str) -> None:
 
 
 def check_model(model: Model, *, deterministic: bool = True) -> None:
-    """Check that a model (anything with `reply(request)`) speaks the protocol: free turns, tool turns and forced submissions.
-
-    Equal requests must give equal replies unless it is said not to be deterministic; keyless models are.
+    """Check that a model (anything with `reply(request)`) speaks the protocol: free turns, tool turns and forced submissions. Equal
+    requests must give equal replies unless it is said not to be deterministic; keyless models are.
     """
     for where, request in _requests():
         outcome = _reply(model, request, where)
@@ -176,9 +174,8 @@ def _window(market: MarketSnapshot, task: Task | ScoringTask) -> EpisodeSpec:
 
 
 def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
-    """Check a task's declaration and the first observations of an episode: pure, masked, and blind to the future.
-
-    The last five days of the market (by default `random_snapshot()`) serve as the window.
+    """Check a task's declaration and the first observations of an episode: pure, masked, and blind to the future. The last five
+    days of the market (by default `random_snapshot()`) serve as the window.
     """
     market = snapshot or random_snapshot()
     _check_declaration(task)
@@ -230,11 +227,8 @@ def _poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
 
 
 def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None) -> None:
-    """Check a scoring task's declaration and its first samples: pure, masked, with a form that can be answered.
-
-    Raises:
-        ConformanceError: says what is broken.
-        LeakError: a sample shows what its mask hides.
+    """Check a scoring task's declaration and its first samples: pure, masked, with a form that can be answered. Raises
+    ConformanceError: says what is broken; LeakError: a sample shows what its mask hides.
     """
     name = task.name
     is_given = (task.target_task is None) == (target_task is None)

@@ -26,9 +26,8 @@ _QUIET_STEP: Mapping[str, JsonValue] = {
 
 
 def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) -> StepRecord:
-    """One step filled on `row` (decided on the row before): a hold in cash, but for `fields`, named as in files.
-
-    Raises TypeError where they are not those of a step record.
+    """One step filled on `row` (decided on the row before): a hold in cash, but for `fields`, named as in files. Raises TypeError
+    where they are not those of a step record.
     """
     days = {"decided_on": str(snapshot.days[row - 1]), "filled_on": str(snapshot.days[row])}
     try:

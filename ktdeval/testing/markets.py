@@ -12,8 +12,7 @@ from ktdeval.market.snapshot import DayArray, FloatArray, MarketSnapshot, Snapsh
 INDEX = "609300.IDX"
 _CODES = ("609{:03d}.SH", "009{:03d}.SZ", "309{:03d}.SZ", "6889{:02d}.SH")
 
-Rows = Mapping[str, Sequence[float | None]]
-"""Code -> one value a day; None where the asset has no bar that day."""
+Rows = Mapping[str, Sequence[float | None]]  #: Code -> one value a day; None where the asset has no bar that day
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,9 @@ class Details:
 
 
 def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str = "2024-01-02") -> MarketSnapshot:
-    """Return a market from closes in CNY: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset.
-
-    Days are consecutive weekdays from `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount
-    is close times volume.
+    """Return a market from closes in CNY: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset. Days are
+    consecutive weekdays from `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount is close
+    times volume.
     """
     details = details or Details()
     codes = sorted(closes)
@@ -64,9 +62,8 @@ def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str =
 
 
 def random_snapshot(seed: int = 0, n_assets: int = 40, n_days: int = 320, first_day: str = "2023-01-02") -> MarketSnapshot:
-    """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough history for every factor.
-
-    Equal seeds give equal markets; there are at most 300 assets, and the year-long factors need 252 days before the first decision.
+    """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough history for every factor. Equal
+    seeds give equal markets; there are at most 300 assets, and the year-long factors need 252 days before the first decision.
     """
     rng = np.random.default_rng(seed)
     codes = sorted(_CODES[number % 4].format(number // 4) for number in range(n_assets))

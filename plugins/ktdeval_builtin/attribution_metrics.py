@@ -103,6 +103,7 @@ def _exposures(attribution: Attribution, within_holdings: bool) -> dict[str, Jso
     return {name: float(value) + 0.0 if math.isfinite(value) else None for name, value in named}
 
 
+# The four parts, in the order in which they add to the total return: formula, better, lines of the attribution, detail.
 _PARTS: Mapping[str, tuple[str, Literal["higher", "neither"], _Lines, _Detail]] = {
     "common_return": (
         f"linked sum of w * f0; {_FIT}",
@@ -124,7 +125,6 @@ _PARTS: Mapping[str, tuple[str, Literal["higher", "neither"], _Lines, _Detail]] 
         lambda attribution, _: {"linked": _linked(attribution, TRADING)},
     ),
 }
-"""The four parts, in the order in which they add to the total return: formula, better, lines of the attribution, detail."""
 
 
 def attribution_metrics() -> list[Metric]:

@@ -12,22 +12,15 @@ ONE_IS_ENOUGH = "Ignored: the first {tool} call of the reply is the one that cou
 
 
 class ReactAgent:
-    """Research until the model stops calling tools or its budget is spent; then submit, with feedback on what was invalid.
-
-    Research phase: the model chooses freely among the research tools. A reply without a tool call ends the phase; so does a
-    spent budget. Modes without tools skip it. Submission phase: the submit tool is the only tool and is forced; of several
-    calls in one reply the first counts. A reply without a valid submission is answered with what was wrong, until the
-    attempts are used up; then the step is a hold with provenance `fallback`. Nothing is carried from step to step.
-
-    Source: KTD-Fin §3.4 and Yao et al. 2023 (ReAct).
+    """Research until the model stops calling tools or its budget is spent; then submit, with feedback on what was invalid. Research
+    phase: the model chooses freely among the research tools. A reply without a tool call ends the phase; so does a spent budget.
+    Modes without tools skip it. Submission phase: the submit tool is the only tool and is forced; of several calls in one reply the
+    first counts. A reply without a valid submission is answered with what was wrong, until the attempts are used up; then the step
+    is a hold with provenance `fallback`. Nothing is carried from step to step. Source: KTD-Fin §3.4 and Yao et al. 2023 (ReAct).
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step.
-
-        Raises:
-            ModelError: the model call failed; the engine holds and records it.
-        """
+        """Decide one step. Raises ModelError: the model call failed; the engine holds and records it."""
         messages = [Message("system", observation.system), Message("user", observation.user)]
         if session.tools and session.tool_budget > 0:
             _research(messages, session)

@@ -233,9 +233,8 @@ class Step:
 
 
 def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
-    """Assets of `pool` ([N]), best first by `keys` ([N] each, most important first, larger is better).
-
-    Ties fall to all factor values, then to the episode's shuffled order.
+    """Assets of `pool` ([N]), best first by `keys` ([N] each, most important first, larger is better). Ties fall to all factor
+    values, then to the episode's shuffled order.
     """
     assets = np.flatnonzero(pool)
     first = -keys[0][assets]

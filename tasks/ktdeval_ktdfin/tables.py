@@ -168,7 +168,6 @@ def features(step: Step, assets: Iterable[int]) -> Payload:
 
 def factor_union(step: Step, most: int) -> list[int]:
     """Return the fixed candidate list: the union of each factor's top k, with the largest k whose union has at most `most` names.
-
     Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too many, factors are taken in
     their documented order until the list is full.
     """

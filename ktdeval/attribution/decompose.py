@@ -39,19 +39,15 @@ RUIN = "a daily return is -100 % or less: the NAV is gone, and contributions can
 
 
 def linking_coefficients(returns: FloatArray) -> FloatArray:
-    """[..., D] Carino's k_t / K for daily returns; NaN throughout a series with a return of -100 % or less. `returns`: [..., D]
-    simple daily returns; leading axes are separate series, such as bootstrap draws.
-    """
+    """[..., D] Carino's k_t / K for [..., D] simple daily returns; NaN throughout a series with a return of -100 % or less."""
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
     return np.where(ruined, np.nan, _log_share(returns, logs) / _total_share(logs))
 
 
 def link(contributions: FloatArray, returns: FloatArray) -> FloatArray:
-    """Contributions over the whole period, in fractions of the capital at its start. `contributions`: [..., D, L] daily
-    contributions of L lines, which add to `returns` or to a part of it; `returns`: [..., D] daily returns of the whole portfolio.
-    [..., L] linked contributions. Where the lines add to the return on each day, these add to the total return `prod(1 + r) - 1`.
-    NaN for a series with a return of -100 % or less (`RUIN` is the reason).
+    """[..., L] contributions over the whole period, as shares of the capital at its start, from [..., D, L] daily ones (which add
+    to the daily `returns`, [..., D], or to a part of them). NaN for a series with a return of -100 % or less (`RUIN`).
     """
     linked: FloatArray = np.einsum("...dl,...d->...l", contributions, linking_coefficients(returns))
     return linked
@@ -76,9 +72,7 @@ TICKS_PER_CNY, TICKS_PER_FEN = 10_000, 100
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Daily parts of `sum w r`, in fractions of the NAV; [..., D], the leading axes are separate portfolios. `factor_names,
-    industry_names`: the K and I factors.
-    """
+    """Daily parts of `sum w r`, in fractions of the NAV, K factors, I industries; [..., D], leading axes are portfolios."""
 
     factor_names: tuple[str, ...]
     industry_names: tuple[str, ...]
@@ -91,9 +85,7 @@ class Decomposition:
     invested: FloatArray  #: [..., D] sum w
 
     def mean_exposures(self, within_holdings: bool = False) -> FloatArray:
-        """[..., K] exposures averaged over the days on which something was held; NaN where nothing ever was. `within_holdings`:
-        exposures of the holdings alone (weights add to 1) instead of the whole NAV.
-        """
+        """[..., K] mean exposures over days with holdings, of the NAV or within the holdings; NaN where nothing was held."""
         held = self.invested > 0.0
         scale = np.where(held, self.invested, 1.0) if within_holdings else np.ones(held.shape)
         count = held.sum(axis=-1)
@@ -147,9 +139,7 @@ class Attribution(Decomposition):
 
     @cached_property
     def linked_lines(self) -> FloatArray:
-        """[D, L] `lines` in fractions of the capital at the start (Carino): all days and lines add to the total return. NaN
-        throughout when the NAV falls to nothing.
-        """
+        """[D, L] `lines` in fractions of the capital at the start (Carino); NaN throughout when the NAV falls to nothing."""
         scaled: FloatArray = self.lines * linking_coefficients(self.returns)[:, None]
         return scaled
 
@@ -164,9 +154,8 @@ class Attribution(Decomposition):
 
 
 def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
-    """Split the returns of portfolios given by their weights. `weights`: [..., D, N] shares of the capital held over each day of
-    the fit (at the close before it); any sign, any sum; `fitted`: the factor returns of these days. Raises DataError: the weights
-    are not of the fit's days and assets, or not finite.
+    """Split the returns of portfolios with these [..., D, N] weights, shares of the capital at the close before each day of the
+    fit, of any sign and sum. Raises DataError unless they are finite and of the fit's days and assets.
     """
     days, assets = fitted.returns.shape
     if weights.shape[-2:] != (days, assets) or not np.isfinite(weights.sum()):
@@ -215,11 +204,9 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
 
 
 def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None) -> Attribution:
-    """Split each day's NAV return of one episode. Weights are those at the previous close: positions over NAV of the step before;
-    nothing is held before the first step. `ledger`: the episode; `snapshot`: the market it was settled on; `fitted`: factor returns
-    that cover the ledger's days, to share between ledgers; None to fit its own days. The attribution; common + style + industry +
-    selection + timing + fees + rounding is the NAV's return on each day. Raises DataError: there is none (`attribution_problem`
-    says why), the fit is of other days or assets, or a code is unknown.
+    """Split each day's NAV return of an episode on the snapshot it was settled on; weights are positions over NAV at the previous
+    close. `fitted`: factor returns that cover the ledger's days, to share between ledgers. Raises DataError if there is no
+    attribution (`attribution_problem` says why), the fit is of other days or assets, or a code is unknown.
     """
     problem = attribution_problem(ledger, snapshot)
     if problem:
@@ -308,14 +295,7 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
     """[D] what fills made until the close, and minus the fees, over the NAV before the step."""
     fills = [
-        (
-            day,
-            snapshot.asset_index[order.code],
-            order.filled_shares,
-            order.notional_minor,
-            order.fee_minor,
-            order.side == "BUY",
-        )
+        (day, snapshot.asset_index[order.code], order.filled_shares, order.notional_minor, order.fee_minor, order.side == "BUY")
         for day, step in enumerate(ledger.steps)
         for order in step.orders
         if order.code is not None and order.filled_shares

@@ -63,9 +63,7 @@ class Note:
 def daily_notes(
     kind: NoteKind, counts: npt.NDArray[np.intp] | npt.NDArray[np.bool_], subjects: tuple[str, ...] = ("",)
 ) -> list[Note]:
-    """Notes from counts a day, one for each subject that has any. `kind`: of all of them; `counts`: [D] or [D, subjects];
-    `subjects`: what the columns are about.
-    """
+    """Notes of one kind from [D] or [D, subjects] counts, one for each subject that has any."""
     table = counts.reshape(len(counts), -1)
     totals, days = table.sum(axis=0), np.count_nonzero(table, axis=0)
     return [Note(kind, subject, int(totals[place]), int(days[place])) for place, subject in enumerate(subjects) if days[place]]
@@ -95,10 +93,9 @@ class Exposures:
 
 
 def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | None = None) -> Exposures:
-    """Exposures and regression weights for the returns of `rows`. Names outside the index keep exposures: they are scaled by the
-    index's figures. `snapshot`: the market; `rows`: consecutive rows, the first at least 1; `factors`: which of the nine, such as
-    those that a VIF screen kept; None for all. Raises DataError: `rows` are not consecutive rows with a day before them, or a
-    factor is unknown or named twice.
+    """Exposures and regression weights for the returns of `rows`, of the factors named or all nine; names outside the index are
+    scaled by the index's figures. Raises DataError unless `rows` are consecutive and follow a day, and the factors known and
+    distinct.
     """
     check_rows(snapshot, rows, 1)
     names = FACTOR_NAMES if factors is None else factors
@@ -176,9 +173,8 @@ class Screen:
 
 
 def variance_inflation(table: FloatArray) -> FloatArray:
-    """[K] variance inflation factors of the columns of [n, K], against an intercept and each other. At least 1; infinite for
-    columns that the others explain whole; NaN for constant ones, which take no part. Raises DataError: no more rows than columns,
-    or a value that is not finite.
+    """[K] variance inflation factors of the columns of [n, K]; infinite where the others explain one whole, NaN for constant ones,
+    which take no part. Raises DataError on too few rows or a value that is not finite.
     """
     rows, columns = table.shape
     if rows <= columns + 1 or not np.isfinite(table).all():
@@ -200,10 +196,8 @@ def variance_inflation(table: FloatArray) -> FloatArray:
 
 
 def vif_screen(snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit: float = VIF_LIMIT) -> Screen:
-    """Screen the nine factors on a calibration window. `snapshot`: the market; `rows`: return days of the window; their exposures
-    are of the days before. All lie before `evaluation_row`; `evaluation_row`: first row of the evaluation, of which nothing is
-    used; `limit`: largest VIF allowed. Raises DataError: the window reaches into the evaluation, is not in the snapshot, or holds
-    too few names.
+    """Screen the nine factors on the return days `rows` (exposures of the days before), all before `evaluation_row`. Raises
+    DataError if the window reaches into the evaluation, is not in the snapshot, or holds too few names.
     """
     if rows.stop > evaluation_row:
         raise DataError(

@@ -23,9 +23,7 @@ from ktdeval.market.snapshot import BoolArray, FloatArray
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] sums over `width` consecutive rows; entry i covers rows i … i + width - 1. `values`: [rows, N] finite
-    numbers, at least `width` rows; `width`: rows of a window, at least 1; for 1 the result is `values` itself.
-    """
+    """[rows - width + 1, N] sums over `width` (at least 1) consecutive rows of finite numbers; for 1 `values` itself."""
     if width == 1:
         return values
     half = trailing_sum(values, width // 2)
@@ -37,16 +35,12 @@ def trailing_sum(values: FloatArray, width: int) -> FloatArray:
 
 
 def trailing_count(flags: BoolArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] number of True among `width` consecutive rows, as floats. `flags`: [rows, N]; `width`: rows of a
-    window, 1 to 255.
-    """
+    """[rows - width + 1, N] number of True among `width` (1 to 255) consecutive rows, as floats."""
     return trailing_sum(flags.view(np.uint8), width).astype(np.float64)
 
 
 def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] maxima over `width` consecutive rows. `values`: [rows, N] numbers without NaN; `width`: rows of a
-    window, at least 1.
-    """
+    """[rows - width + 1, N] maxima over `width` consecutive rows of numbers without NaN."""
     size = 1
     while size * 2 <= width:
         values = np.maximum(values[: len(values) - size], values[size:])
@@ -56,9 +50,7 @@ def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
 
 
 def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
-    """Every NaN of [rows, N] replaced by the last number above it in its column. `values`: [rows, N]; `before`: [N] what stands
-    above the first row; NaN (the default) where nothing does.
-    """
+    """Every NaN of [rows, N] replaced by the last number above it in its column; `before` [N] stands above the first row."""
     # Missing places column by column: a run of them ends where the row does not follow on the one before.
     column, row = np.divmod(np.flatnonzero(np.isnan(values).T), len(values))
     if not len(row):
@@ -81,9 +73,7 @@ WINSOR_TAIL = 0.01  #: Exposures are clipped at this quantile and its mirror ima
 
 
 class PriceHistory(Protocol):
-    """Prices that the factors read of a market: `MarketView` offers it, and so may anything that grows day by day. Arrays are [day
-    + 1, N], their last row is `day`; units and NaN rules are those of `MarketSnapshot`.
-    """
+    """Prices that the factors read, [day + 1, N] each, in the units of `MarketSnapshot`: a `MarketView`, or one that grows."""
 
     @property
     def day(self) -> int:
@@ -127,9 +117,7 @@ class TrailingWindow:
 
     @cached_property
     def returns(self) -> FloatArray:
-        """Simple close-to-close returns of the last `QUARTER` days, [≤ 60, ...]. A day without a bar has no return (NaN); the first
-        bar after a suspension is measured from the last close before it.
-        """
+        """[≤ 60, ...] close-to-close returns: NaN without a bar; the first bar after a suspension counts from the last close."""
         return self.close[1:][-QUARTER:] / self.last_close[:-1][-QUARTER:] - 1.0
 
 
@@ -195,10 +183,9 @@ def trailing_factors(window: TrailingWindow) -> dict[str, FloatArray]:
 
 
 def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
-    """Winsorise at 1 % and 99 % and z-score, both over the investable names. `values`: [..., N] raw values, NaN where undefined;
-    the last axis is assets; `investable`: [N] or [..., N] names that set the quantiles, mean and standard deviation (ddof 0). [...,
-    N] exposures. Names that are not investable are clipped and scaled with the same figures. NaN stays NaN; where the investable
-    names do not differ every defined exposure is 0. Raises DataError: `investable` does not fit the assets of `values`.
+    """Winsorise [..., N] raw values at 1 % and 99 % and z-score them, both over the `investable` names ([N] or [..., N]); others
+    are clipped and scaled with the same figures. NaN stays NaN; where the investable names do not differ, exposures are 0. Raises
+    DataError if `investable` is of other assets.
     """
     if investable.shape[-1:] != values.shape[-1:]:
         raise DataError(

@@ -56,8 +56,8 @@ class Fit:
         return explained + self.industry[:, self.industry_of] if len(self.industry_names) else explained
 
     def standard_errors(self, kind: Robust = "HC3") -> FloatArray:
-        """[D, 1 + K] heteroskedasticity-consistent standard errors of `common` and `style`; NaN where dropped. With industries they
-        hold the industry effects fixed at one reference industry, so the first column is not that of `common`.
+        """[D, 1 + K] robust standard errors of `common` and `style`, NaN where dropped. With industries they hold the industry
+        effects fixed at one reference industry, so the first column is not that of `common`.
         """
         columns = 1 + len(self.factor_names)
         errors = np.empty((len(self.rows), columns))
@@ -102,12 +102,9 @@ class Fit:
 def fit_factors(
     snapshot: MarketSnapshot, first_row: int, last_row: int, industry: bool = False, factors: tuple[str, ...] | None = None
 ) -> Fit:
-    """Regress each day's returns on an intercept and the style exposures known the day before, weighted least squares. In the
-    regression are the names that were in the index at the close of the day before, have a bar on both days (so the return is that
-    of one day) and at least one exposure; on days on which nobody has one, all of them, for the common return alone. `snapshot`:
-    the market; `first_row`: row of the first return, at least 1; `last_row`: row of the last return, included; `industry`: whether
-    to add a factor for each industry; `factors`: which style factors; None for all nine. The fit; pass it to `attribute` with every
-    ledger of the same days. Raises DataError: the rows are not in the snapshot, or a factor is unknown.
+    """Regress each day's returns on an intercept and the style exposures known the day before (weighted least squares), optionally
+    with industries. In it are the names that were in the index the day before, have a bar on both days and at least one exposure;
+    on days on which nobody has one, all of them, for the common return alone. Raises DataError if rows or factors are unknown.
     """
     rows = range(first_row, last_row + 1)
     known = exposures(snapshot, rows, factors)
@@ -136,9 +133,7 @@ def fit_factors(
 
 
 def close_to_close(snapshot: MarketSnapshot, rows: range) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Adjusted returns of `rows`, the first at least 1. [D, N] returns, 0 where there is none; whether there is one; and whether it
-    is of one day (a bar on the day before as well).
-    """
+    """[D, N] adjusted returns of `rows` (0 without one), whether there is one, and whether it is of one day."""
     close = snapshot.adjusted_close
     before = filled_forward(close[rows.start - 1 : rows.stop - 1], last_known(close, rows.start - 1))
     returns = close[rows.start : rows.stop] / before - 1.0
@@ -175,9 +170,8 @@ def _with_industries(design: FloatArray, industry_of: IndexArray, count: int) ->
 
 
 def _centred(sections: CrossSections, weights: FloatArray, industry_of: IndexArray, styles: int) -> tuple[FloatArray, FloatArray]:
-    """[D] common returns and [D, I] industry returns whose weighted mean over the names in the regression is 0. The regression
-    drops the last industry, which the intercept and the others explain, so its effects are differences from that one. Moving their
-    mean to the common return changes no fitted value. Industries without a name that day keep 0.
+    """[D] common and [D, I] industry returns of weighted mean 0. The regression drops the last industry, so its effects are
+    differences from that one; moving their mean to the common return changes no fitted value.
     """
     common, effects = sections.coefficients[:, 0], sections.coefficients[:, styles:]
     if effects.shape[1] == 0:

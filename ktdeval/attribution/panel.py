@@ -34,7 +34,6 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 
 IndexArray = npt.NDArray[np.intp]
-
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
 _BLOCK = 192  #: Days that one pass works on: its arrays of 300 assets fit the cache
 _CANCELLATION = 1e-3
@@ -43,10 +42,8 @@ _GATHERED = 1024  #: Windows that the kernel gets at a time
 
 
 def factor_panel(snapshot: MarketSnapshot, rows: range) -> FloatArray:
-    """Raw values of the nine factors at the close of each day of `rows`, each from information up to that close. `snapshot`: the
-    market; `rows`: consecutive rows of the snapshot. [K, D, N] (K in the order of `FACTORS`): entry d equals
-    `factor_values(snapshot.as_of(rows[d]))`, NaN where undefined. In memory days come first, so that a day's cross-section is
-    contiguous. Raises DataError: `rows` are not consecutive rows of the snapshot.
+    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to `factor_values(snapshot.as_of(row))`. Days
+    come first in memory. Raises DataError unless `rows` are consecutive rows of the snapshot.
     """
     check_rows(snapshot, rows, 0)
     values = np.empty((len(rows), len(FACTORS), len(snapshot.codes)))
@@ -116,9 +113,7 @@ class _Block:
     days: int  #: how many
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
-        """[width - 1 + days, N] the rows of a market array that windows of `width` touch, ended `lag` days ago. NaN stands before
-        the first day of the data.
-        """
+        """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN before the data."""
         end = self.market.before + self.start - lag + self.days
         first = end - self.days - width + 1
         if first >= 0:

@@ -21,7 +21,6 @@ RANK_TOLERANCE = 1e-9
 """Smallest share of a column that the columns before it must leave unexplained (a variance inflation of a thousand millions)."""
 _REFINE_BELOW = 1e-2
 _BLOCK = 48  #: Days whose columns are weighted at a time, so that the product is still in the cache when it is multiplied
-
 Robust = Literal["HC0", "HC1", "HC2", "HC3"]
 
 
@@ -37,11 +36,9 @@ class CrossSections:
 
 
 def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: FloatArray) -> CrossSections:
-    """Fit one regression a day. `design`: [D, P, N] columns, finite everywhere; the first is the intercept; `returns`: [D, N],
-    finite everywhere; `weights`: [D, N] regression weights, at least 0; 0 leaves a name out. Coefficients as
-    `statsmodels.api.WLS(returns, design, weights)` gives them where the columns are independent. Where the names with weight are no
-    more than the columns left, only the first column is fitted (the weighted mean, for an intercept); without any name all
-    coefficients are 0. Raises DataError: shapes that don't fit, or a value that is not finite.
+    """Fit one regression a day of [D, N] returns on [D, P, N] columns (the first the intercept), as `statsmodels.api.WLS` does;
+    weight 0 leaves a name out. With no more names than columns only the first column is fitted, without any name none. Raises
+    DataError if shapes don't fit, a weight is negative, or a value is not finite.
     """
     _check_shapes(design, returns, weights)
     gram, moment = _normal_equations(design, returns, weights)
@@ -63,9 +60,8 @@ def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: Flo
 def robust_errors(
     design: FloatArray, returns: FloatArray, weights: FloatArray, fitted: CrossSections, kind: Robust = "HC3"
 ) -> FloatArray:
-    """[D, P] heteroskedasticity-consistent standard errors of the coefficients; NaN where a column was dropped. `design`: [D, P, N]
-    as fitted; `returns`: [D, N] as fitted; `weights`: [D, N] as fitted; `fitted`: the fit; `kind`: MacKinnon and White's variant:
-    HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3 by leverage.
+    """[D, P] heteroskedasticity-consistent standard errors (MacKinnon and White: HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3
+    by leverage); NaN where a column was dropped.
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):

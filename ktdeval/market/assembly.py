@@ -158,9 +158,7 @@ REPAIRS: Mapping[str, Repair] = {
 
 
 def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
-    """Apply named repairs; each that changed something is recorded in `repairs` with its count. The repaired tables. Raises
-    UsageError: no repair has that name.
-    """
+    """Apply named repairs and record each that changed something, with its count. Raises UsageError on an unknown name."""
     for name in names:
         if name not in REPAIRS:
             raise UsageError(f"repair {name!r} is unknown{near_matches(name, REPAIRS) or '; known: ' + ', '.join(REPAIRS)}")
@@ -177,10 +175,9 @@ _NOISE_CNY = 2e-4  #: Single-precision sources are off from whole fen by less th
 
 
 def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
-    """Build a snapshot from a source's tables. Days are the days with bars; assets are the codes with bars and all members. A row
-    of a day without trade leaves no prices and volume 0; a missing row leaves NaN. The snapshot, without an id. Raises DataError:
-    faults remain that would change results silently; names each kind, its count, an example and the repair; UsageError: no repair
-    has that name.
+    """Build a snapshot, without an id: its days are those with bars, its assets the codes with bars and all members. A row without
+    trade leaves no prices and volume 0, a missing row NaN. Raises DataError on faults that would change results silently,
+    UsageError on an unknown repair.
     """
     raw = apply_repairs(raw, repairs)
     check_importable(raw, check(raw))
@@ -209,9 +206,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
 
 
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
-    """Refuse a market that has faults of severity `error`. Raises DataError: names each kind with its count, first example and
-    repair.
-    """
+    """Raise DataError on faults of severity `error`, each kind with its count, first example and repair."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return

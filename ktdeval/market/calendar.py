@@ -22,10 +22,8 @@ def parse_day(text: str | np.datetime64) -> np.datetime64:
 
 
 def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG") -> DayArray:
-    """Trading days of an exchange from `first` to `last`, both ends included. `first`: ISO day or datetime64; `last`: ISO day or
-    datetime64; `exchange`: market identifier code (ISO 10383), such as `XSHG` or `XNYS`. [n] datetime64[D], ascending; empty when
-    no session lies in the range. Raises DataError: the installed calendar doesn't reach that far, or `first` lies after `last`;
-    UsageError: no such exchange.
+    """Trading days of an exchange (ISO 10383 code) from `first` to `last`, both included. Raises DataError if the installed
+    calendar doesn't reach that far or `first` lies after `last`, UsageError on an unknown exchange.
     """
     # Heavy (it builds its pandas calendars on import), and most commands need no calendar.
     import exchange_calendars  # noqa: PLC0415
@@ -52,10 +50,8 @@ def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: st
 
 
 def window_rows(days: DayArray, first: str | np.datetime64, last: str | np.datetime64) -> tuple[int, int]:
-    """Rows of the trading days of a window in a market's days. The decision for the first day is taken at the close of the row
-    before, so that row has to be there. `days`: [T] datetime64[D], ascending; `first`: first day of the window, included; `last`:
-    last day of the window, included. `(start, stop)`: the window's days are `days[start:stop]`, and `start >= 1`. Raises DataError:
-    the window reaches outside the data, or holds no trading day.
+    """`(start, stop)` so that the window's days are `days[start:stop]`; `start >= 1`, as the first decision is taken on the row
+    before. Raises DataError if the window reaches outside the data or holds no trading day.
     """
     start_day, last_day = parse_day(first), parse_day(last)
     if start_day > last_day:

@@ -19,7 +19,6 @@ INDEX_NAMES = {
     "000905.SH": "CSI500", "399001.SZ": "SZSE Component", "399006.SZ": "ChiNext Index",
 }  # fmt: skip
 UNKNOWN_INDUSTRY = "unknown"
-
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
     "indices": ("date", "code", "close"),
@@ -74,10 +73,9 @@ def as_days(column: pd.Series) -> DayArray:
 
 
 class BarTable:
-    """Bars as flat arrays sorted by code, then day (source order among duplicates). `codes`: codes with bars, ascending. days: [T]
-    days with bars, ascending; `column, row`: [rows] place of each bar in codes and days; `order`: [rows] position of each bar in
-    the source table; `values`: field -> [rows] float64; `suspended`: [rows] no trade took place that day: marked so, or volume 0,
-    or no volume and no or one flat price.
+    """Bars as flat arrays sorted by code, then day (source order among duplicates): their places in `codes` and `days` (both
+    ascending) and in the source table, values by field, and whether no trade took place (marked so, or volume 0, or no volume and
+    no or one flat price).
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
@@ -124,9 +122,7 @@ class BarTable:
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
-    """Membership by day. `members`: intervals code, first, last, both ends included; `days`: [T] datetime64[D], ascending; `codes`:
-    N codes; intervals of others are ignored. [T, N] True where the code is a member that day.
-    """
+    """[T, N] True where a code is a member that day, from intervals code, first, last, both ends included."""
     place = {code: column for column, code in enumerate(codes)}
     grid = np.zeros((len(days), len(codes)), dtype=np.bool_)
     starts = np.searchsorted(days, as_days(members["first"]), side="left")

@@ -24,7 +24,6 @@ class Board(StrEnum):
 
 
 DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
-
 _DIGITS_FIRST = re.compile(r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SZ|SZSE|XSHE|SHZ|BJ|BSE|XBSE))?", re.IGNORECASE)
 _LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)[.\-_ ]?(\d{6})", re.IGNORECASE)
 _EXCHANGE = {
@@ -49,9 +48,7 @@ def board_of(code: str) -> Board:
 
 
 def parse_code(text: str) -> str | None:
-    """Return the normalised form `600519.SH` of any vendor style (600519, 600519.SS, SH600519, sh.600519), or None. Bare digits get
-    the exchange of their board: 6 is Shanghai, 00 and 30 Shenzhen, 8, 4 and 92 Beijing.
-    """
+    """Return `600519.SH` for any vendor style (600519, 600519.SS, SH600519, sh.600519), or None; bare digits go by their board."""
     text = text.strip()
     if match := _LETTERS_FIRST.fullmatch(text):
         return f"{match[2]}.{match[1].upper()}"
@@ -73,7 +70,6 @@ def parse_code(text: str) -> str | None:
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 DayArray = npt.NDArray[np.datetime64]
-
 BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 
@@ -91,9 +87,7 @@ class SnapshotMeta:
 
 @dataclass(frozen=True)
 class MarketSnapshot:
-    """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY. `open, high, low, close`: [T, N] CNY a share,
-    NaN where the asset has no bar (suspended, unlisted).
-    """
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY a share, NaN without a bar."""
 
     meta: SnapshotMeta
     days: DayArray  #: [T] datetime64[D], ascending
@@ -169,10 +163,7 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 
 class MarketView:
-    """Market as known at the close of day `day`: every array ends with that day's row, so there is no future to read. Attributes
-    are those of `MarketSnapshot`, cut to [day + 1, N] (or [day + 1] for `days` and `indices`); `codes`, `names`, `industries` and
-    `boards` do not change with time.
-    """
+    """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that day's row."""
 
     __slots__ = (
         "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days", "factor",

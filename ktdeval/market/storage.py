@@ -99,9 +99,7 @@ def snapshot_manifest(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
 
 
 def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
-    """Yield where a snapshot differs from what a manifest recorded, one line for each table and field. Lines such as `bars.parquet:
-    close differs, first on 2024-05-06`; empty when the content is equal.
-    """
+    """Say where a snapshot differs from a manifest, such as `bars.parquet: close differs, first on 2024-05-06`."""
     found = _static_differences(manifest, snapshot)
     axes_equal = all(manifest["statics"].get(axis) == _statics(snapshot)[axis] for axis in ("days", "codes"))
     arrays = _arrays(snapshot)
@@ -140,10 +138,9 @@ def _first_changed_day(recorded: str, array: npt.NDArray[Any], days: DayArray) -
 
 
 def save_snapshot(snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None) -> MarketSnapshot:
-    """Write a snapshot as a folder, whole or not at all. `snapshot`: the market; its `id` may be empty; `folder`: where to. It must
-    not exist yet, be empty, or hold the same snapshot already (then nothing is written); `extras`: further files to lay beside the
-    tables (such as the truth of a synthetic market); no part of the identity. The same snapshot with its id. Raises StoreError: the
-    folder holds something else, or can't be written.
+    """Write a snapshot as a new or empty folder, whole or not at all (nothing if it is there already), and return it with its id.
+    `extras`: further files beside the tables, no part of the identity. Raises StoreError if something else is there or it can't be
+    written.
     """
     manifest = snapshot_manifest(snapshot)
     named = dataclasses.replace(snapshot, id=manifest["id"])
@@ -213,9 +210,7 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
 
 
 def load_manifest(folder: Path) -> dict[str, JsonValue]:
-    """Return the manifest of a stored snapshot, unchecked against its tables. Raises DataError: there is no manifest, it is
-    malformed, or of another format version.
-    """
+    """Return the manifest of a stored snapshot. Raises DataError if it is absent, malformed, or of another format version."""
     path = folder / MANIFEST
     try:
         manifest = loads_strict(path.read_bytes())
@@ -236,9 +231,7 @@ def load_manifest(folder: Path) -> dict[str, JsonValue]:
 
 
 def load_snapshot(folder: Path) -> MarketSnapshot:
-    """Read a stored snapshot and check that its content is what was stored. Raises DataError: a file is missing or unreadable, or
-    the content was changed (names table, field and first day).
-    """
+    """Read and check a stored snapshot. Raises DataError if a file is unreadable or was changed (names table, field, first day)."""
     manifest = load_manifest(folder)
     try:
         snapshot = _read_tables(folder, manifest)

@@ -22,8 +22,4 @@ from ktdeval.masking.payload import (
     Shares as Shares,
     render_json as render_json,
 )
-from ktdeval.masking.text import (
-    normalise as normalise,
-    normalise_with_places as normalise_with_places,
-    places_of as places_of,
-)
+from ktdeval.masking.text import normalise as normalise, normalise_with_places as normalise_with_places, places_of as places_of

@@ -16,16 +16,13 @@ from collections.abc import Iterable, Iterator
 from ktdeval.masking.text import Shape, places_of
 
 Span = tuple[int, int]
-
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
 _MONTH = r"(?:1[0-2]|0?[1-9])"
 _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])"
 _MONTH_2 = r"(?:0[1-9]|1[0-2])"
 _DAY_2 = r"(?:0[1-9]|[12][0-9]|3[01])"
 _SHORT_YEAR = r"(?:9[0-9]|[0-3][0-9])"
-
 # --- with a four-digit year
-
 _COMPACT = re.compile(rf"{_YEAR}{_MONTH_2}{_DAY_2}(?:[0-9]{{4}}|[0-9]{{6}})?(?![0-9])")
 _YEAR_MONTH = re.compile(rf"{_YEAR}{_MONTH_2}(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _YEAR_FIRST = re.compile(rf"{_YEAR}[-/._]{_MONTH}[-/._]{_DAY}(?![0-9])")
@@ -36,9 +33,7 @@ _BARE_YEAR = re.compile(
 _DAY_BEFORE_YEAR = re.compile(rf"(?<![0-9./-]){_DAY}([-/.]){_DAY}\1\Z")
 _PERIOD_BEFORE_YEAR = re.compile(r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE)
 _STICKS_TO_YEAR = re.compile(r"[0-9A-Za-z_+$¥£€]\Z")
-
 # --- without: each needs a shape (digits as 0, slashes as hyphens) to be in the text at all
-
 _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     (
         b"00-00-00",
@@ -59,7 +54,6 @@ _SHORT_PERIOD = re.compile(
     rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|Q[1-4][-']?)'?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])", re.IGNORECASE
 )
 _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
-
 # --- in words
 
 
@@ -105,9 +99,7 @@ _TIME_WORD_BEFORE = re.compile(
 )
 _BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
 _NEAR = 16
-
 # --- in Chinese: a character that must be there, and the pattern
-
 _CHINESE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("年", re.compile(r"[〇零一二三四五六七八九]{4} ?年|[0-9]{2} ?年(?= ?(?:初|底|末|[0-9]{1,2} ?月|[一二三四] ?季|[上下]半年))")),
     ("月", re.compile(r"(?<![0-9])(?:1[0-2]|0?[1-9]) ?月(?: ?[0-9]{1,2} ?[日号])?")),
@@ -120,7 +112,6 @@ _CHINESE: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 # --- numbers that are amounts
-
 _UNIT_AFTER = re.compile(
     r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?|char(?:acter)?s?|bytes?|days?"
     r"|sessions?|steps?|rows?|points?|times|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
@@ -141,9 +132,7 @@ def is_money(text: str, start: int, end: int) -> bool:
 
 
 def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
-    """Spans of everything in a folded text that is or may be a calendar date; they may overlap. `text`: folded text, in its own
-    case; `shape`: the shape of `text`; `words`: those of `WORD_HINTS` that are in it.
-    """
+    """Spans (which may overlap) of all calendar dates in a folded text of this shape; `words`: those of `WORD_HINTS` in it."""
     yield from _years(text, shape)
     for needed, pattern in _BY_SHAPE:
         if needed in shape.dashed:

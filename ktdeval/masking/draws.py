@@ -21,10 +21,8 @@ def _shuffled(count: int, seed: int, stream: str) -> list[int]:
 
 
 class AliasMap:
-    """Secret names of assets and industries, drawn once per episode. Equal arguments give equal maps. The three permutations (asset
-    numbers, sector numbers, listing order) are independent, so neither a number nor a place in a list says anything about a code.
-    `seed`: the episode's mask seed; `n_assets`: number of asset columns of the snapshot; `industries`: industry names; repeats and
-    order don't matter.
+    """Secret names of assets and industries, drawn once per episode from its mask seed. The three permutations (asset numbers,
+    sector numbers, listing order) are independent, so neither a number nor a place in a list says anything about a code.
     """
 
     def __init__(self, seed: int, n_assets: int, industries: Iterable[str]) -> None:
@@ -79,9 +77,7 @@ def _number(handle: str, prefix: str, width: int) -> int | None:
 
 
 Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices
-
 FIGURE_DIGITS = 4  #: Significant digits of a return, turnover or factor value with noise: more would say nothing, and cost tokens
-
 _HALF_NORMAL = math.sqrt(2.0 / math.pi)
 WICK_SHIFT = math.sqrt(1.0 / math.pi) + _HALF_NORMAL / 2.0
 """Mean of the noise of a high (a low's is the negative), in units of the noise: E max(z1, z2) + E|z3| / 2."""
@@ -99,9 +95,7 @@ def round_significant(value: float, digits: int) -> float:
 
 
 class Noise:
-    """Noise of one episode. `seed`: the mask seed of the episode; `pct`: size of the noise in per cent: standard deviation of the
-    logarithm of a price, times 100.
-    """
+    """Noise of one episode; `pct`: standard deviation of the logarithm of a price, times 100."""
 
     def __init__(self, seed: int, pct: float) -> None:
         self._seed = seed
@@ -110,9 +104,7 @@ class Noise:
         self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
 
     def price(self, asset: int, day: int, part: Part = "close") -> float:
-        """Factor on one price of a bar. Log-normal for open and close. That of the high is never below, that of the low never above
-        the other two, so that a bar keeps its order; see `WICK_SHIFT` and `WICK_SD`.
-        """
+        """Log-normal factor on one price of a bar; a bar keeps its order (see `WICK_SHIFT`, `WICK_SD`)."""
         return self._bar(asset, day)[part]
 
     def change(self, asset: int, day: int, since: int) -> float:

@@ -15,9 +15,8 @@ _REMEMBERED = 64
 
 
 class LeakGuard:
-    """Scans text that leaves for the model. `check` is for what the suite wrote: there a hidden identity is a defect and stops the
-    step. `redact` is for what the model wrote itself and is sent back to it as part of the conversation. `lens`: the episode's
-    mask; `snapshot`: the true market, whose identities are hidden.
+    """Scans text that leaves for the model: `check` what the suite wrote, where a hidden identity is a defect; `redact` what the
+    model wrote itself and is sent back to it.
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
@@ -27,9 +26,7 @@ class LeakGuard:
         self._withhold = lru_cache(maxsize=_REMEMBERED)(self._index.withhold)
 
     def check(self, text: str, what: str = "text for the model") -> None:
-        """Raise when `text` holds a hidden identity. `text`: anything about to be sent; `what`: what the text is, for the message.
-        Raises LeakError: names the kind of identity and its place, never the text.
-        """
+        """Raise LeakError when `text` holds a hidden identity: names its kind and place, never the text."""
         if not self._has_any(text):
             return
         hit = self._index.find(text)[0]
@@ -39,15 +36,12 @@ class LeakGuard:
         )
 
     def redact(self, text: str) -> str:
-        """Text with each hidden identity replaced by `[withheld]`. What comes back passes `check`. Any code of the A-share
-        numbering is withheld, of the snapshot or not: a model may guess at what it isn't shown.
-        """
+        """Text with hidden identities replaced by `[withheld]`, also codes that the snapshot lacks; it then passes `check`."""
         return self._withhold(text)
 
     def redact_json(self, text: str) -> str:
-        """Like `redact` for the JSON text of a tool call: if it was JSON before, it is JSON after. Identities inside strings are
-        withheld there; a string that is one as a whole, or a bare number that reads as one (`{"stock_id": 600519}`), becomes the
-        string `[withheld]`.
+        """`redact` for the JSON text of a tool call, which stays JSON; strings and bare numbers that are an identity as a whole
+        (`{"stock_id": 600519}`) become the string `[withheld]`.
         """
         if not self._index.find(text, any_code=True):
             return text

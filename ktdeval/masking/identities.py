@@ -21,9 +21,7 @@ from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_mo
 from ktdeval.masking.text import SPLITTERS, Shape, normalise, normalise_with_places, places_of
 
 WITHHELD = "[withheld]"  #: What stands in a text for an identity that was taken out. Offered as an identity, it counts as one.
-
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
-
 _EXCHANGES = frozenset(["xshg", "shse", "sse", "shh", "sh", "ss", "xshe", "szse", "shz", "sz", "xbse", "bse", "bjse", "bj"])
 _CODE_AFTER_EXCHANGE = re.compile(r"[ .:_-]{0,2}[0-9]{6}(?![0-9])")
 _CODE_BEFORE_EXCHANGE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{6}[ .:_-]{0,2}\Z")
@@ -35,7 +33,6 @@ _CHINESE_DIGITS = "〇零一二三四五六七八九"
 _CHINESE_CODE = re.compile(rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])")
 _FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
 _CODE_DIGITS = re.compile(r"([0-9]{6})(?:\.[A-Za-z]+)?")
-
 _WORD_OR_NUMBER = re.compile(r"[a-z]+|[0-9]+")
 _PADDING = re.compile(r"[\s_·•・‧*.\-]+")
 _SHARE_CLASS = re.compile(r"\A(?:s?\*?st|xd|xr|dr|[nc])(?=[^\x00-\x7f])|(?<=[^\x00-\x7f])-?(?:uw|ud|wd|[abhduvw])\Z")
@@ -63,10 +60,7 @@ class Named(NamedTuple):
 
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
-    """Return the index of a snapshot's hidden identities; episodes on the same names share one. `snapshot`: its codes, index codes,
-    company names and industries are read, never its prices; `assets`: codes, names and industries are hidden; `dates`: calendar
-    dates are hidden.
-    """
+    """Index of a snapshot's hidden identities: codes, names and industries, or calendar dates; equal names share one."""
     return _shared(Named(snapshot.codes, tuple(snapshot.indices), snapshot.names, snapshot.industries), assets, dates)
 
 
@@ -76,9 +70,7 @@ def _shared(named: Named, assets: bool, dates: bool) -> IdentityIndex:
 
 
 class IdentityIndex:
-    """The hidden identities of a snapshot. Immutable. `snapshot`: its codes, index codes, company names and industries; `assets`:
-    codes, names and industries are hidden; `dates`: calendar dates are hidden.
-    """
+    """The hidden identities of a snapshot: codes, names and industries (`assets`), calendar dates (`dates`). Immutable."""
 
     def __init__(self, snapshot: Named | MarketSnapshot, *, assets: bool, dates: bool) -> None:
         self._assets = assets
@@ -101,9 +93,8 @@ class IdentityIndex:
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
-        """All hidden identities in `text`, by place; overlapping ones are merged into the first. `text`: anything; `any_code`: six
-        digits of the A-share numbering count as a code though the snapshot has no such asset, unless they are marked as an amount.
-        For a model's words, not for ours: there they would be somebody's number.
+        """All hidden identities in `text`, by place, overlapping ones merged. `any_code`: in a model's words, six digits of the
+        A-share numbering that are no amount count as a code though the snapshot has no such asset.
         """
         if not (self._assets or self._dates):
             return []

@@ -38,11 +38,9 @@ from ktdeval.masking.text import normalise
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = ("bright", "stock_blind", "date_blind", "blinded")
-
 REBASE_LEVEL = 100.0
 MOST_DIGITS = 6
 MOST_NOISE_PCT = 50.0
-
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SHORT = 64  # characters of a text that may be a handle, and is worth remembering
@@ -82,9 +80,8 @@ class MaskConfig:
 
 
 class Lens:
-    """One episode's mask. `mask`: which identities to hide; `seed`: the mask seed of the episode; equal seeds give equal handles
-    and order under every mask; `snapshot`: the true market. Only static facts and rows up to `base_row` are read; `base_row`: row
-    of `day_+0`, the first decision day. Raises DataError: `base_row` is no row of the snapshot.
+    """One episode's mask. Equal seeds give equal handles and order under every mask; of the market only static facts and rows up to
+    `base_row`, that of `day_+0`, are read. Raises DataError if that is no row.
     """
 
     def __init__(self, mask: MaskConfig, seed: int, snapshot: MarketSnapshot, base_row: int) -> None:
@@ -122,9 +119,8 @@ class Lens:
     # --- from the market to the model
 
     def render(self, payload: Payload) -> JsonValue:
-        """Plain JSON value of a payload, as this mask shows it. NaN and infinite numbers become null. Raises PluginError: the
-        payload holds a type that is no payload type; the message says where; DataError: a field names an asset, day, industry or
-        index that the snapshot lacks.
+        """Plain JSON value as this mask shows it; NaN and infinity become null. Raises PluginError on a type that is no payload
+        type (says where), DataError on an asset, day, industry or index that the snapshot lacks.
         """
         try:
             return self._render(payload)
@@ -135,9 +131,7 @@ class Lens:
             ) from None
 
     def render_text(self, payload: Payload) -> str:
-        """`render` as compact JSON text with numbers as in `ktdeval.masking.payload`; an `Exact` payload as it is. Raises
-        PluginError: as `render`; or an `Exact` payload under a mask that hides something; DataError: as `render`.
-        """
+        """`render` as compact JSON, an `Exact` payload as it is. Raises PluginError also on `Exact` if the mask hides something."""
         if not isinstance(payload, Exact):
             return render_json(self.render(payload))
         if self.hides_assets or self.hides_dates:
@@ -154,17 +148,13 @@ class Lens:
         return handle
 
     def day_handle(self, row: int) -> str:
-        """`day_+12` where dates are hidden (day_+0 is the first decision day), else the ISO date. Raises DataError: the snapshot
-        has no such row.
-        """
+        """`day_+12` from the first decision day where dates are hidden, else the ISO date. Raises DataError on no such row."""
         if not 0 <= row < len(self._day_texts):
             raise DataError(f"there is no trading day at row {row}; the snapshot has {len(self._day_texts)}")
         return f"day_{row - self.base_row:+d}" if self.hides_dates else self._day_texts[row]
 
     def sector_handle(self, industry: str) -> str:
-        """`sector_07` where assets are hidden, else the industry's name. Raises DataError: no asset of the snapshot is of this
-        industry.
-        """
+        """`sector_07` where assets are hidden, else the industry's name. Raises DataError on an unknown industry."""
         if industry not in self._alias.industries:
             raise DataError("a payload names an industry that no asset of the snapshot belongs to")
         return self._alias.sector_handle(industry) if self.hides_assets else industry
@@ -182,9 +172,7 @@ class Lens:
         return None if code is None else self._columns.get(code)
 
     def parse_day(self, text: str) -> int | None:
-        """Row of a day handle as this mask shows it, or None when it is no trading day of the snapshot. The row may lie after the
-        present: whoever reads with it must compare it with the view's cursor.
-        """
+        """Row of a day handle as shown, or None; it may lie after the present, so compare it with the view's cursor."""
         folded = normalise(text).strip()
         if not self.hides_dates:
             return self._rows.get(folded) if _ISO_DAY.fullmatch(folded) else None

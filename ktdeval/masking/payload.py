@@ -25,9 +25,7 @@ Payload = Any  # str | int | float | bool | None | field type | list[Payload] | 
 
 
 class Exact(NamedTuple):
-    """A whole payload of plain JSON that is shown as it is, numbers to their last digit: what a service answered. For masks that
-    hide nothing; others refuse it, for they can't tell what is in it.
-    """
+    """Plain JSON of a service, shown to its last digit; only masks that hide nothing take it."""
 
     value: JsonValue
 
@@ -37,9 +35,8 @@ class Exact(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A number that comes from market data and so may tell whose it is: a return, a turnover, a factor value. Rounded under
-    `round_digits`; that of an asset carries noise under `noise_pct`. `AssetRef.figure`, `AssetRef.change_pct` and `DayRef.figure`
-    make them.
+    """A number from market data that may tell whose it is (a return, a factor value), rounded under `round_digits`; an asset's
+    carries noise under `noise_pct`. `AssetRef.figure`, `AssetRef.change_pct` and `DayRef.figure` make them.
     """
 
     value: float  #: the number
@@ -59,9 +56,7 @@ class AssetRef(NamedTuple):
         return Figure(value, self.asset, day, name)
 
     def change_pct(self, value: float, day: int, since: int) -> Figure:
-        """Change of this asset's price from the close of one day to that of another, in per cent. Its noise is that of the two
-        prices, so it agrees with them as they are shown.
-        """
+        """Change of the price between two closes in per cent; its noise agrees with that of the two prices."""
         return Figure(value, self.asset, day, "change_pct", since)
 
 
@@ -123,9 +118,8 @@ _JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
 
 
 def render_number(value: int | float) -> str:
-    """One number as JSON text. Floats keep 5 decimals and 6 significant digits, integers all their digits; from 100,000 on both are
-    written with an exponent (`6.0312e5`). Whole numbers 1990…2039 are written `2024.0`. Negative zero is `0`; NaN and infinity are
-    `null`.
+    """One number as JSON text: integers whole, floats with 5 decimals and 6 significant digits, both with an exponent from 100,000
+    on (`6.0312e5`), years as `2024.0`, negative zero as `0`, NaN and infinity as `null`.
     """
     if isinstance(value, int):
         text = _integer(value)
@@ -157,9 +151,7 @@ def _float(value: float) -> str:
 
 
 def render_json(value: JsonValue) -> str:
-    """Compact JSON of a plain value, keys in the order given, numbers as in `render_number`. Raises PluginError: something in it is
-    no JSON value; the message names its type.
-    """
+    """Compact JSON, keys in the order given, numbers as in `render_number`. Raises PluginError on another type, by name."""
     kind = type(value)
     if kind is float or kind is int:
         return render_number(value)

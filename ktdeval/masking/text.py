@@ -19,18 +19,11 @@ from typing import TypeVar
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]")
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[\s\S]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-
 # Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks, a Braille blank.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
 _MINUS = frozenset("\u2212\u02d7\u2796\u30fc\u2500")
 _SOLIDUS = frozenset("\u2215\u29f8\u2571")
-_LOOKALIKES = dict(
-    zip(
-        "АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο",
-        "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo",
-        strict=True,
-    )
-)
+_LOOKALIKES = dict(zip("АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo", strict=True))
 
 
 @lru_cache(maxsize=8192)
@@ -80,9 +73,7 @@ def normalise(text: str) -> str:
 
 
 def normalise_with_places(text: str) -> tuple[str, list[int]]:
-    """Folded form, and for each of its characters the place in `text` where its origin starts; one more place for the end. A folded
-    span [a, b) comes from `text[places[a] : places[b]]`.
-    """
+    """Folded form, and the places in `text` where its characters come from, with one for the end."""
     if text.isascii() and "\\" not in text:
         return text, list(range(len(text) + 1))
     folded: list[str] = []
@@ -105,7 +96,6 @@ def _units(text: str) -> Iterator[tuple[int, str]]:
 Text = TypeVar("Text", str, bytes)
 
 SPLITTERS = "-_/|~*·•"  #: What may stand between the digits of one code. Nothing of it separates numbers in JSON.
-
 _DASHES = b"-_/|~*?"  # the splitters in ASCII, `?` standing for the rest
 
 
@@ -123,8 +113,8 @@ _WORDS = _bytes_table({letter: letter.lower() for letter in "abcdefghijklmnopqrs
 
 
 class Shape:
-    """Views of one folded text, each made when first asked for. `digits`, `runs` have an `x` put before and after the text, so that
-    a match of `x…` at place p says that the rest begins at place p of the text.
+    """Views of one folded text, made when first asked for. `digits` and `runs` are padded with an `x`, so that a match of `x…` at
+    place p says that the rest begins at place p of the text.
     """
 
     def __init__(self, folded: str) -> None:

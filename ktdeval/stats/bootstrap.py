@@ -30,9 +30,7 @@ Kind = Literal["mean", "ratio", "drawdown", "percentile"]
 """`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio; `percentile`: any other, unmeasured."""
 
 MEASURED_LEVEL = 0.95  #: Nominal coverage of the measured intervals
-
 DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows
-
 PROCESSES = ("iid normal", "AR(1) 0.2", "GARCH(1,1) Student t")
 """The daily processes simulated, in the order of the table's figures; means 0.06 % and standard deviations 1.2 % a day."""
 
@@ -72,7 +70,6 @@ QUIET_LAGS = 5
 """Insignificant autocorrelations in a row that end the dependence: the papers' `max(5, sqrt(log10(n)))`, of any series there is."""
 
 MIN_VALUES = 9  #: The shortest series that has all `ceil(sqrt(n)) + 5` lags
-
 LARGEST = 1e60  #: Sizes of values below which the fourth powers taken here can't overflow
 
 
@@ -115,9 +112,7 @@ def stationary_block_length(values: Series) -> float:
 
 
 def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
-    """Return the first of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags where there are none such.
-    `centred`: [n] deviations from the mean; `products`: [lags + 1] sums of their products at lags 0 to `lags`.
-    """
+    """First of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags where there are none such."""
     n, last = len(centred), len(products) - 1
     squares = centred * centred
     lags = np.arange(1, last)
@@ -128,7 +123,6 @@ def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
 
 
 Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series, or [draws, n, k] of several that are resampled together
-
 Statistic = Callable[[Draws], npt.NDArray[np.float64]]
 """One figure for each resample: [draws, n] or [draws, n, k] -> [draws]. Applied to the data as one draw gives the figure itself."""
 
@@ -157,9 +151,8 @@ def block_days(series: Series) -> float:
 
 
 def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDArray[np.int32]:
-    """[draws, n] days of each resample: blocks begin anywhere, go on for a geometric number of days, and wrap around the end. The
-    law of `arch.bootstrap.StationaryBootstrap`, drawn for all resamples at once. `n`: days of the data; `block`: mean block length
-    in days, at least 1; need not be whole; `resampling`: number of draws and seed.
+    """[draws, n] days of each resample, blocks of `block` days on average (at least 1), wrapped around the end: the law of
+    `arch.bootstrap.StationaryBootstrap`, drawn at once.
     """
     rng = np.random.default_rng(resampling.seed)
     shape = (resampling.draws, n)
@@ -178,9 +171,8 @@ def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDAr
 
 
 class Bootstrap:
-    """A daily series and its resamples; every interval asked of it uses the same ones. `values`: [n] a daily series, or [n, k]
-    several that are resampled together; the first decides the block length; `resampling`: how to resample. `problem`: why there can
-    be no interval (too few days, a missing value, no variance), or None.
+    """A daily series [n], or several [n, k] resampled together (the first decides the block length); all intervals use the same
+    resamples. `problem` says why there can be none, or is None.
     """
 
     def __init__(self, values: npt.NDArray[np.float64], resampling: Resampling | None = None) -> None:
@@ -230,9 +222,7 @@ class Bootstrap:
         return self.percentile(drawdowns, "drawdown")
 
     def percentile(self, statistic: Statistic, kind: Kind = "percentile") -> Interval:
-        """Of any function of the series, between percentiles of the resampled figures. `statistic`: the function, of all draws at
-        once; `kind`: under which name the coverage was measured.
-        """
+        """Of any function of all draws at once, between percentiles; `kind`: under which name its coverage was measured."""
         if self.problem:
             return self._none(self.problem)
         figures = statistic(self.draws)
@@ -277,9 +267,7 @@ def episode_resampling(ledger: Ledger) -> Resampling:
 
 
 def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None) -> dict[str, Interval]:
-    """Intervals of the four daily metrics of one episode, by the metric's name. Raises DataError: the ledger's days are not days of
-    `market`.
-    """
+    """Intervals of an episode's four daily metrics by name. Raises DataError if the ledger's days are not days of `market`."""
     settings, n = resampling or Resampling(), len(ledger.steps)
     if problem := level_problem(ledger.nav):
         return dict.fromkeys(DAILY_METRICS, no_interval(problem, n, settings.level))
@@ -332,9 +320,8 @@ def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
 
 
 def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
-    """[draws] Newey-West standard errors of the means of [draws, n] terms, as `ktdeval.stats.series` gives them one by one. The
-    Bartlett sum over lags equals the sum of squares of all moving sums of `lags + 1` terms (the series continued by zeros) over
-    `lags + 1`: one pass, however many lags.
+    """[draws] Newey-West standard errors of the means of [draws, n] terms. The Bartlett sum over lags equals the sum of squares of
+    all moving sums of `lags + 1` terms (the series continued by zeros) over `lags + 1`.
     """
     n, width = influence.shape[-1], lags + 1
     sums = np.cumsum(influence, axis=-1)

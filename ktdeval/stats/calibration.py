@@ -31,17 +31,14 @@ import numpy.typing as npt
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.stats.intervals import wilson
-from ktdeval.stats.metric import MetricValue, metric
+from ktdeval.stats.metric import MetricValue, built_in
 from ktdeval.stats.series import Same, defined, fill_rows, undefined
 from ktdeval.trading.ledger import Ledger
 
 IntArray = npt.NDArray[np.int64]
-
 N_BINS = 10  #: Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the last also holds 1.
-
 # Edges are compared as they are written (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the bin that starts at 0.3.
 _EDGES = tuple(k / N_BINS for k in range(N_BINS + 1))
-
 NO_ORDERS = "no filled order with a next open"  #: Why a calibration figure is not defined
 
 
@@ -61,9 +58,8 @@ class JudgedOrders(NamedTuple):
 
 
 def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
-    """Compare each order's confidence with what the price did next. An order with a fill succeeds when the asset's adjusted return
-    from the open of the fill day to the open of the next trading day is positive (BUY) or negative (SELL); a zero return is no
-    success. The next open may lie one day after the window. Raises DataError: the ledger's days are not days of `market`.
+    """Compare each filled order's confidence with its adjusted return from the open of the fill day to the next open: positive is a
+    BUY's success, negative a SELL's. The next open may lie one day after the window. Raises DataError on days unknown to `market`.
     """
     return _judged(Same(ledger), Same(market))
 
@@ -167,22 +163,14 @@ def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
     }
 
 
-@metric(
-    "ece",
-    formula="ece/1: sum over 10 equal-width bins of n_bin/n*|mean confidence - accuracy|, open to next open",
-    unit="probability", better="lower", source="KTD-Fin Appendix G", range=(0.0, 1.0),
-)  # fmt: skip
+@built_in
 def ece(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Expected calibration error of an episode's orders; `detail` is the reliability table. Both rule sets agree."""
     judged = judged_orders(ledger, market)
     return replace(expected_calibration_error(judged.forecasts), detail=calibration_table(judged))
 
 
-@metric(
-    "brier",
-    formula="brier/1: mean (confidence - success)^2, as ece/1",
-    unit="score", better="lower", source="KTD-Fin Appendix G", range=(0.0, 1.0),
-)  # fmt: skip
+@built_in
 def brier(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Brier score of an episode's orders. Both rule sets agree."""
     return brier_score(judged_orders(ledger, market).forecasts)
@@ -261,9 +249,8 @@ def _folded_mean(centre: float, spread: float) -> float:
 
 
 def reliability_points(forecasts: Sequence[Forecast], level: float = 0.95) -> list[dict[str, JsonValue]]:
-    """Return the reliability table with a Wilson interval of each bin's accuracy, to draw a reliability diagram from. Orders of one
-    day share its market move, so the intervals are narrower than they should be; the diagram's page says so. The entries of
-    `calibration_bins`, each with `accuracy_low` and `accuracy_high` besides.
+    """Entries of `calibration_bins` with a Wilson interval of the accuracy (`accuracy_low`, `accuracy_high`). Orders of one day
+    share its market move, so the intervals are too narrow; the diagram's page says so.
     """
     points = []
     for entry in calibration_bins(forecasts):
@@ -284,44 +271,25 @@ def _term(name: str, ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     return undefined(NO_ORDERS, 0) if terms is None else defined(float(getattr(terms, name)), len(forecasts))
 
 
-_MURPHY, _KUMAR = "Murphy 1973; Stephenson, Coelho and Jolliffe 2008", "Kumar, Liang and Ma 2019"
-
-
-@metric(
-    "brier_reliability",
-    formula="brier_reliability/1: sum over 10 bins of n_bin/n*(mean confidence - accuracy)^2",
-    unit="score", better="lower", source=_MURPHY, range=(0.0, 1.0),
-)  # fmt: skip
+@built_in
 def brier_reliability(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Reliability term of the Brier score: the mean squared gap between confidence and accuracy. Both rule sets agree."""
     return _term("reliability", ledger, market)
 
 
-@metric(
-    "brier_resolution",
-    formula="brier_resolution/1: sum over 10 bins of n_bin/n*(accuracy - base rate)^2",
-    unit="score", better="higher", source=_MURPHY, range=(0.0, 0.25),
-)  # fmt: skip
+@built_in
 def brier_resolution(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Resolution term of the Brier score: how far the confidence tells good orders from bad. Both rule sets agree."""
     return _term("resolution", ledger, market)
 
 
-@metric(
-    "brier_uncertainty",
-    formula="brier_uncertainty/1: base rate*(1 - base rate)",
-    unit="score", better="neither", source=_MURPHY, range=(0.0, 0.25),
-)  # fmt: skip
+@built_in
 def brier_uncertainty(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Uncertainty term of the Brier score: the variance of the outcomes. Both rule sets agree."""
     return _term("uncertainty", ledger, market)
 
 
-@metric(
-    "ece_debiased",
-    formula="ece_debiased/1: ece/1 less, for each bin, E|N(gap, accuracy*(1-accuracy)/n_bin)| - |gap|; at least 0",
-    unit="probability", better="lower", source=_KUMAR, range=(0.0, 1.0),
-)  # fmt: skip
+@built_in
 def ece_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Expected calibration error less the bias of few orders; `detail` is the reliability table, plain ECE and bias."""
     judged = judged_orders(ledger, market)
@@ -329,11 +297,7 @@ def ece_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     return replace(figure, detail=calibration_table(judged) | (figure.detail or {}))
 
 
-@metric(
-    "reliability_debiased",
-    formula="reliability_debiased/1: brier_reliability/1 less accuracy*(1-accuracy)/(n_bin-1), n_bin > 1",
-    unit="score", better="lower", source=_KUMAR, range=(-0.25, 1.0),
-)  # fmt: skip
+@built_in
 def reliability_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     """Unbiased squared calibration error of an episode's orders. Both rule sets agree."""
     return debiased_reliability(judged_orders(ledger, market).forecasts)

@@ -27,9 +27,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's (1995) step-up correction: holds the expected share of false positives among positives. For
-    independent or positively dependent tests.
-    """
+    """Benjamini and Hochberg's (1995) step-up correction: holds the share of false positives, of positively dependent tests."""
     return _corrected(p_values, "fdr_bh")
 
 
@@ -44,10 +42,8 @@ def _corrected(p_values: Sequence[float | None], method: str) -> list[float | No
 
 
 Array = npt.NDArray[np.float64]
-
 MINIMUM_DAYS = 30  #: Fewer days than this can't be resampled in blocks
 DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
-
 _NO_VARIANCE = 1e-12
 
 
@@ -73,9 +69,7 @@ def block_length(days: int) -> int:
 
 
 def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> Ties:
-    """Tie groups of agents by their daily returns. `returns`: [days, agents] over the same days; `level`: of each model confidence
-    set; `draws`: bootstrap samples; `seed`: of the bootstrap.
-    """
+    """Tie groups of agents by their [days, agents] returns; `level` is that of each model confidence set."""
     days, agents = returns.shape
     reason = _problem(returns)
     if reason is not None:
@@ -135,9 +129,8 @@ class _Contest:
             self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:
-        """Agent -> p-value: it belongs to the model confidence set of the agents at every level below it. The order of elimination
-        follows from the observed means alone, so the largest resampled differences of ever larger sets are running maxima, and no
-        set is looked at twice.
+        """Agent -> p-value: it belongs to the set of these agents at every level below it. The observed means alone decide the
+        order of elimination, so the largest resampled differences of ever larger sets are running maxima.
         """
         observed = self.observed[np.ix_(agents, agents)].copy()
         out: list[int] = []

@@ -23,7 +23,6 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import defined, undefined
 
 APART = 0.05  #: Windows whose correlation by shared days is no more than this count as apart: one common day in twenty
-
 Span = tuple[str, str]  #: First and last day, ISO, both included
 
 
@@ -34,9 +33,8 @@ def shared_days(one: Span, other: Span) -> int:
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
-    """[n, n] correlation of sums over the spans of independent daily terms: `shared days / sqrt(days_i * days_j)`. It is the Gram
-    matrix of the spans' day indicators, hence positive semi-definite. Total returns of one policy over windows that share days are
-    nearly such sums.
+    """[n, n] correlation of sums over the spans of independent daily terms, `shared days / sqrt(days_i * days_j)`: positive
+    semi-definite, and nearly that of total returns of one policy.
     """
     lengths = [max(1, shared_days(span, span)) for span in spans]
     result = np.eye(len(spans))
@@ -64,11 +62,8 @@ def effective_count(correlation: npt.NDArray[np.float64]) -> float:
 def mean_with_interval(
     values: npt.NDArray[np.float64], correlation: npt.NDArray[np.float64] | None = None, confidence: float = 0.95
 ) -> MetricValue:
-    """Mean over windows with its t interval, widened where windows share days. With correlation R of the windows, `var(mean) = s^2
-    * 1'R1 / n^2`, where `s^2` is the sample variance corrected for what R takes from it; degrees of freedom n - 1. `values`: [n]
-    finite values, one for each window; `correlation`: [n, n]; independent windows by default; `confidence`: of the interval. The
-    mean; `detail` holds `low`, `high`, `se` and `t_p` (two-sided, against zero), each null with a `reason` where it is not defined.
-    Undefined without a value.
+    """Mean over windows of correlation R, its variance `s^2 * 1'R1 / n^2` (s^2 corrected for R; n - 1 degrees of freedom). `detail`
+    holds `low`, `high`, `se` and `t_p` (two-sided, against zero), null with a `reason` where undefined.
     """
     n = len(values)
     if n == 0:
@@ -95,7 +90,6 @@ def mean_with_interval(
 
 Values = npt.NDArray[np.float64]
 Variant = tuple[str, str]  #: Mask and mode
-
 VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
 """Fields that task configs of one family may differ in from mask to mask and mode to mode."""
 
@@ -125,9 +119,7 @@ def variant_order(variant: Variant) -> tuple[int, int]:
 def window_means(
     variants: Sequence[Variant], figures: Mapping[tuple[str, int], Sequence[float]]
 ) -> tuple[list[str], dict[Variant, Values]]:
-    """Windows, and [windows] means over seeds of each variant. `variants`: masks and modes; `figures`: (window, seed) -> a figure
-    of each variant, in their order.
-    """
+    """Windows, and [windows] means over seeds of each variant, from (window, seed) -> a figure of each variant."""
     by_window: dict[str, list[Sequence[float]]] = {}
     for (window, _), row in figures.items():
         by_window.setdefault(window, []).append(row)
@@ -137,10 +129,9 @@ def window_means(
 
 
 def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
-    """Effects that the given masks can show. `cells`: mask -> values of any one shape, paired element by element. Effect -> values
-    of that shape: `memory_premium` = bright - blinded, with both of these; `stock_effect` = mean over dates in sight or not of
-    (stock in sight - stock hidden), with all four; `date_effect` likewise; `interaction` = (bright - stock_blind) - (date_blind -
-    blinded), with all four: how much more knowing the stock is worth when the date is known too.
+    """Effects that the given masks can show, from mask -> paired values: `memory_premium` = bright - blinded; with all four masks
+    also `stock_effect` and `date_effect` (means over the other identity in sight or not) and `interaction` = (bright - stock_blind)
+    - (date_blind - blinded).
     """
     effects: dict[str, Values] = {}
     if {"bright", "blinded"} <= set(cells):
@@ -168,10 +159,8 @@ def orders(pieces: Collection[str], precedence: Mapping[str, frozenset[str]]) ->
 def order_averaged(
     values: Mapping[frozenset[str], Values], precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE
 ) -> dict[str, Values]:
-    """Order-averaged marginal contribution of each piece of information. `values`: set of pieces given -> results, all of one
-    shape; one entry for the set that all others contain, one for the set that contains all others, and one for every set between
-    that an order can pass; `precedence`: piece -> pieces that it needs. Piece -> contributions of that shape; they add up to
-    `values[full] - values[empty]`. Raises ValueError: a set that an order passes has no results.
+    """Order-averaged contribution of each piece, which add up to `values[full] - values[empty]`, from set of pieces given ->
+    results; `precedence`: piece -> pieces it needs. Raises ValueError if a set that an order passes has no results.
     """
     bottom = frozenset.intersection(*values)
     pieces = frozenset.union(*values) - bottom
@@ -191,9 +180,7 @@ def order_averaged(
 
 
 def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, Values]:
-    """Order-averaged contribution of each piece of information, and the `total` that they add up to. Pieces that always come
-    together are one, such as `date and stock` where only bright and blinded are there.
-    """
+    """Order-averaged contributions and their `total`; pieces that always come together are one, such as `date and stock`."""
     names: dict[tuple[bool, ...], list[str]] = {}
     for piece in sorted(frozenset.union(*values)):
         names.setdefault(tuple(piece in given for given in values), []).append(piece)

@@ -87,9 +87,7 @@ class Moves(NamedTuple):
 
 
 def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
-    """Return the moves of a step; None when nothing was filled. `step`: a step record; `held_before`: codes held at the previous
-    close.
-    """
+    """Return the moves of a step, given the codes held at the previous close; None when nothing was filled."""
     bought: dict[str, int] = {}
     sold: dict[str, int] = {}
     for order in step.orders:
@@ -114,9 +112,8 @@ def random_envelope(
     settings: EnvelopeSettings | None = None,
     tape: MarketTape | None = None,
 ) -> Envelope:
-    """Random traders over the days of one ledger. `ledger`: the agent's episode; `market`: the snapshot that it ran on; `config`:
-    the trading rules that it ran under; `settings`: how many paths, seed, quantiles; `tape`: the snapshot under `config`, when it
-    is at hand. Raises DataError: the ledger's days are not days of `market`.
+    """Random traders over the days of one ledger, on the snapshot and rules it ran under. `tape`: the snapshot under `config`, when
+    at hand. Raises DataError if the ledger's days are not days of `market`.
     """
     settings = settings or EnvelopeSettings()
     tape = tape or MarketTape.from_snapshot(market, config)

@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ktdeval.stats.metric import MetricValue, metric
+from ktdeval.stats.metric import MetricValue, built_in
 from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, standard_deviation, undefined
 from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
-
 CONFIDENCE = 0.95  #: Confidence of the minimum track record length
 
 
@@ -33,9 +32,7 @@ class Shape(NamedTuple):
 
     @property
     def error_variance(self) -> float:
-        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: the variance of sqrt(days - 1) times the estimated Sharpe ratio. Never
-        negative for the moments of a sample, since kurtosis >= 1 + skew^2.
-        """
+        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: variance of sqrt(days - 1) times the estimate; never below 0."""
         return 1.0 - self.skew * self.sharpe + (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
 
 
@@ -52,9 +49,7 @@ def shape_of(returns: Series) -> Shape:
 
 
 def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
-    """PSR: probability that the true Sharpe ratio exceeds `benchmark` (a day's), given the one observed. `Phi((SR - SR*) *
-    sqrt(days - 1) / sqrt(error variance))`.
-    """
+    """PSR: probability that the true ratio exceeds `benchmark`, `Phi((SR - SR*) * sqrt(days - 1) / sqrt(error variance))`."""
     spread = math.sqrt(max(shape.error_variance, 0.0))
     if not spread:
         return float(shape.sharpe > benchmark)
@@ -62,8 +57,8 @@ def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
 
 
 def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float = CONFIDENCE) -> float | None:
-    """MinTRL: days after which a Sharpe ratio like this one would exceed `benchmark` with that confidence. `1 + error variance * (z
-    / (SR - SR*))^2`. None when the observed ratio does not exceed the benchmark (by more than rounding): no length would do.
+    """MinTRL: days after which such a ratio would exceed `benchmark` with that confidence, `1 + error variance * (z / (SR -
+    SR*))^2`. None when it does not exceed the benchmark by more than rounding.
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
@@ -71,9 +66,8 @@ def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """Return the Sharpe ratio that the best of so many worthless trials would show: the bar of the deflated Sharpe ratio. `sqrt(V)
-    * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`; 0 for a single trial. `trials`: number of independent trials,
-    at least 1; `sharpe_variance`: variance of their (a day's) Sharpe ratios.
+    """Sharpe ratio that the best of so many worthless trials would show: `sqrt(V) * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma *
+    Phi^-1(1 - 1/(N e)))`, V the variance of their (a day's) ratios; 0 for a single trial.
     """
     if trials < 2:
         return 0.0
@@ -87,10 +81,8 @@ def deflated_sharpe(shape: Shape, trials: int, sharpe_variance: float) -> float:
 
 
 def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trials: int | None = None) -> MetricValue:
-    """Return the deflated Sharpe ratio of a daily series among the trials that were made. `returns`: [n] daily returns of the one
-    selected; `trial_sharpes`: a day's Sharpe ratio of every trial known, the selected one's included; `trials`: how many were made,
-    when more than are known (unfinished ones count too). A probability; `detail` holds `trials`, `sharpe_variance` and the bar
-    `expected_best` (a day's).
+    """Deflated Sharpe ratio of [n] daily returns among trials with these (a day's) ratios, its own included; `trials`: how many,
+    when more than are known. `detail` holds `trials`, `sharpe_variance` and the bar `expected_best`.
     """
     n = len(returns)
     if problem := _series_problem(returns):
@@ -110,14 +102,7 @@ def sharpe_shape(ledger: Ledger) -> Shape | None:
     return None if problem else shape_of(ledger.returns)
 
 
-_SOURCE = "Bailey and López de Prado 2012"
-
-
-@metric(
-    "psr",
-    formula="psr/1: Phi(SR*sqrt(days - 1)/sqrt(1 - skew*SR + (kurtosis - 1)/4*SR^2)), SR a day's Sharpe ratio",
-    unit="probability", better="higher", source=_SOURCE, range=(0.0, 1.0),
-)  # fmt: skip
+@built_in
 def psr(ledger: Ledger) -> MetricValue | str:
     """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what it rests on."""
     if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
@@ -127,11 +112,7 @@ def psr(ledger: Ledger) -> MetricValue | str:
     return MetricValue(probabilistic_sharpe(shape), len(ledger.steps), None, detail)
 
 
-@metric(
-    "min_track_record",
-    formula="min_track_record/1: (1 + (1 - skew*SR + (kurtosis - 1)/4*SR^2)*(1.645/SR)^2)/252",
-    unit="years", better="lower", source=_SOURCE, range=(0.0, None),
-)  # fmt: skip
+@built_in
 def min_track_record(ledger: Ledger) -> float | str:
     """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence."""
     if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ktdeval.errors import PluginError
@@ -15,9 +18,7 @@ if TYPE_CHECKING:
     from ktdeval.trading.ledger import Ledger
 
 RuleSet = Literal["strict", "paper"]  #: Where a paper's rule and the right rule differ, both exist; a card says which it used
-
 Range = tuple[float | None, float | None]  #: Smallest and largest value that a metric can have; None where there is no bound
-
 Better = Literal["higher", "lower", "neither"]  #: Direction in which a metric is better; `neither` for descriptions
 
 
@@ -83,10 +84,9 @@ class FunctionMetric:
 def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these names. The function returns a
-    number, or a text that says why there is none; a `MetricValue` where a count `n` other than that of the steps, or a detail, goes
-    with it. `Metric` describes the arguments. A plugin offers it by `return [function]` in its hook `ktdeval_metrics`. Raises
-    PluginError: a field is empty or not of its kind, or the function asks for something else.
+    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these names, and returns a number, a text
+    that says why there is none, or a `MetricValue`. A plugin offers it by `return [function]` in its hook `ktdeval_metrics`. Raises
+    PluginError if a field is empty or not of its kind, or the function asks for something else.
     """
 
     def of(function: Callable[..., Any]) -> FunctionMetric:
@@ -105,3 +105,17 @@ def metric(
         return FunctionMetric(name, formula, unit, range, better, source, function, summary, asks_for)
 
     return of
+
+
+def built_in(function: Callable[..., Any]) -> FunctionMetric:
+    """Make one of ktdeval's own metrics of a function, with its row of `metrics.csv`."""
+    row = _descriptions()[function.__name__]
+    bounds = tuple(float(row[end]) if row[end] else None for end in ("low", "high"))
+    texts = {field: row[field] for field in ("formula", "unit", "better", "source")}
+    return replace(metric(row["name"], **texts, range=bounds)(function), summary=row["summary"])  # type: ignore[arg-type]
+
+
+@cache
+def _descriptions() -> dict[str, dict[str, str]]:
+    with resources.files("ktdeval.stats").joinpath("metrics.csv").open(encoding="utf-8") as stream:
+        return {row["name"]: row for row in csv.DictReader(stream)}

@@ -16,12 +16,10 @@ from scipy.special import ndtr, ndtri
 
 Vector = npt.NDArray[np.float64]
 Zeros = Literal["wilcoxon", "pratt"]
-
 EXACT_UP_TO = 300
 """Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal approximation is good to 1e-4."""
 
 ENUMERATE_UP_TO = 16  #: Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns
-
 _SIMULATION_CHUNK = 20_000
 
 
@@ -64,9 +62,7 @@ class SignedRank:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A Hodges-Lehmann estimate of the shift, with its interval. `low, high`: ends of the interval; None where no interval of the
-    level exists.
-    """
+    """A Hodges-Lehmann estimate of the shift; the ends are None where no interval of the level exists."""
 
     value: float | None  #: median of the Walsh averages; None without pairs
     low: float | None
@@ -76,9 +72,7 @@ class Shift:
 
 
 def rank_null(ranks: Vector) -> RankNull:
-    """Return the exact distribution of a sum in which each of `ranks` counts with probability 1/2, independently. `ranks`: [n]
-    positive multiples of 1/2 (mid-ranks), n up to a few hundred.
-    """
+    """Exact distribution of a sum in which each rank (a multiple of 1/2) counts with probability 1/2, independently."""
     doubled = np.rint(2.0 * ranks).astype(np.int64)
     step = 2 if bool(np.all(doubled % 2 == 0)) else 1
     units = doubled // step
@@ -93,9 +87,8 @@ def rank_null(ranks: Vector) -> RankNull:
 
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
-    """Return the distribution of the signed-rank statistic of normal differences with a known correlation, by simulation.
-    `correlation`: [n, n] symmetric and positive semi-definite, such as `overlap.overlap_correlation` gives; `draws`: how many
-    samples; the distribution is made symmetric, so each counts twice; `seed`: of the sampling.
+    """Distribution of the signed-rank statistic of normal differences with this [n, n] correlation (such as `overlap_correlation`),
+    by simulation made symmetric, so that each of `draws` counts twice.
     """
     n = len(correlation)
     values, vectors = np.linalg.eigh(correlation)
@@ -118,10 +111,8 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
 
 
 def signed_rank(differences: Vector, zeros: Zeros = "wilcoxon", null: RankNull | None = None) -> SignedRank:
-    """Two-sided Wilcoxon signed-rank test that differences are symmetric about zero. `differences`: [n] finite differences of
-    pairs; `zeros`: `wilcoxon` drops pairs that do not differ before ranking; `pratt` ranks them and drops them then. Both are
-    exact, given which pairs are zero or tied; `null`: another null distribution of the statistic, such as `correlated_null` of the
-    pairs that differ.
+    """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. `wilcoxon` drops zeros before ranking,
+    `pratt` after; both are exact given zeros and ties. `null`: another distribution, such as `correlated_null`.
     """
     nonzero = differences != 0
     n, n_nonzero = len(differences), int(nonzero.sum())
@@ -158,9 +149,8 @@ def _normal_p(ranks: Vector, positive: float) -> float:
 
 
 def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull | None = None) -> Shift:
-    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the signed-rank test. `differences`:
-    [n] finite differences; zeros count; `confidence`: wanted coverage. Few pairs can't reach it (five reach 93.75 % at most): then
-    there is no interval; `null`: another null distribution for n pairs, such as `correlated_null`.
+    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the signed-rank test. Few pairs can't
+    reach the confidence (five reach 93.75 % at most): then there is no interval.
     """
     n = len(differences)
     if n == 0:
@@ -194,10 +184,8 @@ class SignFlip:
 
 
 def sign_flip(differences: Vector, blocks: npt.NDArray[np.int64] | None = None, draws: int = 20_000, seed: int = 0) -> SignFlip:
-    """Two-sided test that the mean difference is zero, by changing signs: valid for any symmetric distribution. `differences`: [n]
-    finite differences; `blocks`: [n] labels; differences of one block may depend on each other in any way, so they change sign
-    together. By default each is a block of its own; `draws`: sign patterns to sample where there are more than `2 **
-    ENUMERATE_UP_TO`; `seed`: of that sampling.
+    """Two-sided test that the mean difference is zero, by changing signs, those of one block together; of more than `2 **
+    ENUMERATE_UP_TO` patterns `draws` are sampled.
     """
     if len(differences) == 0:
         return SignFlip(0, None, None, "exact", "no pair")

@@ -63,9 +63,7 @@ def nav_fen(account: Account, ticks: Sequence[int]) -> int:
 
 
 def ex_value_fen(shares: int, event: FactorEvent, trades: bool) -> int:
-    """Worth of the shares after a factor change at the ex-price, in fen, halves up. `shares`: shares after the change; `event`: the
-    change; `trades`: whether the asset trades that day; if not, its mark in whole ticks is the ex-price.
-    """
+    """Worth of the shares after a change at the ex-price, in fen, halves up; the whole-tick mark where nothing trades."""
     if not trades:
         return value_fen(shares, event.ex_ticks)
     parts = event.ratio_ppb * TICKS_PER_FEN
@@ -73,8 +71,8 @@ def ex_value_fen(shares: int, event: FactorEvent, trades: bool) -> int:
 
 
 def open_day(account: Account, day: TradingDay) -> tuple[Account, list[CorporateAction]]:
-    """Carry an account from the previous close to the open of `day`. All shares become sellable; every holding whose factor changes
-    today is scaled as the module says. A holding scaled to no whole share becomes cash.
+    """Carry an account to the open of `day`: all shares become sellable, holdings with a factor change are scaled, those scaled to
+    no whole share become cash.
     """
     positions = {asset: Position(held[0]) if held[1] else held for asset, held in account.positions.items()}
     if not day.events:

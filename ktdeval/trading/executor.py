@@ -36,7 +36,6 @@ from ktdeval.trading.types import TICKS_PER_FEN, Account, Action, Order, Outcome
 _RATE_SCALE = 10**10
 _HALF_RATE = _RATE_SCALE // 2
 _HALF_FEN = TICKS_PER_FEN // 2
-
 _REJECTED = {
     rule: Outcome("rejected", rule, message)
     for rule, message in {
@@ -86,9 +85,8 @@ def integer_terms(config: TradingConfig) -> Terms:
 
 
 def settle(account: Account, day: TradingDay, action: Action, config: TradingConfig, decided_row: int) -> Settlement:
-    """Book one fill day whole: overnight changes, orders, NAV at the close; the invariants are checked. `account`: at the previous
-    close; `day`: the fill day; `action`: the orders decided at the close of `decided_row`; `config`: the rules; the same as the
-    tape's; `decided_row`: row of the decision's day, before `day.row`. Raises InvariantError: the books don't add up.
+    """Book one fill day: overnight changes, orders, NAV at the close, under the tape's rules. Raises InvariantError if a check
+    fails.
     """
     opened, corporate_actions = open_day(account, day)
     open_nav = nav_fen(opened, day.open_ticks)
@@ -102,10 +100,7 @@ def settle(account: Account, day: TradingDay, action: Action, config: TradingCon
 
 
 def execute(account: Account, day: TradingDay, action: Action, config: TradingConfig) -> tuple[Account, list[Outcome]]:
-    """Fill an action at the opens of `day`. `account`: at the open, as `open_day` gives it; it is not changed; `day`: the fill day;
-    `action`: orders; any legal or illegal ones; `config`: the rules; the same as the tape's. The account after the fills, and one
-    outcome per order in the order of `action`.
-    """
+    """Fill any orders, legal or not, at the opens; return the new account and one outcome per order, in their order."""
     return _execute(account, day, action, integer_terms(config), nav_fen(account, day.open_ticks))
 
 

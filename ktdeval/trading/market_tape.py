@@ -25,12 +25,10 @@ from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArra
 from ktdeval.trading.types import TICKS_PER_CNY, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
-
 PPB = 1_000_000_000
 PPM = 1_000_000
 FACTOR_JITTER = 1e-5
 MAX_PRICE_CNY = 100_000_000.0  #: Above this a price is an error of the source, and limit comparisons would leave 64-bit integers
-
 MAX_FACTOR_RATIO = 1e5
 
 
@@ -60,9 +58,7 @@ class TradingDay(NamedTuple):
 
 @dataclass(frozen=True)
 class MarketTape:
-    """All days of a snapshot under one set of trading rules. Arrays are [days, assets]. `open_ticks, close_ticks, tradable, member,
-    limit_up, limit_down`: as in `TradingDay`.
-    """
+    """All days of a snapshot under one set of trading rules, [days, assets] arrays as in `TradingDay`."""
 
     open_ticks: IntArray
     close_ticks: IntArray
@@ -76,9 +72,7 @@ class MarketTape:
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Read a snapshot once: about 20 ms for 1,000 days of 350 assets. Raises DataError: a price is not below `MAX_PRICE_CNY`,
-        or a factor is not positive or jumps beyond `MAX_FACTOR_RATIO`.
-        """
+        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds."""
         _check_factor(snapshot)
         opens, closes = price_ticks(snapshot.open), price_ticks(snapshot.close)
         tradable = (opens > 0) & (snapshot.volume > 0)
@@ -134,9 +128,7 @@ def price_ticks(prices: FloatArray) -> IntArray:
 
 
 def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
-    """Return a price of the previous day in today's terms, rounded down to a tick. Down, because then a suspended holding is never
-    worth more after a factor change than before, so that the cash in lieu is never negative.
-    """
+    """Previous price in today's terms, rounded down to a tick, so that the cash in lieu is never negative."""
     return previous_ticks * PPB // ratio_ppb
 
 

@@ -34,10 +34,8 @@ class TradingConfig:
 
 Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
-
 TICKS_PER_CNY = 10_000
 TICKS_PER_FEN = 100
-
 RULES = (
     "schema", "universe", "holding", "t_plus_1", "suspended", "price_limit",
     "position_limit", "weight_limit", "target", "lot", "cash",
@@ -47,9 +45,7 @@ reached or lies on the other side of the present weight. The rest are those of t
 
 
 class Order(NamedTuple):
-    """One order as decided: exactly one of `target_weight` (share of NAV, 0..1) and `shares` is set. `asset` is a snapshot column,
-    or None for a stock_id that is no asset (rejected under rule `universe`).
-    """
+    """One order as decided, with a target weight (share of NAV, 0..1) or shares; `asset` is None for an unknown stock_id."""
 
     asset: int | None
     side: Side
@@ -89,16 +85,13 @@ class CorporateAction(NamedTuple):
 
 
 class Account(NamedTuple):
-    """Cash and positions at one moment. `positions` maps asset column -> Position; no zero positions are kept. Treat as immutable:
-    the executor returns a new account.
-    """
+    """Cash and positions (by asset column, none of zero) at one moment. Treat as immutable: the executor returns a new one."""
 
     cash_fen: int
     positions: Mapping[int, Position]
 
 
 Action = tuple[Order, ...]
-
 Provenance = Literal["model", "model_after_retry", "fallback", "error"]
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 """Who decided a step: the model at its first submission, the model after retries with feedback, the engine because every

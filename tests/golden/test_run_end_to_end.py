@@ -97,13 +97,7 @@ def test_the_card_follows_its_schema_and_says_what_was_run(first: tuple[Path, su
     assert card["labels"] == ["synthetic", "limited", "mask not certified"]
     assert (card["limit"], card["seeds"], card["rules"]) == (8, [0], "strict")
     assert card["windows"] == [{"name": "W5", "first": "2024-10-21", "last": "2024-12-13", "days": 40}]
-    assert card["coverage"] == {
-        "episodes_planned": 1,
-        "episodes_finished": 1,
-        "steps_planned": 8,
-        "steps": 8,
-        "steps_decided": 8,
-    }
+    assert card["coverage"] == {"episodes_planned": 1, "episodes_finished": 1, "steps_planned": 8, "steps": 8, "steps_decided": 8}
     assert set(card["artefacts"]) == {
         f"episodes/{card['episodes'][0]['id']}/{n}" for n in ("ledger.parquet", "transcript.jsonl.zst")
     }

@@ -100,12 +100,7 @@ def test_a_provider_that_asks_for_more_than_may_be_waited_ends_the_call_at_once(
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.one_of(st.none(), st.floats(0, 200)), max_size=30),
-    st.integers(0, 15),
-    st.floats(0, 500),
-    st.integers(0, 1000),
-)
+@given(st.lists(st.one_of(st.none(), st.floats(0, 200)), max_size=30), st.integers(0, 15), st.floats(0, 500), st.integers(0, 1000))
 def test_whatever_fails_neither_attempts_nor_waits_exceed_what_was_set(wishes, max_retries, max_wait_s, seed):
     attempts = Attempts(*(ModelError("rate_limited", "slow down", wish) for wish in wishes))
     try:

@@ -46,10 +46,7 @@ def test_the_tool_carries_the_schema_and_passes_the_guard_of_every_mask():
 
 def test_a_submission_becomes_orders_on_true_assets():
     submission = FORM.parse(text_of(order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1)))
-    assert submission.action == (
-        Order(1, "BUY", 0.6, REASON, 0.05, None),
-        Order(2, "SELL", 1.0, REASON, None, 300),
-    )
+    assert submission.action == (Order(1, "BUY", 0.6, REASON, 0.05, None), Order(2, "SELL", 1.0, REASON, None, 300))
     assert submission.stock_ids == (ONE, TWO)
     assert submission.overall_reason == "fine"
     assert submission.failure is None

@@ -97,12 +97,7 @@ def test_the_schema_comes_from_the_signature_and_the_docstring():
 def test_handles_come_in_as_columns_and_go_out_as_handles():
     shown, outcome = ask({"stock_ids": [TWO, ONE], "weights": {ONE: 0.5}, "since": "day_-3", "lookback": 5.0})
     assert outcome.failure is None
-    assert shown == {
-        "stocks": [TWO, ONE],
-        "weights": {ONE: 0.5},
-        "since": "day_-3",
-        "rest": ["ctx", "momentum", 5, False, "", 1.0],
-    }
+    assert shown == {"stocks": [TWO, ONE], "weights": {ONE: 0.5}, "since": "day_-3", "rest": ["ctx", "momentum", 5, False, "", 1.0]}
 
 
 def test_a_visible_code_is_understood_in_any_vendor_style():

@@ -44,13 +44,10 @@ from ktdeval.typed import Value, decode_json, from_plain, to_plain
 from ktdeval.yamlio import load_yaml
 
 VERSION = 1  #: Of the record, and of the questions: a change to either counts it up
-
 REPEATS = 2  #: How often each question is asked in a round: as often as it takes to see the noise
-
 LONGEST_ANSWER = 200  #: Characters of an answer that are kept
 
 Ask = Callable[[ModelRequest], Reply]  #: Makes one call that no cache answers, and raises ModelError where it failed for good
-
 Answer = str | dict[str, str]
 """Text; `{"outcome": …}` for a reply that is no answer (`refusal`, `content_filter`, `length`, `empty`); `{"failed": …}` with the
 kind of ModelError for a call that brought no reply."""
@@ -63,7 +60,7 @@ class Canary(Value, frozen=True):
 
     id: str  #: its name in a record
     kind: Literal["number", "choice", "ranking", "text"]  #: how its answers are read and compared
-    question: str  #: as asked
+    question: str
     options: tuple[str, ...] = ()  #: the answers to choose from or to rank
 
 
@@ -80,6 +77,12 @@ class Round(Value, frozen=True):
     answers: tuple[tuple[Answer, ...], ...]  #: for each of them the answers in order
     served_by: tuple[str, ...]  #: what the provider said it answered with, each name once, sorted
 
+    def is_sound(self) -> bool:
+        """Whether it holds questions and answers of this version."""
+        answers = [answer for given in self.answers for answer in given]
+        is_known = all(name in _BY_ID for name in self.prompts) and len(self.prompts) == len(self.answers)
+        return is_known and all(isinstance(answer, str) or answer.keys() in ({"outcome"}, {"failed"}) for answer in answers)
+
 
 class CanaryRecord(Value, frozen=True):
     """`RUN/canary.json`: what the model answered at the start and the end of a run."""
@@ -89,21 +92,14 @@ class CanaryRecord(Value, frozen=True):
     end: Round | None
 
     def __post_init__(self) -> None:
-        rounds = [self.start] if self.end is None else [self.start, self.end]
-        if self.version != VERSION or not all(map(_is_sound, rounds)):
+        if self.version != VERSION or not self.start.is_sound() or not (self.end is None or self.end.is_sound()):
             raise ValueError("it holds other questions or answers than this version asks")
-
-
-def _is_sound(asked: Round) -> bool:
-    answers = [answer for given in asked.answers for answer in given]
-    is_known = all(name in _BY_ID for name in asked.prompts) and len(asked.prompts) == len(asked.answers)
-    return is_known and all(isinstance(answer, str) or answer.keys() in ({"outcome"}, {"failed"}) for answer in answers)
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
     """Ask the first `count` questions, where they were not asked at this run's start. Raises RunStop where no call makes sense."""
     if count and load_record(folder) is None:
-        _save(folder, start_record(ask, count, params))
+        write_atomic(folder / CANARY, dumps_pretty(to_plain(start_record(ask, count, params))))
 
 
 def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
@@ -111,11 +107,11 @@ def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
     record = load_record(folder)
     if record is not None and record.end is None:
         with contextlib.suppress(RunStop):
-            _save(folder, finish_record(record, ask, params))
+            write_atomic(folder / CANARY, dumps_pretty(to_plain(finish_record(record, ask, params))))
 
 
 def load_record(folder: Path) -> CanaryRecord | None:
-    """Read the answers of a run; None where no questions were asked. Raises StoreError: the file is not readable."""
+    """Read the answers of a run; None where no questions were asked. Raises StoreError where the file is not readable."""
     path = folder / CANARY
     try:
         return read_record(path.read_bytes(), str(path))
@@ -126,20 +122,18 @@ def load_record(folder: Path) -> CanaryRecord | None:
 
 
 def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
-    """Read the text of a record. Raises StoreError: it is malformed."""
+    """Read the text of a record. Raises StoreError where it is malformed."""
     try:
         return decode_json(data, CanaryRecord, where)
     except StoreError as error:
         raise StoreError(f"{error}; restore the file, or delete it to go without") from error
 
 
-def _save(folder: Path, record: CanaryRecord) -> None:
-    write_atomic(folder / CANARY, dumps_pretty(to_plain(record)))
-
-
 def canary_requests(canaries: Sequence[Canary], params: CallParams, name: str) -> list[ModelRequest]:
-    """Requests of a round: each question `REPEATS` times in a row, every request with a seed of its own. Seeds differ between
-    rounds too: a provider that heeds them would give the very same answers, and two rounds seem closer than one is to itself.
+    """Requests of the round `name`: each question `REPEATS` times in a row, every request with a seed of its own.
+
+    Seeds differ between rounds too: a provider that heeds them would give the very same answers, and two rounds would seem
+    closer than one is to itself.
     """
     return [
         ModelRequest(
@@ -161,8 +155,11 @@ def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name:
         except ModelError as error:
             given.append({"failed": error.kind})
             continue
-        given.append(_answer(reply))
         served_by.update({encodable(reply.served_by)} - {""})
+        if reply.finish_reason in ("stop", "tool_calls"):
+            given.append(encodable(" ".join(reply.content.split()))[:LONGEST_ANSWER] or {"outcome": "empty"})
+        else:
+            given.append({"outcome": reply.finish_reason})
     answers = tuple(tuple(given[place : place + REPEATS]) for place in range(0, len(given), REPEATS))
     at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Round(at=at, prompts=tuple(canary.id for canary in canaries), answers=answers, served_by=tuple(sorted(served_by)))
@@ -179,13 +176,6 @@ def finish_record(record: CanaryRecord, ask: Ask, params: CallParams) -> CanaryR
     return msgspec.structs.replace(record, end=ask_canaries(ask, canaries, params, "end"))
 
 
-def _answer(reply: Reply) -> Answer:
-    if reply.finish_reason not in ("stop", "tool_calls"):
-        return {"outcome": reply.finish_reason}
-    text = encodable(" ".join(reply.content.split()))[:LONGEST_ANSWER]
-    return text or {"outcome": "empty"}
-
-
 def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
     """Return how far the answers moved between the rounds, for the card: `value`, `noise`, `excess` as the module says, `prompts`
     (how many were answered each time), `served_by_changed` (a name at the end that was not there at the start); or None and why.
@@ -197,12 +187,11 @@ def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
     at_end = dict(zip(record.end.prompts, record.end.answers, strict=True))
     between, within = [], []
     for name, first in zip(record.start.prompts, record.start.answers, strict=True):
-        second = at_end.get(name, ())
-        if len(first) != REPEATS or len(second) != REPEATS or any(_is_missing(answer) for answer in (*first, *second)):
-            continue
-        canary = _BY_ID[name]
-        between += [distance(canary, one, other) for one in first for other in second]
-        within += [distance(canary, *first), distance(canary, *second)]
+        canary, second = _BY_ID[name], at_end.get(name, ())
+        is_missing = any(isinstance(answer, dict) and "failed" in answer for answer in (*first, *second))
+        if len(first) == len(second) == REPEATS and not is_missing:
+            between += [distance(canary, one, other) for one in first for other in second]
+            within += [distance(canary, *first), distance(canary, *second)]
     if not within:
         return {"value": None, "reason": "no fixed question was answered each time it was asked"}
     value, noise = fmean(between), fmean(within)
@@ -213,10 +202,6 @@ def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
         "prompts": len(within) // REPEATS,
         "served_by_changed": bool(set(record.end.served_by) - set(record.start.served_by)),
     }
-
-
-def _is_missing(answer: Answer) -> bool:
-    return isinstance(answer, dict) and "failed" in answer
 
 
 def distance(canary: Canary, one: Answer, other: Answer) -> float:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import redact_secrets
-from ktdeval.harness.messages import CallParams, Model, ModelRequest, RemoteModel, Reply, ToolProtocol
+from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol
 from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.data_source import cache_folder
@@ -63,29 +64,26 @@ class RemoteAccess(ModelAccess):
     """A model behind a network: cache, budget, limits and retries stand in front of it, and each attempt is recorded."""
 
     def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
-        """Open cache and record of calls for a connected model, and find out how it takes tools. Raises KtdevalError where that
-        fails.
-        """
+        """Open cache and record of calls for a connected model, and find out how it takes tools, or raise KtdevalError."""
         super().__init__(model)
         self.max_errors = config.max_failures
         self._remote = model
-        self._folder, self._canaries, self._params = folder, config.canary, call_params(config)
+        self._folder, self._canaries, self._params = folder, config.canary, CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))
         self._files = contextlib.ExitStack()
         try:
-            self.log = self._files.enter_context(CallLog(folder, self._open_cache(config.cache)))
+            path, cache = cache_path(config.cache, folder), None
+            if config.cache != "run" or path.exists():  # a file of its own is there in folders of older runs
+                cache = self._files.enter_context(CallDatabase(path))
+            self.log = self._files.enter_context(CallLog(folder, cache))
             self.client = ModelClient(model, settings, price, self.log, stop)
-            self.protocol = choose_protocol(model, wanted_protocol(config, folder), self._check_call, self._params)
+            self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
+            self.protocol = choose_protocol(
+                model, wanted_protocol(config, folder), self.client.for_episode(_CHECK).reply, self._params
+            )
         except BaseException:
             self._files.close()
             raise
-
-    def _open_cache(self, where: str) -> CallDatabase | None:
-        """Return the cache that this run shares; None where it keeps its replies to itself, as its record does."""
-        path = cache_path(where, self._folder)
-        if where == "run" and not path.exists():  # there in folders of older runs
-            return None
-        return self._files.enter_context(CallDatabase(path))
 
     def begin(self) -> None:
         """Ask the fixed questions, where they were not asked at the start of this run."""
@@ -94,12 +92,6 @@ class RemoteAccess(ModelAccess):
     def finish(self) -> None:
         """Ask them again."""
         ask_at_end(self._folder, self._ask_canary, self._params)
-
-    def _ask_canary(self, request: ModelRequest) -> Reply:
-        return self.client.ask_fresh(request, _CANARY)
-
-    def _check_call(self, request: ModelRequest) -> Reply:
-        return self.client.for_episode(_CHECK, _tell_nobody).reply(request)
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:
         """Return the model as one episode asks it; waits of its calls become events."""
@@ -124,10 +116,6 @@ class RemoteAccess(ModelAccess):
         self._files.close()
 
 
-def _tell_nobody(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
-    """Before a run there is no bar to name a wait on."""
-
-
 def wanted_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolProtocol:
     """Return the tool protocol asked for; where the choice is free, the one that a run begun in this folder has chosen."""
     if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
@@ -135,11 +123,6 @@ def wanted_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolPr
     specs = RunFolder.load(folder).manifest.specs
     recorded: Literal["auto"] | ToolProtocol = specs[0].call.get("tool_protocol", "auto") if specs else "auto"
     return recorded
-
-
-def call_params(config: RunConfig) -> CallParams:
-    """Return the call parameters of a config, but for seed and tool protocol."""
-    return CallParams(**_options(config, CallParams))
 
 
 def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from ktdeval.jsonio import JsonValue, file_sha256
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
-from ktdeval.runner.episode import Bookkeeper, recorded_decision
+from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record
 from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
@@ -36,27 +36,17 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import to_plain
 
 
-def replay_steps(steps: Sequence[StepRecord], snapshot: MarketSnapshot, books: Bookkeeper) -> Iterator[StepRecord]:
-    """Execute recorded decisions again, each on the account that the steps before it give."""
-    for number, recorded in enumerate(steps):
-        yield books.book(number, recorded_decision(snapshot, recorded), recorded)
-
-
 class RecordedModel:
     """Gives a step's recorded replies again, in order, whatever it is asked: the caller compares what it was asked."""
 
     def __init__(self) -> None:
-        self._exchanges: deque[Mapping[str, JsonValue]] = deque()
-
-    def load(self, entry: TranscriptEntry) -> None:
-        """Take up the exchanges of one step."""
-        self._exchanges = deque(entry.exchanges)
+        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
         """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError: there is no further one."""
-        if not self._exchanges:
+        if not self.exchanges:
             raise StoreError("the agent asks the model once more than the transcript has replies")
-        exchange = self._exchanges.popleft()
+        exchange = self.exchanges.popleft()
         if "error" in exchange:
             raise ModelError(str(exchange["error"]), "recorded")
         return build(Reply, exchange.get("reply", {}), "reply")
@@ -67,7 +57,7 @@ def retrace_episode(transcript: Sequence[TranscriptEntry], open_episode: Callabl
     model = RecordedModel()
     episode = open_episode(model)
     for step in range(min(episode.total_steps, len(transcript))):
-        model.load(transcript[step])
+        model.exchanges = deque(transcript[step].exchanges)
         yield episode.run_step(step)
 
 
@@ -97,63 +87,55 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
         raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {snapshot.id[:12]}")
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]
     opener = EpisodeFactory({task.name: task}, plugins, snapshot)
-    checks = [_EpisodeCheck(spec, folder, opener, is_scoring(task)) for spec in specs]
+    checks = [_EpisodeCheck(spec, folder, opener, ANSWERS if is_scoring(task) else LEDGER) for spec in specs]
     findings = [finding for check in checks for finding in check.findings()]
     findings += _artefact_findings(folder, card.artefacts)
     findings += _card_findings(path, card, folder, task, snapshot, plugins)
     return Verification(tuple(findings), len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
 
 
+@dataclass
 class _EpisodeCheck:
     """One episode's records and transcript against each other and the replies; counts `steps` executed, and those `traced`."""
 
-    def __init__(self, spec: EpisodeSpec, folder: RunFolder, opener: EpisodeFactory, is_scoring: bool) -> None:
-        self.steps = self.traced = 0
-        self._spec = spec
-        self._folder = folder
-        self._opener = opener
-        self._is_scoring = is_scoring
-        self._records_file = ANSWERS if is_scoring else LEDGER
-        self._records_name, self._transcript_name = (f"episodes/{spec.id}/{name}" for name in (self._records_file, TRANSCRIPT))
+    spec: EpisodeSpec
+    folder: RunFolder
+    opener: EpisodeFactory
+    records_file: str
+    steps: int = 0
+    traced: int = 0
 
-    def findings(self) -> list[str]:
+    def findings(self) -> Iterator[str]:
         """One line for each of the two files that is not what it should be."""
+        place, problems = f"episodes/{self.spec.id}", list[str]()
         try:
-            records, problems = self._records()
+            if self.records_file == ANSWERS:
+                records: Sequence[Record] = self.folder.load_answers(self.spec)
+            else:
+                ledger = self.folder.load_ledger(self.spec)
+                records, problems = ledger.steps, list(self._ledger_problems(ledger))
+            self.steps = len(records)
+            yield from (f"{place}/{self.records_file}: {problem}" for problem in problems)
+            # Where the ledger is wrong in itself, that it also differs from the transcript says nothing new.
+            problem = self._transcript_problem(self.folder.load_transcript(self.spec), None if problems else records)
         except StoreError as error:
-            return [self._shown(error)]
-        findings = [f"{self._records_name}: {problem}" for problem in problems]
-        self.steps = len(records)
-        try:
-            transcript = self._folder.load_transcript(self._spec)
-        except StoreError as error:
-            return [*findings, self._shown(error)]
-        # Where the ledger is wrong in itself, that it also differs from the transcript says nothing new.
-        problem = self._transcript_problem(transcript, None if findings else records)
-        return [*findings, f"{self._transcript_name}: {problem}"] if problem else findings
-
-    def _shown(self, error: StoreError) -> str:
-        return str(error).removeprefix(f"{self._folder.path}/")
-
-    def _records(self) -> tuple[Sequence[Record], list[str]]:
-        """Records of all steps, and what is wrong with them in themselves."""
-        if self._is_scoring:
-            return self._folder.load_answers(self._spec), []
-        ledger = self._folder.load_ledger(self._spec)
-        return ledger.steps, list(self._ledger_problems(ledger))
+            yield str(error).removeprefix(f"{self.folder.path}/")
+        else:
+            if problem:
+                yield f"{place}/{TRANSCRIPT}: {problem}"
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
         """Yield what the header says wrongly, and the first line that the decisions on it do not give."""
-        if difference := first_difference(dict(ledger.spec), self._spec.to_json()):
+        if difference := first_difference(dict(ledger.spec), self.spec.to_json()):
             yield f"spec: {difference}"
-        parts = self._opener.trading_parts(self._spec, RecordedModel())
+        parts = self.opener.trading_parts(self.spec, RecordedModel())
         cash = parts.task.trading.initial_cash_cny * 100
         if ledger.initial_cash_minor != cash:
             yield f"initial cash: recorded {ledger.initial_cash_minor} fen, the task gives {cash}"
-        recomputed = list[StepRecord]()
+        books, recomputed = parts.bookkeeper(self.spec), list[StepRecord]()
         try:
-            for record in replay_steps(ledger.steps, parts.snapshot, parts.bookkeeper(self._spec)):
-                recomputed.append(record)
+            for number, recorded in enumerate(ledger.steps):
+                recomputed.append(books.book(number, recorded_decision(parts.snapshot, recorded), recorded))
         except (KtdevalError, IndexError) as error:
             difference = steps_difference(ledger.steps[: len(recomputed)], recomputed)
             yield difference or f"line {len(recomputed) + 1}: can't be executed: {error}"
@@ -168,8 +150,8 @@ class _EpisodeCheck:
                 problem = f"is step {entry.step}, expected step {number}; a line is missing, doubled or out of order"
                 return f"line {number + 1}: {problem}"
         if steps is not None and len(steps) != len(transcript):
-            return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, {self._records_file} has {len(steps)}"
-        retraced = retrace_episode(transcript, lambda model: self._opener.open(self._spec, model))
+            return f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, {self.records_file} has {len(steps)}"
+        retraced = retrace_episode(transcript, lambda model: self.opener.open(self.spec, model))
         for number, entry in enumerate(transcript):
             try:
                 found = call_foreign(next, "can't be retraced", retraced, None)  # an agent may raise anything at false replies
@@ -180,7 +162,7 @@ class _EpisodeCheck:
             if difference := value_difference(to_plain(entry), to_plain(found.transcript)):
                 return f"line {number + 1}: {difference}"
             if steps is not None and (difference := value_difference(to_plain(steps[number]), to_plain(found.step))):
-                return f"line {number + 1}: its replies do not give line {number + 1} of {self._records_file}: {difference}"
+                return f"line {number + 1}: its replies do not give line {number + 1} of {self.records_file}: {difference}"
             self.traced += entry.submission is not None
         return None
 

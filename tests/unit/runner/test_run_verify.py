@@ -23,11 +23,10 @@ from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episode import Bookkeeper
+from ktdeval.runner.episode import Bookkeeper, recorded_decision
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.score import make_card, rescore
 from ktdeval.runner.store import RunFolder
-from ktdeval.runner.verify import replay_steps
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.typed import from_plain, to_plain
@@ -398,7 +397,7 @@ def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
         changed = from_plain(change(steps) or steps, list[StepRecord], "forged steps")
         start = window_rows(snapshot.days, spec.window.first, spec.window.last)[0]
         books = Bookkeeper(snapshot, MarketTape.from_snapshot(snapshot, task.trading), task.trading, start - 1)
-        return to_plain(list(replay_steps(changed, snapshot, books)))
+        return to_plain([books.book(place, recorded_decision(snapshot, step), step) for place, step in enumerate(changed)])
 
     change_ledger(folder, consistent)
     mark = json.loads((folder / "episode.json").read_text())

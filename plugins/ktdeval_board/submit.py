@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -81,13 +81,16 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
     a folder that is not there, or one that is there already.
     """
     board = load_board(board_path)
-    run = RunFolder.load(request.run)
-    candidates, missing, notes = _candidates(board.rules, run, request)
-    for candidate in candidates:
-        missing += candidate.labelled(_candidate_problems(board, candidate, request, claims, plugins))
+    candidates, missing, notes = _candidates(board.rules, request)
+    for each in candidates:
+        missing += [f"{each.path.name}: {problem}" for problem in _candidate_problems(board, each, request, claims, plugins)]
     if missing:
         return Outcome(missing=tuple(missing), notes=tuple(notes))
-    staging = _make_staging(board_path)
+    try:
+        # Inside the board, so that what is finished can be renamed into its place.
+        staging = Path(tempfile.mkdtemp(prefix=".submission-", dir=board_path))
+    except OSError as error:
+        raise StoreError(f"{board_path}: can't write here: {error.strerror or error}") from error
     try:
         return _submit(_Work(board, request, claims, plugins, redactor, staging), candidates, notes)
     finally:
@@ -97,22 +100,17 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
 # ---- what is missing
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A card that is to be submitted: its run and file, its content, and the division that it is nearest to."""
+class _Candidate(NamedTuple):
+    """A card that is to be submitted: its file in the run, its content, and the division that it is nearest to."""
 
-    run: RunFolder
     path: Path
     card: Card
     division: Division
 
-    def labelled(self, problems: Iterable[str]) -> list[str]:
-        """Return problems, each with the card's file in front."""
-        return [f"{self.path.name}: {problem}" for problem in problems]
 
-
-def _candidates(rules: Rules, run: RunFolder, request: Request) -> tuple[list[_Candidate], list[str], list[str]]:
+def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[str], list[str]]:
     """Return the cards meant, what is missing where there is none, and notes on those passed over."""
+    run = RunFolder.load(request.run)
     paths = {path.stem: path for path in sorted((run.path / "cards").glob("*.json"))}
     if not paths:
         raise CardError(f"{run.path}: has no cards; `ktdeval score {run.path}` writes those of finished episodes")
@@ -131,49 +129,39 @@ def _candidates(rules: Rules, run: RunFolder, request: Request) -> tuple[list[_C
             has = f"it has {', '.join(tasks)}"
             missing.append(f"{path.name}: task: the board has no division of {task}{near_matches(task, tasks)} ({has})")
         else:
-            found.append(_Candidate(run, path, card, division))
+            found.append(_Candidate(path, card, division))
     return (found, [], [f"passed over: {line}" for line in missing]) if found else ([], missing, [])
 
 
 def _candidate_problems(board: Board, candidate: _Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:
     """Yield what the check would say of the card, and what else is missing."""
-    card, size, most = candidate.card, candidate.path.stat().st_size, board.rules.limits.bytes_of("card_mb")
+    path, card, division = candidate
+    size, most, wanted = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
     if size > most:
         yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
-    found = findings_of(Stage.CARD, CardInputs(candidate.path.name, board.rules, card))
+    found = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card))
     yield from (f"{finding.rule}: {finding.message}" for finding in found)
-    yield from _duplicate_problems(board, candidate)
-    yield from claim_problems(board, card, claims, request.today)
-    yield from attempt_problems(board, candidate.division, candidate.run, card, claims.attempts)
-    yield from _storage_problems(board.rules, candidate, request)
-    if not request.is_checked:
-        return
-    try:
-        findings = verify_card(candidate.path, plugins, request.changes).findings
-    except KtdevalError as error:
-        findings = (str(error),)
-    yield from (f"does not verify: {finding}" for finding in findings)
-
-
-def _duplicate_problems(board: Board, candidate: _Candidate) -> Iterator[str]:
-    wanted = identity(candidate.card, candidate.division)
     for entry in board.entries:
         if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == wanted:
-            there = f"has a card in division {candidate.division.id} ({board.folder.relative(entry.files.card)})"
-            yield f"duplicate: {identity_words(candidate.card)} {there}; a system has one, unless errata.yaml withdraws it"
+            there = f"has a card in division {division.id} ({board.folder.relative(entry.files.card)})"
+            yield f"duplicate: {identity_words(card)} {there}; a system has one, unless errata.yaml withdraws it"
+    yield from claim_problems(board, card, claims, request.today)
+    yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims.attempts)
+    yield from _storage_problems(board.rules, card, request)
+    if request.is_checked:
+        try:
+            findings = verify_card(path, plugins, request.changes).findings
+        except KtdevalError as error:
+            findings = (str(error),)
+        yield from (f"does not verify: {finding}" for finding in findings)
 
 
-def _changes(candidate: _Candidate, request: Request) -> dict[str, Any]:
-    """Return where the market is: as the submitter says, or as the run was told."""
-    return dict(request.changes) if "data" in request.changes else dict(candidate.run.manifest.data)
-
-
-def _storage_problems(rules: Rules, candidate: _Candidate, request: Request) -> Iterator[str]:
+def _storage_problems(rules: Rules, card: Card, request: Request) -> Iterator[str]:
     if request.stored == "repository":
         if request.records_url or request.records_out:
             yield "records: --records-url and --records-out are for records that are stored elsewhere; say --records elsewhere"
         return
-    if rules.baseline_of(candidate.card.model.name) is not None:
+    if rules.baseline_of(card.model.name) is not None:
         return  # anyone can make them again
     if not request.records_url:
         yield "records: say with --records-url https://… where they can be had, or store them in the repository"
@@ -206,21 +194,14 @@ class _Prepared:
     records: tuple[RecordFile, ...]
 
 
-def _make_staging(board_path: Path) -> Path:
-    try:
-        # Inside the board, so that what is finished can be renamed into its place.
-        return Path(tempfile.mkdtemp(prefix=".submission-", dir=board_path))
-    except OSError as error:
-        raise StoreError(f"{board_path}: can't write here: {error.strerror or error}") from error
-
-
 def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> Outcome:
     prepared, missing = list[_Prepared](), list[str]()
     for candidate in candidates:
         ready = _prepare(work, candidate, work.staging / str(len(prepared)))
-        missing += candidate.labelled(ready.bundle.problems)
+        problems = [*ready.bundle.problems]
         if work.request.stored == "repository":
-            missing += candidate.labelled(f"size: {problem}" for problem in size_problems(work.board.rules, ready.records))
+            problems += [f"size: {problem}" for problem in size_problems(work.board.rules, ready.records)]
+        missing += [f"{candidate.path.name}: {problem}" for problem in problems]
         prepared.append(ready)
     submitted = tuple(_told(work, ready) for ready in prepared)
     if missing or work.request.is_dry:
@@ -243,10 +224,13 @@ def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> 
 
 
 def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:
-    market = work.board.rules.snapshot_of(candidate.division)
-    source = Source(candidate.run, candidate.path, candidate.card, _changes(candidate, work.request), market)
+    path, card, division = candidate
+    run, changes = RunFolder.load(work.request.run), work.request.changes
+    # Where the market is: as the submitter says, or as the run was told.
+    where = dict(changes) if "data" in changes else dict(run.manifest.data)
+    source = Source(run, path, card, where, work.board.rules.snapshot_of(division))
     bundle = make_bundle(source, folder / _RUN, work.redactor, work.plugins)
-    files = work.board.folder.card_files(*names_of(candidate.card), file_sha256(bundle.card_path))
+    files = work.board.folder.card_files(*names_of(card), file_sha256(bundle.card_path))
     return _Prepared(candidate, bundle, files, tuple(bundle.files()))
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,29 +25,12 @@ _NO_EPISODE = "no finished episode"
 _DIGITS = 6
 _MILLION = 1e6
 
-Codes = npt.NDArray[np.int32]
-
-
-@dataclass
-class Words:
-    """Texts by number, so that arrays can hold them; 0 is none."""
-
-    texts: list[str] = field(default_factory=lambda: [""])
-    places: dict[str, int] = field(default_factory=dict)
-
-    def code(self, text: str) -> int:
-        """Return the number of a text."""
-        if text not in self.places:
-            self.places[text] = len(self.texts)
-            self.texts.append(text)
-        return self.places[text]
-
 
 @dataclass(frozen=True)
 class Figures:
     """Figures of entries over one scope; arrays are [entries, columns]."""
 
-    value: Vector
+    value: Vector  #: NaN where undefined
     low: Vector  #: ends of the interval; NaN where there is none (low, high)
     high: Vector
     kind: list[list[str | None]]  #: what the interval is; None where there is none
@@ -56,75 +39,62 @@ class Figures:
     reasons: list[dict[str, str]]  #: column -> why its value is undefined, for each entry
 
 
-@dataclass
+class _Grid:
+    """Figures with their intervals and the reasons why they are undefined."""
+
+    def __init__(self, *shape: int) -> None:
+        self.value, self.low, self.high = (np.full(shape, math.nan) for _ in range(3))
+        self.kind, self.reason = (np.full(shape, None, dtype=object) for _ in range(2))
+
+    def put(self, place: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
+        if figure.value is None:
+            self.reason[place] = given(figure.reason) or ""
+            return
+        self.value[place] = figure.value
+        interval = given(figure.interval)
+        if interval is not None and interval.low is not None:
+            self.low[place], self.high[place], self.kind[place] = interval.low, interval.high, interval.kind
+
+
+@dataclass(frozen=True)
 class Samples:
-    """Figures by episode of entries that share windows and seeds; arrays are [entries, cells, columns]."""
+    """Figures by episode of entries that share windows and seeds; the grid is [entries, cells, columns]."""
 
     entries: Sequence[Entry]
     cells: Sequence[Cell]  #: window and seed of each episode that was asked for
     columns: Sequence[str]
-    value: Vector  #: NaN where undefined; low and high are the episode's own interval (value, low, high)
-    low: Vector
-    high: Vector
-    kind: Codes
-    reason: Codes
+    grid: _Grid
     decided: Vector  #: [entries, cells] steps (decided, planned)
     planned: Vector
-    words: Words
 
     def over(self, windows: Collection[str]) -> Figures:
         """Return the figures over some of the windows."""
         chosen = [place for place, (window, _) in enumerate(self.cells) if window in windows]
-        value = self.value[:, chosen]
+        value, reason = self.grid.value[:, chosen], self.grid.reason[:, chosen]
         middle, low, high, n = medians(value)
-        single = n == 1
-        place = np.argmax(~np.isnan(value), axis=1)[:, None]
-        for ends, own in ((low, self.low), (high, self.high)):
+        single, place = n == 1, np.argmax(~np.isnan(value), axis=1)[:, None]
+        for ends, own in ((low, self.grid.low), (high, self.grid.high)):
             ends[single] = np.take_along_axis(own[:, chosen], place, axis=1)[:, 0][single]
-        kinds = np.where(single, np.take_along_axis(self.kind[:, chosen], place, axis=1)[:, 0], self.words.code(QUARTILES))
-        self._pool_decided(chosen, (middle, low, high), n)
-        kinds[np.isnan(low) | np.isnan(high)] = 0
-        names: list[str | None] = [None, *self.words.texts[1:]]
-        return Figures(
-            middle,
-            low,
-            high,
-            [[names[code] for code in row] for row in kinds.tolist()],
-            n,
-            np.full(len(self.entries), len(chosen)),
-            self._reasons(np.isnan(middle), self.reason[:, chosen]),
-        )
-
-    def _pool_decided(self, chosen: Sequence[int], figures: tuple[Vector, Vector, Vector], n: npt.NDArray[np.int64]) -> None:
-        """Steps are counted together: a median over episodes would hide one in which nothing was decided."""
-        if "decided" in self.columns:
-            place = self.columns.index("decided")
-            planned = self.planned[:, chosen].sum(axis=1)
+        kind = np.where(single, np.take_along_axis(self.grid.kind[:, chosen], place, axis=1)[:, 0], QUARTILES)
+        if "decided" in self.columns:  # counted together: a median over episodes would hide one in which nothing was decided
+            at, planned = self.columns.index("decided"), self.planned[:, chosen].sum(axis=1)
             share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
-            middle, low, high = figures
-            middle[:, place] = np.where(planned > 0, share, math.nan)
-            low[:, place] = high[:, place] = math.nan
-            n[:, place] = planned
-
-    def _reasons(self, undefined: npt.NDArray[np.bool_], reason: Codes) -> list[dict[str, str]]:
-        found: list[dict[str, str]] = [{} for _ in self.entries]
-        for row, column in np.argwhere(undefined).tolist():
-            said = sorted({self.words.texts[code] for code in reason[row, :, column].tolist() if code})
-            found[row][self.columns[column]] = "; ".join(said) or _NO_EPISODE
-        return found
+            middle[:, at], n[:, at] = np.where(planned > 0, share, math.nan), planned
+            low[:, at] = high[:, at] = math.nan
+        kind[np.isnan(low) | np.isnan(high)] = None
+        reasons: list[dict[str, str]] = [{} for _ in self.entries]
+        for row, column in np.argwhere(np.isnan(middle)).tolist():
+            said = sorted({text for text in reason[row, :, column] if text})
+            reasons[row][self.columns[column]] = "; ".join(said) or _NO_EPISODE
+        return Figures(middle, low, high, kind.tolist(), n, np.full(len(self.entries), len(chosen)), reasons)
 
 
 def stacked(parts: Sequence[Figures]) -> Figures:
     """Return the figures of several groups of entries, one below the other."""
-    return Figures(
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.low for part in parts]),
-        np.concatenate([part.high for part in parts]),
-        [kind for part in parts for kind in part.kind],
-        np.concatenate([part.n for part in parts]),
-        np.concatenate([part.planned for part in parts]),
-        [reason for part in parts for reason in part.reasons],
-    )
+    arrays = ([getattr(part, name) for part in parts] for name in ("value", "low", "high", "n", "planned"))
+    value, low, high, n, planned = map(np.concatenate, arrays)
+    kinds, reasons = ([row for part in parts for row in getattr(part, name)] for name in ("kind", "reasons"))
+    return Figures(value, low, high, kinds, n, planned, reasons)
 
 
 def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
@@ -163,79 +133,48 @@ def collect(
     groups: dict[tuple[int, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.card.seeds), []).append(entry)
-    return [_Collector(members, columns, benchmark, facts).samples() for members in groups.values()]
+    found = []
+    for members in groups.values():
+        card = members[0].card
+        cells = {cell: place for place, cell in enumerate((window.name, seed) for window in card.windows for seed in card.seeds)}
+        grid = _Grid(len(members), len(cells), len(columns))
+        decided, planned = np.zeros((len(members), len(cells))), np.zeros((len(members), len(cells)))
+        for row, entry in enumerate(members):
+            days, limit, known = {window.name: window.days for window in entry.card.windows}, entry.card.limit, facts(entry.card_id)
+            planned[row] = [min(days[window], limit or days[window]) for window, _ in cells]
+            for episode in entry.trading.episodes:
+                if (at := cells.get((episode.window, episode.seed))) is not None:
+                    decided[row, at] = episode.decisions.model + episode.decisions.model_after_retry
+                    for column, name in enumerate(columns):
+                        own = episode.metrics.get(name) or _none(f"{name} is not on the card")
+                        figure = _extra(name, entry.trading, episode, benchmark, known) if name in EXTRA else own
+                        grid.put((row, at, column), figure)
+        found.append(Samples(members, list(cells), columns, grid, decided, planned))
+    return found
 
 
-class _Collector:
-    """Fills the arrays of one group of entries."""
-
-    def __init__(
-        self,
-        entries: Sequence[Entry],
-        columns: Sequence[str],
-        benchmark: Mapping[str, Mapping[str, float]],
-        facts: Callable[[str], SeriesFacts | None],
-    ) -> None:
-        self.entries, self.columns, self.benchmark, self.facts = entries, columns, benchmark, facts
-        card = entries[0].card
-        self.cells: list[Cell] = [(window.name, seed) for window in card.windows for seed in card.seeds]
-        self.words = Words()
-        self.extras = [(place, name) for place, name in enumerate(columns) if name in EXTRA]
-        self.metrics = [(place, name) for place, name in enumerate(columns) if name not in EXTRA]
-
-    def samples(self) -> Samples:
-        """Return the arrays."""
-        shape = (len(self.entries), len(self.cells), len(self.columns))
-        value, low, high = (np.full(shape, math.nan) for _ in range(3))
-        kind, reason = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        decided, planned = np.zeros(shape[:2]), np.zeros(shape[:2])
-        for row, entry in enumerate(self.entries):
-            days = {window.name: window.days for window in entry.card.windows}
-            limit = entry.card.limit
-            planned[row] = [min(days[window], limit or days[window]) for window, _ in self.cells]
-            facts = self.facts(entry.card_id)
-            episodes = {(episode.window, episode.seed): episode for episode in entry.trading.episodes}
-            for cell_place, cell in enumerate(self.cells):
-                episode = episodes.get(cell)
-                if episode is None:
-                    continue
-                counts = episode.decisions
-                decided[row, cell_place] = counts.model + counts.model_after_retry
-                for place, figure in self._figures(entry.trading, cell, episode, facts):
-                    where = (row, cell_place, place)
-                    if figure.value is None:
-                        reason[where] = self.words.code(given(figure.reason) or "")
-                        continue
-                    value[where] = figure.value
-                    own = given(figure.interval)
-                    if own is not None and own.low is not None:
-                        low[where], high[where], kind[where] = own.low, own.high, self.words.code(own.kind)
-        return Samples(self.entries, self.cells, self.columns, value, low, high, kind, reason, decided, planned, self.words)
-
-    def _figures(
-        self, card: TradingCard, cell: Cell, episode: TradingEpisode, facts: SeriesFacts | None
-    ) -> Iterator[tuple[int, EpisodeMetric]]:
-        """Place of the column and the figure, shaped as a metric on a card."""
-        metrics = episode.metrics
-        for place, name in self.metrics:
-            yield place, metrics.get(name) or _none(f"{name} is not on the card")
-        for place, name in self.extras:
-            yield place, self._extra(name, card, cell, episode, facts)
-
-    def _extra(self, name: str, card: TradingCard, cell: Cell, episode: TradingEpisode, facts: SeriesFacts | None) -> EpisodeMetric:
-        if name == "excess":
-            return _excess(episode.metrics.get("total_return"), self.benchmark.get(cell[0], {}).get("total_return"))
-        if name == "cost_usd":
-            return episode_cost(episode.usage, given(card.cost.price))
-        if name == "tokens":
-            return _some(episode.usage.input_tokens + episode.usage.output_tokens)
-        if name == "decided":
-            counts = episode.decisions
-            return _some((counts.model + counts.model_after_retry) / episode.steps)
-        known = None if facts is None else (facts.gross if name == "gross_return" else facts.beaten).get(cell)
-        if known is None:
-            return _none(NO_SERIES)
-        return _none(known) if isinstance(known, str) else _some(known)
+def _extra(
+    name: str,
+    card: TradingCard,
+    episode: TradingEpisode,
+    benchmark: Mapping[str, Mapping[str, float]],
+    facts: SeriesFacts | None,
+) -> EpisodeMetric:
+    """Return one of the board's own figures, shaped as a metric on a card."""
+    if name == "excess":
+        own, other = episode.metrics.get("total_return"), benchmark.get(episode.window, {}).get("total_return")
+        if own is None or own.value is None:
+            return own or _none("total_return is not on the card")
+        return _none("the benchmark has no return over the window") if other is None else _some(own.value - other)
+    if name == "cost_usd":
+        return episode_cost(episode.usage, given(card.cost.price))
+    if name == "tokens":
+        return _some(episode.usage.input_tokens + episode.usage.output_tokens)
+    if name == "decided":
+        return _some((episode.decisions.model + episode.decisions.model_after_retry) / episode.steps)
+    cell = (episode.window, episode.seed)
+    known = None if facts is None else (facts.gross if name == "gross_return" else facts.beaten).get(cell)
+    return _none(NO_SERIES if known is None else known) if known is None or isinstance(known, str) else _some(known)
 
 
 def _some(value: float, n: int = 1) -> EpisodeMetric:
@@ -244,14 +183,6 @@ def _some(value: float, n: int = 1) -> EpisodeMetric:
 
 def _none(reason: str) -> EpisodeMetric:
     return EpisodeMetric(value=None, n=0, reason=reason)
-
-
-def _excess(own: EpisodeMetric | None, benchmark: float | None) -> EpisodeMetric:
-    if own is None:
-        return _none("total_return is not on the card")
-    if own.value is None:
-        return own
-    return _none("the benchmark has no return over the window") if benchmark is None else _some(own.value - benchmark)
 
 
 def episode_cost(usage: UsageCounts, price: PriceEntry | None) -> EpisodeMetric:
@@ -266,24 +197,17 @@ def episode_cost(usage: UsageCounts, price: PriceEntry | None) -> EpisodeMetric:
 
 def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
     """Return the figures of cards of scoring tasks over all their answers: scores with their own intervals."""
-    shape = (len(entries), len(columns))
-    value, low, high = (np.full(shape, math.nan) for _ in range(3))
-    counts = np.zeros(shape, np.int64)
-    kinds: list[list[str | None]] = [[None] * len(columns) for _ in entries]
+    grid, counts = _Grid(len(entries), len(columns)), np.zeros((len(entries), len(columns)), np.int64)
     reasons: list[dict[str, str]] = [{} for _ in entries]
     for row, entry in enumerate(entries):
         for column, name in enumerate(columns):
             figure = _score(entry.card, name)
             counts[row, column] = figure.n
+            grid.put((row, column), figure)
             if figure.value is None:
-                reasons[row][name] = given(figure.reason) or ""
-            else:
-                value[row, column] = figure.value
-            own = given(figure.interval)
-            if own is not None and own.low is not None:
-                low[row, column], high[row, column], kinds[row][column] = own.low, own.high, own.kind
+                reasons[row][name] = grid.reason[row, column]
     planned = np.zeros(len(entries), dtype=np.int64)  # a score has no episodes to be missing from
-    return Figures(value, low, high, kinds, counts, planned, reasons)
+    return Figures(grid.value, grid.low, grid.high, grid.kind.tolist(), counts, planned, reasons)
 
 
 def _score(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:

@@ -67,7 +67,7 @@ def _random(columns: Sequence[str], windows: Sequence[str], samples: Sequence[Sa
         rows = [row for row, entry in enumerate(group.entries) if entry.baseline is not None and entry.baseline.kind == "random"]
         if rows:
             sources += [group.entries[row] for row in rows]
-            parts.append(group.value[np.ix_(rows, cells)].reshape(-1, len(columns)))
+            parts.append(group.grid.value[np.ix_(rows, cells)].reshape(-1, len(columns)))
     if not parts:
         return
     values = np.concatenate(parts)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution.exposures import Note, daily_notes
+from ktdeval.attribution.exposures import Note, NoteKind, daily_notes
 from ktdeval.attribution.fit import Fit, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
@@ -42,15 +42,8 @@ def linking_coefficients(returns: FloatArray) -> FloatArray:
     """[..., D] Carino's k_t / K for [..., D] simple daily returns; NaN throughout a series with a return of -100 % or less."""
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
-    return np.where(ruined, np.nan, _log_share(returns, logs) / _total_share(logs))
-
-
-def link(contributions: FloatArray, returns: FloatArray) -> FloatArray:
-    """[..., L] contributions over the whole period, as shares of the capital at its start, from [..., D, L] daily ones (which add
-    to the daily `returns`, [..., D], or to a part of them). NaN for a series with a return of -100 % or less (`RUIN`).
-    """
-    linked: FloatArray = np.einsum("...dl,...d->...l", contributions, linking_coefficients(returns))
-    return linked
+    total = logs.sum(axis=-1, keepdims=True)
+    return np.where(ruined, np.nan, _log_share(returns, logs) / _log_share(np.expm1(total), total))
 
 
 def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
@@ -58,12 +51,6 @@ def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
     zero = returns == 0.0
     share: FloatArray = np.where(zero, 1.0, logs / np.where(zero, 1.0, returns))
     return share
-
-
-def _total_share(logs: FloatArray) -> FloatArray:
-    """[..., 1] K from the log return of the whole period."""
-    total = logs.sum(axis=-1, keepdims=True)
-    return _log_share(np.expm1(total), total)
 
 
 IndexArray = npt.NDArray[np.intp]
@@ -120,12 +107,6 @@ class Attribution(Decomposition):
         return self.returns - self.held_return
 
     @property
-    def style_total(self) -> FloatArray:
-        """[D] the style factors together."""
-        total: FloatArray = self.style.sum(axis=-1)
-        return total
-
-    @property
     def line_names(self) -> tuple[str, ...]:
         """Names of the columns of `lines`."""
         industry = ("industry",) if self.industry_names else ()
@@ -164,27 +145,27 @@ def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
         )
     portfolios = weights.reshape(-1, days, assets).transpose(1, 0, 2)
     totals = (portfolios @ fitted.exposures.design.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(*weights.shape[:-1], -1)
-    by_industry = _by_industry(weights, fitted)
+    flags = (fitted.industry_of[:, None] == np.arange(len(fitted.industry_names))).astype(np.float64)
+    industries = weights @ flags if flags.size else np.zeros((*weights.shape[:-1], 0))
+    held, selection = (np.einsum("...dn,dn->...d", weights, part) for part in (fitted.returns, fitted.residuals))
+    return _parts(fitted, slice(None), held, selection, totals, industries)
+
+
+def _parts(
+    fitted: Fit, days: slice, held: FloatArray, selection: FloatArray, totals: FloatArray, industries: FloatArray
+) -> Decomposition:
+    """From [..., D, 1 + K] and [..., D, I] sums of weights times the columns of the fit's design and industries."""
     return Decomposition(
         factor_names=fitted.factor_names,
         industry_names=fitted.industry_names,
-        held_return=np.einsum("...dn,dn->...d", weights, fitted.returns),
-        common=totals[..., 0] * fitted.common,
-        style=totals[..., 1:] * fitted.style,
-        industry=by_industry * fitted.industry,
-        selection=np.einsum("...dn,dn->...d", weights, fitted.residuals),
+        held_return=held,
+        common=totals[..., 0] * fitted.common[days],
+        style=totals[..., 1:] * fitted.style[days],
+        industry=industries * fitted.industry[days],
+        selection=selection,
         exposures=totals[..., 1:],
         invested=totals[..., 0],
     )
-
-
-def _by_industry(weights: FloatArray, fitted: Fit) -> FloatArray:
-    count = len(fitted.industry_names)
-    if count == 0:
-        return np.zeros((*weights.shape[:-1], 0))
-    flags = (fitted.industry_of[:, None] == np.arange(count)).astype(np.float64)
-    sums: FloatArray = weights @ flags
-    return sums
 
 
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
@@ -208,8 +189,7 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
     close. `fitted`: factor returns that cover the ledger's days, to share between ledgers. Raises DataError if there is no
     attribution (`attribution_problem` says why), the fit is of other days or assets, or a code is unknown.
     """
-    problem = attribution_problem(ledger, snapshot)
-    if problem:
+    if problem := attribution_problem(ledger, snapshot):
         raise DataError(f"attribution of an episode on snapshot {snapshot.meta.name}: {problem}")
     first = int(np.searchsorted(snapshot.days, ledger.days[0]))
     last = first + len(ledger.steps) - 1
@@ -219,19 +199,23 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
             f"attribution: the fit covers rows {fitted.rows.start}…{fitted.rows.stop - 1} of {len(fitted.codes)} assets, the "
             f"ledger needs rows {first}…{last} of {len(snapshot.codes)}; fit the episode's own window"
         )
-    holdings = _Holdings.of(ledger, snapshot.asset_index)
-    parts = _split(holdings, fitted, first - fitted.rows.start, len(ledger.steps))
-    nav = ledger.nav
+    holdings, offset, count, nav = (
+        _Holdings.of(ledger, snapshot.asset_index),
+        first - fitted.rows.start,
+        len(ledger.steps),
+        ledger.nav,
+    )
+    parts = _split(holdings, fitted, offset, count)
     returns = (nav[1:] - nav[:-1]) / nav[:-1]
     timing, fees = _trading(ledger, snapshot, first)
     return Attribution(
         **vars(parts),
-        days=fitted.days[first - fitted.rows.start : last + 1 - fitted.rows.start],
+        days=fitted.days[offset : offset + count],
         returns=returns,
         timing=timing,
         fees=fees,
         rounding=returns - parts.held_return - timing - fees,
-        notes=(*fitted.notes, *_holding_notes(holdings, fitted, first - fitted.rows.start, len(ledger.steps))),
+        notes=(*fitted.notes, *_holding_notes(holdings, fitted, offset, count)),
     )
 
 
@@ -266,21 +250,10 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
     columns[:, 1] = weight * fitted.residuals[at]
     columns[:, 2:] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
     totals = _sum_by_day(columns, holdings.day, days)
-    window = slice(offset, offset + days)
     industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
     if len(fitted.industry_names):
         np.add.at(industries, (holdings.day, fitted.industry_of[holdings.asset]), weight)
-    return Decomposition(
-        factor_names=fitted.factor_names,
-        industry_names=fitted.industry_names,
-        held_return=totals[:, 0],
-        common=totals[:, 2] * fitted.common[window],
-        style=totals[:, 3:] * fitted.style[window],
-        industry=industries * fitted.industry[window],
-        selection=totals[:, 1],
-        exposures=totals[:, 3:],
-        invested=totals[:, 2],
-    )
+    return _parts(fitted, slice(offset, offset + days), totals[:, 0], totals[:, 1], totals[:, 2:], industries)
 
 
 def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
@@ -306,19 +279,15 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     close = snapshot.close[first + day, asset]
     value = shares * np.floor(np.where(np.isfinite(close), close, 0.0) * TICKS_PER_CNY + 0.5) / TICKS_PER_FEN
     gain = np.where(np.isfinite(close), np.where(buy == 1, value - notional, notional - value), 0.0)
-    before = ledger.nav[:-1] * 100.0
-    count = len(ledger.steps)
+    before, count = ledger.nav[:-1] * 100.0, len(ledger.steps)
     return np.bincount(day, gain, count) / before, 0.0 - np.bincount(day, fee, count) / before
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:
     at = (holdings.day + offset, holdings.asset)
-
-    def count(flags: BoolArray) -> IndexArray:
-        return np.bincount(holdings.day[flags], minlength=days)
-
-    return [
-        *daily_notes("held_outside_index", count(~fitted.exposures.investable[at])),
-        *daily_notes("held_without_exposures", count(~fitted.exposures.defined[at])),
-        *daily_notes("held_without_return", count(~fitted.has_return[at])),
-    ]
+    flags: dict[NoteKind, BoolArray] = {
+        "held_outside_index": ~fitted.exposures.investable[at],
+        "held_without_exposures": ~fitted.exposures.defined[at],
+        "held_without_return": ~fitted.has_return[at],
+    }
+    return [note for kind, of in flags.items() for note in daily_notes(kind, np.bincount(holdings.day[of], minlength=days))]

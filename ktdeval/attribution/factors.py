@@ -65,6 +65,15 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
     return filled
 
 
+def last_known(values: FloatArray, row: int) -> FloatArray:
+    """[N] the last number of each column of [rows, N] above `row`; NaN where there is none."""
+    if row == 0:
+        return np.full(values.shape[1], np.nan)
+    backwards = values[row - 1 :: -1]
+    latest: FloatArray = backwards[(~np.isnan(backwards)).argmax(axis=0), np.arange(values.shape[1])]
+    return latest
+
+
 TRADING_DAYS_PER_YEAR = 252
 YEAR, QUARTER, MONTH = 252, 60, 20  #: Window lengths in trading days
 MONTH_SKIPPED = 21  #: MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal
@@ -148,15 +157,8 @@ class FactorTable:
 
 
 def factor_values(view: PriceHistory) -> FactorTable:
-    """Return the nine style factors of every asset, from information up to the close of `view.day`.
-
-    Args:
-        view: a `MarketView`, or any other `PriceHistory`.
-
-    Returns:
-        Raw values in natural units (see `FACTORS`); NaN where a window holds too few observations.
-
-    Source: KTD-Fin, Appendix E (names), ktdeval docs/factors.md (windows and rules for gaps).
+    """Raw style factors of every asset from information up to the close of `view.day`; NaN on too few observations. Names are
+    those of KTD-Fin, Appendix E; windows and rules for gaps those of docs/factors.md.
     """
     return FactorTable(trailing_factors(trailing_window(view)))
 
@@ -168,7 +170,7 @@ def trailing_window(view: PriceHistory) -> TrailingWindow:
     factor = view.factor[start:]
     return TrailingWindow(
         close=close,
-        last_close=_last_close(view.adjusted_close[:start], close),
+        last_close=filled_forward(close, last_known(view.adjusted_close, start) if np.isnan(close[0]).any() else None),
         open=view.adjusted_open[start:],
         high=view.high[start:] * factor,
         volume=view.volume[start:] / factor,
@@ -213,30 +215,6 @@ def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArra
     low = np.take_along_axis(ordered, below, axis=-1)
     high = np.take_along_axis(ordered, above, axis=-1)
     return np.where(count > 0, low + (high - low) * (place - below), np.nan)
-
-
-def _last_close(history: FloatArray, close: FloatArray) -> FloatArray:
-    """Forward fill of `close` [rows, N]; names without a bar on its first row start from their last one in `history`."""
-    missing = np.isnan(close)
-    rows = np.flatnonzero(missing.any(axis=1))
-    if not len(rows):
-        return close
-    filled = close.copy()
-    for row in rows:
-        if row:
-            np.copyto(filled[row], filled[row - 1], where=missing[row])
-        else:
-            filled[0, missing[0]] = _latest(history[:, missing[0]])
-    return filled
-
-
-def _latest(history: FloatArray) -> FloatArray:
-    """[N] last finite value of each column of [rows, N], NaN where there is none."""
-    if not len(history):
-        return np.full(history.shape[1], np.nan)
-    backwards = np.isfinite(history[::-1])
-    latest: FloatArray = history[::-1][backwards.argmax(axis=0), np.arange(history.shape[1])]
-    return latest
 
 
 def _counted(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
@@ -322,39 +300,19 @@ def _amount_variation(window: TrailingWindow) -> FloatArray:
     return _sample_deviation(amount, mean, count) / mean
 
 
-FACTORS: tuple[FactorDefinition, ...] = (
-    FactorDefinition(
-        "MOM_12_1", "12-minus-1 month momentum: close[-21] / close[-252] - 1", YEAR, YEAR_MINIMUM, _momentum
-    ),
-    FactorDefinition(
-        "RV_60",
-        "60-day realised volatility: standard deviation of daily log returns × √252",
-        QUARTER, QUARTER_MINIMUM, _realised_volatility,
-    ),
-    FactorDefinition(
-        "ILLIQ", "Amihud illiquidity: log of the mean of |return| / amount over 20 days", MONTH, MONTH_MINIMUM, _illiquidity
-    ),
-    FactorDefinition(
-        "REV_ON", "overnight return: mean of open / previous close - 1 over 20 days", MONTH, MONTH_MINIMUM, _overnight_return
-    ),
-    FactorDefinition(
-        "MOM_ID", "intraday momentum: mean of close / open - 1 over 20 days", MONTH, MONTH_MINIMUM, _intraday_return
-    ),
-    FactorDefinition(
-        "SKEW", "negative return skewness: minus the skewness of 60 daily returns", QUARTER, QUARTER_MINIMUM, _negative_skewness
-    ),
-    FactorDefinition(
-        "CORR_PV",
-        "volume-return correlation: correlation of daily return and log-volume change over 20 days",
-        MONTH, MONTH_MINIMUM, _price_volume_correlation,
-    ),
-    FactorDefinition(
-        "HIGH_52W", "52-week high anchor: close / highest high of 252 days", YEAR, YEAR_MINIMUM, _year_high
-    ),
-    FactorDefinition(
-        "CV_VOL",
-        "amount coefficient of variation: standard deviation / mean of amount over 20 days",
-        MONTH, MONTH_MINIMUM, _amount_variation,
-    ),
+_ROWS: tuple[tuple[str, str, int, int, Callable[[TrailingWindow], FloatArray]], ...] = (
+    ("MOM_12_1", "12-minus-1 month momentum: close[-21] / close[-252] - 1", YEAR, YEAR_MINIMUM, _momentum),
+    ("RV_60", "60-day realised volatility: standard deviation of daily log returns × √252",
+     QUARTER, QUARTER_MINIMUM, _realised_volatility),
+    ("ILLIQ", "Amihud illiquidity: log of the mean of |return| / amount over 20 days", MONTH, MONTH_MINIMUM, _illiquidity),
+    ("REV_ON", "overnight return: mean of open / previous close - 1 over 20 days", MONTH, MONTH_MINIMUM, _overnight_return),
+    ("MOM_ID", "intraday momentum: mean of close / open - 1 over 20 days", MONTH, MONTH_MINIMUM, _intraday_return),
+    ("SKEW", "negative return skewness: minus the skewness of 60 daily returns", QUARTER, QUARTER_MINIMUM, _negative_skewness),
+    ("CORR_PV", "volume-return correlation: correlation of daily return and log-volume change over 20 days",
+     MONTH, MONTH_MINIMUM, _price_volume_correlation),
+    ("HIGH_52W", "52-week high anchor: close / highest high of 252 days", YEAR, YEAR_MINIMUM, _year_high),
+    ("CV_VOL", "amount coefficient of variation: standard deviation / mean of amount over 20 days",
+     MONTH, MONTH_MINIMUM, _amount_variation),
 )  # fmt: skip
+FACTORS: tuple[FactorDefinition, ...] = tuple(FactorDefinition(*row) for row in _ROWS)
 """The nine style factors of KTD-Fin (Appendix E), in the paper's order, with ktdeval's windows."""

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.attribution.exposures import Exposures, Note, daily_notes, exposures
-from ktdeval.attribution.factors import filled_forward
-from ktdeval.attribution.panel import last_known
+from ktdeval.attribution.factors import filled_forward, last_known
 from ktdeval.attribution.regression import CrossSections, Robust, robust_errors, weighted_least_squares
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 

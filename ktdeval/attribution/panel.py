@@ -26,6 +26,7 @@ from ktdeval.attribution.factors import (
     YEAR_MINIMUM,
     TrailingWindow,
     filled_forward,
+    last_known,
     trailing_count,
     trailing_maximum,
     trailing_sum,
@@ -63,14 +64,6 @@ def check_rows(snapshot: MarketSnapshot, rows: range, earliest: int) -> None:
             f"rows {rows.start}…{rows.stop - 1} of snapshot {snapshot.meta.name}: expected consecutive rows within "
             f"{earliest}…{len(snapshot.days) - 1}"
         )
-
-
-def last_known(values: FloatArray, row: int) -> FloatArray:
-    """[N] the last number of each column of [rows, N] above `row`; NaN where there is none."""
-    if row == 0:
-        return np.full(values.shape[1], np.nan)
-    latest: FloatArray = filled_forward(values[:row])[-1]
-    return latest
 
 
 @dataclass(frozen=True)
@@ -290,13 +283,7 @@ def _amount_variation(block: _Block) -> FloatArray:
 
 
 _BATCHED: tuple[Callable[[_Block], FloatArray], ...] = (
-    _momentum,
-    _realised_volatility,
-    _illiquidity,
-    _overnight_return,
-    _intraday_return,
-    _negative_skewness,
-    _price_volume_correlation,
-    _year_high,
-    _amount_variation,
-)  #: One for each of `FACTORS`, in its order
+    _momentum, _realised_volatility, _illiquidity, _overnight_return, _intraday_return, _negative_skewness,
+    _price_volume_correlation, _year_high, _amount_variation,
+)  # fmt: skip
+"""One for each of `FACTORS`, in its order."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ktdeval.masking.text import Shape, places_of
+from ktdeval.masking.text import Shape, lowered, places_of
 
 Span = tuple[int, int]
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
@@ -55,17 +55,29 @@ _SHORT_PERIOD = re.compile(
 )
 _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
 # --- in words
-
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_MONTHS_PLAIN = frozenset(_words("january february april june july august september october november december"))
+_MONTHS_PLAIN = frozenset(
+    ["january", "february", "april", "june", "july", "august", "september", "october", "november", "december"]
+)
 _MONTHS_DOUBTFUL = frozenset({"march", "may"})
-_MONTHS_SHORT = frozenset(_words("jan feb mar apr jun jul aug sep sept oct nov dec"))
+_MONTHS_SHORT = frozenset(["jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"])
 _WEEKDAYS_PLAIN = frozenset(f"{day}day{s}" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun") for s in ("", "s"))
-_WEEKDAYS_SHORT = frozenset(_words("mon tue tues wed thu thur thurs fri"))
+_WEEKDAYS_SHORT = frozenset(["mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri"])
+_WEEKDAYS_DOUBTFUL = frozenset({"sat", "sun"})
+_HOLIDAYS = {
+    word: re.compile(pattern, re.IGNORECASE)
+    for word, pattern in {
+        "spring": r"spring[ -]festival", "lunar": r"lunar[ -]new[ -]year", "chinese": r"chinese[ -]new[ -]year",
+        "new": r"new[ -]year'?s?[ -](?:day|eve)", "national": r"national[ -]day", "golden": r"golden[ -]week",
+        "labor": r"labor[ -]day", "labour": r"labour[ -]day", "dragon": r"dragon[ -]boat", "mid": r"mid[ -]?autumn",
+        "qing": r"qing[ -]?ming", "qingming": r"qingming", "tomb": r"tomb[ -]sweeping", "christmas": r"christmas",
+        "thanksgiving": r"thanksgiving",
+    }.items()
+}  # fmt: skip
+_PLAIN = frozenset(["january", "february", "april", "june", "july", "august", "september", "october", "november", "december"])
+_MONTHS_DOUBTFUL = frozenset({"march", "may"})
+_MONTHS_SHORT = frozenset(["jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"])
+_WEEKDAYS_PLAIN = frozenset(f"{day}day{s}" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun") for s in ("", "s"))
+_WEEKDAYS_SHORT = frozenset(["mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri"])
 _WEEKDAYS_DOUBTFUL = frozenset({"sat", "sun"})
 _HOLIDAYS = {
     "spring": re.compile(r"spring[ -]festival", re.IGNORECASE),
@@ -191,25 +203,23 @@ def is_amount(text: str, start: int, end: int) -> bool:
 def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
     if not words:
         return
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a letter whose lower case is longer: places would shift
-        lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
+    lower = lowered(text)
     for word in sorted(words & _DATE_WORDS):
-        for start in places_of(lowered, word):
+        for start in places_of(lower, word):
             end = start + len(word)
-            if not _touches_letter(lowered, start, end) and _is_date_word(text, word, start, end):
+            if not _touches_letter(lower, start, end) and _is_date_word(text, word, start, end):
                 before, after = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start), _NUMBER_AFTER.match(text, end)
                 yield before.start() if before else start, after.end() if after else end
     for word in sorted(words & _HOLIDAYS.keys()):
-        for start in places_of(lowered, word):
+        for start in places_of(lower, word):
             if (holiday := _HOLIDAYS[word].match(text, start)) is not None:
                 yield holiday.span()
     if words & _PERIOD_HINTS:
         yield from (match.span() for match in _SHORT_PERIOD.finditer(text))
 
 
-def _touches_letter(lowered: str, start: int, end: int) -> bool:
-    before, after = lowered[start - 1 : start] if start else "", lowered[end : end + 1]
+def _touches_letter(lower: str, start: int, end: int) -> bool:
+    before, after = lower[start - 1 : start] if start else "", lower[end : end + 1]
     return (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())
 
 

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
-from ktdeval.masking.text import SPLITTERS, Shape, normalise, normalise_with_places, places_of
+from ktdeval.masking.text import SPLITTERS, Shape, lowered, normalise, normalise_with_places, places_of
 
 WITHHELD = "[withheld]"  #: What stands in a text for an identity that was taken out. Offered as an identity, it counts as one.
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
@@ -219,16 +219,14 @@ class IdentityIndex:
         for match in _CHINESE_CODE.finditer(folded):
             if match[0].translate(_FROM_CHINESE) in self._digits:
                 yield Hit("security code", *match.span())
-        lowered = folded.lower()
-        if len(lowered) != len(folded):  # a letter whose lower case is longer: places would shift
-            lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in folded)
-        if self._chinese_begins.isdisjoint(lowered):
+        lower = lowered(folded)
+        if self._chinese_begins.isdisjoint(lower):
             return
-        squashed = _PADDING.sub("", lowered)
+        squashed = _PADDING.sub("", lower)
         begins = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
         if not begins:
             return
-        kept = [place for place, character in enumerate(lowered) if not _PADDING.match(character)]
+        kept = [place for place, character in enumerate(lower) if not _PADDING.match(character)]
         for name in sorted(name for begin in begins for name in self._chinese[begin]):
             for at in places_of(squashed, name):
                 yield Hit("company or industry name", kept[at], kept[at + len(name) - 1] + 1)
@@ -264,16 +262,13 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
     """Any six digits with an exchange's name beside them."""
-    lowered = text.lower()
+    lower = text.lower()
     for exchange in sorted(exchanges):
-        for start in places_of(lowered, exchange):
+        for start in places_of(lower, exchange):
             end = start + len(exchange)
-            if not lowered[start - 1 : start].isalpha() and (match := _CODE_AFTER_EXCHANGE.match(text, end)) is not None:
+            if not lower[start - 1 : start].isalpha() and (match := _CODE_AFTER_EXCHANGE.match(text, end)) is not None:
                 yield start, match.end()
-            if (
-                not lowered[end : end + 1].isalpha()
-                and (match := _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)) is not None
-            ):
+            if not lower[end : end + 1].isalpha() and (match := _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)):
                 yield match.start(), end
 
 

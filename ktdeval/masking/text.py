@@ -151,6 +151,12 @@ class Shape:
         return self._data.translate(_WORDS).split()
 
 
+def lowered(text: str) -> str:
+    """Text in lower case, but for letters whose lower case is longer: places must not shift."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+
+
 def places_of(text: Text, wanted: Text) -> Iterator[int]:
     """Every place where `wanted` begins in `text`."""
     place = text.find(wanted)

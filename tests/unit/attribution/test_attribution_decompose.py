@@ -39,7 +39,7 @@ def ledger(snapshot: MarketSnapshot) -> Ledger:
 
 
 def parts(attribution: Attribution) -> np.ndarray:
-    return attribution.common + attribution.style_total + attribution.industry.sum(axis=1) + attribution.selection
+    return attribution.common + attribution.style.sum(axis=1) + attribution.industry.sum(axis=1) + attribution.selection
 
 
 # ---- the fit

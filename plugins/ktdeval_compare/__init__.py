@@ -23,7 +23,7 @@ _COMMANDS = {
 
 
 def _make(name: str) -> click.Command:
-    command: click.Command = getattr(import_module(f"ktdeval_compare.{name}_command"), name)
+    command: click.Command = getattr(import_module("ktdeval_compare.commands"), name)
     return command
 
 

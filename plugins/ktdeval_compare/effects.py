@@ -8,31 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ktdeval import stats
 from ktdeval.errors import CardError
-from ktdeval.jsonio import JsonValue
-from ktdeval.stats import (
-    MASK_FACTORS,
-    MODE_PIECES,
-    VARIANT_FIELDS,
-    Variant,
-    correlated_null,
-    effective_count,
-    holm,
-    ladder_contributions,
-    mask_contrasts,
-    mean_with_interval,
-    overlap_correlation,
-    signed_rank,
-    variant_order,
-    window_means,
-)
+from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval_compare.compare import NULL_DRAWS
 from ktdeval_compare.entrants import (
     EPISODE_FACETS,
     Cell,
     Entrant,
+    Row,
+    Values,
     check_same,
     chosen_metrics,
     flag_notes,
@@ -40,9 +26,6 @@ from ktdeval_compare.entrants import (
     paired_cells,
     spans,
 )
-
-Row = dict[str, JsonValue]
-Values = npt.NDArray[np.float64]
 
 _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 """Sets of masks over which contributions can be averaged, largest first."""
@@ -94,20 +77,12 @@ def effects(entrants: Sequence[Entrant], options: Options) -> Row:
         raise CardError(
             "nothing to set against each other: give cards of at least two masks of one mode (bright and blinded), or modes"
         )
-    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+    for row, corrected in zip(rows, stats.holm([row["p"] for row in rows]), strict=True):
         row |= {"p_holm": corrected, "verdict": _verdict(row["value"], corrected, options.alpha)}
-    return {
-        "alpha": options.alpha,
-        "seed": options.seed,
-        "cards": [
-            {"agent": design.name, "mask": mask, "mode": mode, "path": str(entrant.path)}
-            for design in designs
-            for (mask, mode), entrant in design.cards.items()
-        ],
-        "effects": rows,
-        "ladder": ladder,
-        "notes": list(dict.fromkeys(notes)),
-    }
+    cards = [{"agent": design.name, "mask": mask, "mode": mode, "path": str(entrant.path)}
+             for design in designs for (mask, mode), entrant in design.cards.items()]  # fmt: skip
+    report = {"alpha": options.alpha, "seed": options.seed, "cards": cards, "effects": rows, "ladder": ladder}
+    return {**report, "notes": list(dict.fromkeys(notes))}
 
 
 def _verdict(value: float | None, p: float | None, alpha: float) -> str | None:
@@ -125,7 +100,7 @@ def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
     return {entrant.label: members for entrant, members in zip(named, groups.values(), strict=True)}
 
 
-def _shared_config(entrant: Entrant) -> JsonValue:
+def _shared_config(entrant: Entrant) -> Row:
     return {name: value for name, value in entrant.card.task.config.items() if name not in VARIANT_FIELDS}
 
 
@@ -151,7 +126,7 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
         check_same(same_mode, {"prompts": lambda entrant: entrant.card.task.config.get("prompts"),
                                "tools": lambda entrant: entrant.card.task.config.get("tools")},
                    "an effect of the mask would mix that in")  # fmt: skip
-    order = sorted(cards, key=variant_order)
+    order = sorted(cards, key=stats.variant_order)
     members = [cards[variant] for variant in order]
     return Design(name, {variant: cards[variant] for variant in order},
                   paired_cells(members, options.common), chosen_metrics(members, options.metrics))  # fmt: skip
@@ -173,15 +148,15 @@ class _Table:
             else:
                 variant, entry = next((variant, entry) for variant, entry in entries.items() if entry.value is None)
                 self.left_out[f"{' '.join(variant)}: {entry.reason}"] += 1
-        self.windows, self.values = window_means(list(episodes), figures)
-        self.correlation = overlap_correlation(spans(design.first, self.windows))
+        self.windows, self.values = stats.window_means(list(episodes), figures)
+        self.correlation = stats.overlap_correlation(spans(design.first, self.windows))
 
     def mask_effects(self) -> list[Row]:
         """Contrasts of masks within each mode that has bright and blinded."""
         rows = []
         for mode in dict.fromkeys(mode for _, mode in self.values):
             cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
-            rows += [self._row({"mode": mode, "effect": name}, values) for name, values in mask_contrasts(cells).items()]
+            rows += [self._row({"mode": mode, "effect": name}, values) for name, values in stats.mask_contrasts(cells).items()]
         return rows
 
     def ladders(self) -> list[Row]:
@@ -200,17 +175,19 @@ class _Table:
     def _ladder(self, name: str, masks: Sequence[str], modes: Sequence[str]) -> list[Row]:
         given = {frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode]): self.values[mask, mode] for mask in masks for mode in modes}
         where = {"over": name, "from": f"{masks[-1]} {modes[0]}", "to": f"{masks[0]} {modes[-1]}"}
-        return [self._row({**where, "piece": piece}, values) for piece, values in ladder_contributions(given).items()]
+        return [self._row({**where, "piece": piece}, values) for piece, values in stats.ladder_contributions(given).items()]
 
     def _row(self, keys: Row, values: Values) -> Row:
         """Mean over windows with its interval, and the signed-rank test."""
         definition = self.design.first.card.metrics[self.metric]
-        mean = mean_with_interval(values, self.correlation, 1.0 - self.options.alpha)
+        mean = stats.mean_with_interval(values, self.correlation, 1.0 - self.options.alpha)
         detail = mean.detail or {"low": None, "high": None, "se": None, "t_p": None}
         moving = np.flatnonzero(values)
         correlation = self.correlation[np.ix_(moving, moving)]
         dependent = len(moving) > 0 and correlation.sum() > len(moving)
-        ranks = signed_rank(values, null=correlated_null(correlation, NULL_DRAWS, self.options.seed) if dependent else None)
+        ranks = stats.signed_rank(
+            values, null=stats.correlated_null(correlation, NULL_DRAWS, self.options.seed) if dependent else None
+        )
         return {
             "agent": self.design.name,
             "metric": self.metric,
@@ -227,7 +204,7 @@ class _Table:
         """Yield what a reader must know of pairs left out and of windows that share days."""
         for reason, count in self.left_out.items():
             yield f"{self.metric}: {count} (window, seed) left out: {reason}"
-        worth = effective_count(self.correlation)
+        worth = stats.effective_count(self.correlation)
         if worth < len(self.windows) - 1e-9:
             yield (
                 f"windows share days: {len(self.windows)} overlapping windows = {worth:.1f} effective windows; "

@@ -1,4 +1,4 @@
-"""Cards that are set beside each other: reading them, naming them, and refusing those that can't be compared."""
+"""Cards that are set beside each other: reading them and their ledgers, naming them, and refusing those that can't be compared."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ktdeval.cards import Pluggable, TradingCard, TradingEpisode, load_card
-from ktdeval.errors import CardError, UsageError
+from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue, file_sha256
+from ktdeval.runner import load_ledger
+from ktdeval.trading import Ledger
 from ktdeval.typed import encode_canonical
+
+Row = dict[str, JsonValue]
+Values = npt.NDArray[np.float64]
 
 Cell = tuple[str, int]
 """Window and seed: what figures of two cards are paired on."""
@@ -57,23 +66,31 @@ def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
     return entrants
 
 
+def by_task(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+    """Cards by the name of their task."""
+    groups: dict[str, list[Entrant]] = {}
+    for entrant in entrants:
+        groups.setdefault(entrant.card.task.name, []).append(entrant)
+    return groups
+
+
 def label(entrants: Sequence[Entrant]) -> list[Entrant]:
     """Name each by its model, and where that is not enough by agent, arguments and at last its path."""
-    ways: list[Callable[[Entrant], str]] = [
+
+    def full(entry: Pluggable) -> str:
+        args = ",".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
+        return f"{entry.name}({args})" if args else entry.name
+
+    for way in (
         lambda entrant: entrant.card.model.name,
         lambda entrant: f"{entrant.card.model.name} {entrant.card.agent.name}",
-        lambda entrant: f"{_with_args(entrant.card.model)} {_with_args(entrant.card.agent)}",
+        lambda entrant: f"{full(entrant.card.model)} {full(entrant.card.agent)}",
         lambda entrant: f"{entrant.card.model.name} {entrant.path}",
-    ]
-    for way in ways[:-1]:
-        if len({way(entrant) for entrant in entrants}) == len(entrants):
-            return [replace(entrant, label=way(entrant)) for entrant in entrants]
-    return [replace(entrant, label=ways[-1](entrant)) for entrant in entrants]
-
-
-def _with_args(entry: Pluggable) -> str:
-    args = ",".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
-    return f"{entry.name}({args})" if args else entry.name
+    ):
+        names = [way(entrant) for entrant in entrants]
+        if len(set(names)) == len(names):
+            break
+    return [replace(entrant, label=name) for entrant, name in zip(entrants, names, strict=True)]
 
 
 def check_same(entrants: Sequence[Entrant], facets: Mapping[str, Callable[[Entrant], Any]], then: str) -> None:
@@ -94,29 +111,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def snapshot_name(entrant: Entrant) -> str:
-    """Return the snapshot for messages: its name and the start of its id, which decides."""
-    snapshot = entrant.card.snapshot
-    return f"{snapshot.name} ({snapshot.id[:12]})"
-
-
 MARKET_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
-    "snapshots": snapshot_name,
+    "snapshots": lambda entrant: f"{entrant.card.snapshot.name} ({entrant.card.snapshot.id[:12]})",
     "snapshot ids": lambda entrant: entrant.card.snapshot.id,
     "metric rules": lambda entrant: entrant.card.rules,
     "limits of steps": lambda entrant: entrant.card.limit,
 }
 """Facts that every comparison needs to be equal."""
 
-EPISODE_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
-    **MARKET_FACETS,
-    "mask draws": lambda entrant: entrant.card.mask_draw,
-}
+EPISODE_FACETS: Mapping[str, Callable[[Entrant], Any]] = {**MARKET_FACETS, "mask draws": lambda entrant: entrant.card.mask_draw}
 """Facts that a comparison of models needs to be equal: they shall see the market under the same aliases."""
 
 
-def check_windows(entrants: Sequence[Entrant]) -> None:
-    """Refuse cards on which one window name means two date ranges. Raises CardError: names the window."""
+def _check_windows(entrants: Sequence[Entrant]) -> None:
+    """Refuse cards on which one window name means two date ranges."""
     known: dict[str, tuple[Entrant, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
@@ -131,16 +139,15 @@ def check_windows(entrants: Sequence[Entrant]) -> None:
 def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
-    Raises CardError: there is none; or cards have different ones and `common` is not set.
+    Raises CardError: there is none; or cards have different ones and `common` is not set; or mean two ranges by one window.
     """
-    check_windows(entrants)
+    _check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
     shared = set.intersection(*finished)
     if not shared:
         raise CardError(f"{entrants[1].path} and {entrants[0].path} have no window and seed in common: nothing can be paired")
-    for entrant in entrants if not common else ():
-        missing = sorted(set.union(*finished) - set(entrant.episodes()))
-        if missing:
+    for entrant, own in zip(entrants, finished, strict=True):
+        if not common and (missing := sorted(set.union(*finished) - own)):
             window, seed = missing[0]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise CardError(
@@ -175,8 +182,44 @@ def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
 
 def flag_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
     """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs."""
-    flags = dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag != "mask not certified")
-    for flag in flags:
-        flagged = list(dict.fromkeys(entrant.label for entrant in entrants if flag in entrant.card.labels))
-        every = all(flag in entrant.card.labels for entrant in entrants)
-        yield f"{flag}: {'every card' if every else ', '.join(flagged)}"
+    for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag != "mask not certified"):
+        flagged = [entrant.label for entrant in entrants if flag in entrant.card.labels]
+        yield f"{flag}: {'every card' if len(flagged) == len(entrants) else ', '.join(dict.fromkeys(flagged))}"
+
+
+def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
+    """Return the ledger of an episode as the card was made from it, or why there is none: bytes that changed since are not used."""
+    name = f"episodes/{episode}/ledger.parquet"
+    path = entrant.run_folder / name
+    if not path.is_file():
+        return "no ledgers beside the card"
+    if file_sha256(path) != entrant.card.artefacts.get(name):
+        return f"{name} is not the ledger that the card was made from"
+    try:
+        return load_ledger(path)
+    except StoreError as error:
+        return str(error)
+
+
+def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> Values | str:
+    """[days, cards] simple returns of the NAV over the same days, or why there is no such table.
+
+    A return is the mean over seeds, and over windows that share the day: a day counts once however many windows hold it, so that
+    no day is evidence twice.
+    """
+    columns: list[dict[str, float]] = []
+    for entrant in entrants:
+        episodes, by_day = entrant.episodes(), dict[str, list[float]]()
+        for cell in cells:
+            ledger = recorded_ledger(entrant, episodes[cell].id)
+            if isinstance(ledger, str):
+                return f"{entrant.label}: {ledger}"
+            if (ledger.nav <= 0).any():
+                return f"{entrant.label}: a NAV is not positive"
+            for day, value in zip(ledger.days, ledger.returns, strict=True):
+                by_day.setdefault(str(day), []).append(float(value))
+        columns.append({day: float(np.mean(values)) for day, values in sorted(by_day.items())})
+        if list(columns[-1]) != list(columns[0]):
+            return f"{entrant.label}: its ledgers cover other days than those of {entrants[0].label}"
+    table: Values = np.array([list(column.values()) for column in columns]).T
+    return table

@@ -8,18 +8,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ktdeval.errors import CardError
-from ktdeval.jsonio import JsonValue
+from ktdeval.jsonio import dumps_canonical
 from ktdeval.stats import clopper_pearson_upper, mean_with_interval, overlap_correlation
-from ktdeval_compare.daily import recorded_ledger
-from ktdeval_compare.entrants import MARKET_FACETS, Cell, Entrant, check_same, flag_notes, label, paired_cells, spans
-from ktdeval_compare.invariance_pairs import FIGURES, Apart, Course, apart, course_of, parting
-
-Row = dict[str, JsonValue]
+from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval_compare.entrants import (
+    MARKET_FACETS,
+    Cell,
+    Entrant,
+    Row,
+    Values,
+    by_task,
+    check_same,
+    flag_notes,
+    label,
+    paired_cells,
+    recorded_ledger,
+    spans,
+)
 
 LABELS, AGAIN, SEEDS, BEYOND = "labels", "again", "seeds", "labels - again"
 """Difference of two episodes of one window: the mask draw only; nothing (one draw run twice); the seed only. And the first less
@@ -35,6 +45,116 @@ _FACETS: Mapping[str, Callable[[Entrant], Any]] = {
     **MARKET_FACETS,
 }
 """Everything but the mask draw, the windows and the seeds, which are paired."""
+
+
+Apart = Mapping[str, "float | str"]
+"""By figure: how far two episodes lie apart, or why that is not defined."""
+
+_Order = tuple[str, str, float | None, int | None]
+_Trade = tuple[str, str]
+"""Asset and side."""
+
+
+class Figure(NamedTuple):
+    """Meaning of a figure. All are 0 for equal episodes and never below it; `most` is the largest value, None without bound."""
+
+    formula: str
+    most: float | None = 1.0
+
+
+FIGURES: Mapping[str, Figure] = {
+    "decisions": Figure("steps whose set of (asset, side, target weight or shares) differs, of all steps"),
+    "decisions_alike": Figure("the same, of the steps before which both held the same positions and cash"),
+    "orders": Figure("orders that are in one episode only, of all orders in either: 1 - |A and B| / |A or B|, step by step"),
+    "turnover": Figure("sum |a - b| / sum (a + b) over steps, assets and sides; a, b: filled amount as a share of NAV at the open"),
+    "nav": Figure("mean over days of |log NAV of one - log NAV of the other|", None),
+    "total_return": Figure("|total return of one - total return of the other|", None),
+}
+"""Figures of a pair of episodes, each a fraction."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Course:
+    """An episode as far as comparing it needs: everything in true identities, nothing of what the mask showed."""
+
+    days: tuple[str, ...]  #: fill days, ISO
+    #: by step, the orders as decided (executed or not), without confidence, reason and sequence
+    decisions: tuple[Counter[_Order], ...]
+    accounts: tuple[str, ...]  #: by step, positions and cash before it, as canonical text
+    trades: tuple[Counter[_Trade], ...]  #: by step, filled amount by asset and side, as a share of the NAV at that open
+    nav: Values  #: [steps + 1] CNY
+
+    @property
+    def total_return(self) -> float:
+        """Last NAV over the initial cash, less 1."""
+        return float(self.nav[-1] / self.nav[0] - 1.0)
+
+
+def course_of(ledger: Ledger) -> Course:
+    """Return the course that a ledger records."""
+    steps, days = ledger.steps, tuple(step.filled_on for step in ledger.steps)
+    decisions = tuple(Counter(map(_order, step.orders)) for step in steps)
+    return Course(days, decisions, ("", *map(_account, steps[:-1])), tuple(map(_trades, steps)), ledger.nav)
+
+
+def _order(order: OrderRecord) -> _Order:
+    # A stock_id that is no asset has no true identity: it stands for itself.
+    asset = order.code if order.code is not None else f"? {order.stock_id}"
+    return asset, order.side, order.target_weight, order.shares
+
+
+def _account(step: StepRecord) -> str:
+    held = [[position.code, position.shares, position.locked] for position in step.positions]
+    return dumps_canonical([step.cash_minor, held])
+
+
+def _trades(step: StepRecord) -> Counter[_Trade]:
+    amounts: Counter[_Trade] = Counter()
+    for order in step.orders:
+        if order.code is not None and order.filled_shares:
+            amounts[order.code, order.side] += order.notional_minor / step.open_nav_minor  # type: ignore[assignment]  # typeshed: whole numbers only
+    return amounts
+
+
+def parting(one: Course, other: Course) -> str | None:
+    """Return the fill day of the first step that was decided otherwise; None where there is none."""
+    steps = zip(one.days, one.decisions, other.decisions, strict=True)
+    return next((day for day, left, right in steps if left != right), None)
+
+
+def apart(one: Course, other: Course) -> Apart:
+    """All `FIGURES` of two courses over the same days."""
+    changed = np.array([left != right for left, right in zip(one.decisions, other.decisions, strict=True)])
+    alike = np.array([left == right for left, right in zip(one.accounts, other.accounts, strict=True)])
+    is_ruined = (one.nav <= 0).any() or (other.nav <= 0).any()
+    return {
+        "decisions": float(changed.mean()),
+        "decisions_alike": float(changed[alike].mean()),  # the first step begins from cash in both
+        "orders": _orders_apart(one, other),
+        "turnover": _turnover_apart(one, other),
+        "nav": "a NAV is not positive" if is_ruined else float(np.abs(np.log(one.nav[1:] / other.nav[1:])).mean()),
+        "total_return": abs(one.total_return - other.total_return),
+    }
+
+
+def _orders_apart(one: Course, other: Course) -> float | str:
+    steps = list(zip(one.decisions, other.decisions, strict=True))
+    both, either = sum((left & right).total() for left, right in steps), sum((left | right).total() for left, right in steps)
+    return 1.0 - both / either if either else "neither gave an order"
+
+
+def _turnover_apart(one: Course, other: Course) -> float | str:
+    differences: list[float] = []
+    amounts: list[float] = []
+    for left, right in zip(one.trades, other.trades, strict=True):
+        for trade in left.keys() | right.keys():
+            differences.append(abs(left[trade] - right[trade]))
+            amounts.append(left[trade] + right[trade])
+    whole = math.fsum(amounts)
+    return math.fsum(differences) / whole if whole else "neither traded"
+
+
+# --- report
 
 
 @dataclass(frozen=True)
@@ -86,7 +206,7 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
     """
     report: Row = {"alpha": options.alpha, "over": options.over, "cards": [], "figures": [], "noise": [], "pairs": [], "notes": []}
     notes: list[str] = []
-    for task, members in _by_task(entrants).items():
+    for task, members in _checked(entrants).items():
         cells = paired_cells(members, options.common)
         pairs = list(_pairs(members, cells))
         report["cards"] += [{"task": task, "mask_draw": member.card.mask_draw, "path": str(member.path),
@@ -99,11 +219,9 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
     return report
 
 
-def _by_task(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+def _checked(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
     """Return the cards by task, each group checked to differ in nothing but the draw."""
-    groups: dict[str, list[Entrant]] = {}
-    for entrant in entrants:
-        groups.setdefault(entrant.card.task.name, []).append(entrant)
+    groups = by_task(entrants)
     for task, members in groups.items():
         check_same(members, _FACETS, "only the mask draw may differ, or the difference is not the labels'")
         draws = sorted({member.card.mask_draw for member in members})
@@ -131,11 +249,8 @@ def _check_repeats(members: Sequence[Entrant]) -> None:
 def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
     """Every two episodes of a window that differ in the draw only, in the seed only, or in nothing."""
     plays = [_play(member, cell) for member in members for cell in cells]
-    by_window: dict[str, list[Play]] = {}
-    for play in plays:
-        by_window.setdefault(play.cell[0], []).append(play)
-    for of_window in by_window.values():
-        for first, second in itertools.combinations(of_window, 2):
+    for window in dict.fromkeys(window for window, _ in cells):
+        for first, second in itertools.combinations([play for play in plays if play.cell[0] == window], 2):
             between = _between(first, second)
             if between is None:
                 continue
@@ -198,7 +313,7 @@ def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
         by_window.setdefault(window, []).append(value)
     if over == "episode":
         mean = mean_with_interval(np.array(list(cells.values())), confidence=1.0 - alpha)
-        reason: JsonValue = "one (window, seed) says nothing of others"
+        reason: str | None = "one (window, seed) says nothing of others"
     else:
         means = np.array([np.mean(values) for values in by_window.values()])
         mean = mean_with_interval(means, overlap_correlation(spans(entrant, by_window)), 1.0 - alpha)
@@ -232,16 +347,8 @@ def _pair_row(task: str, pair: Pair) -> Row:
     }
     figures = {name: None if isinstance(value, str) else value for name, value in pair.apart.items()}
     reasons = {name: value for name, value in pair.apart.items() if isinstance(value, str)}
-    parted = parting(pair.first.course, pair.second.course)
-    return {
-        "task": task,
-        "between": pair.between,
-        "window": pair.cell[0],
-        **plays,
-        "parted_on": parted,
-        **figures,
-        "undefined": reasons,
-    }
+    row: Row = {"task": task, "between": pair.between, "window": pair.cell[0], **plays}
+    return {**row, "parted_on": parting(pair.first.course, pair.second.course), **figures, "undefined": reasons}
 
 
 def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pair], options: Options) -> Iterator[str]:

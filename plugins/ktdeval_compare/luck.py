@@ -10,13 +10,10 @@ import numpy as np
 from scipy import stats
 
 from ktdeval.cards import TradingCard
-from ktdeval.jsonio import JsonValue
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
-from ktdeval_compare.daily import recorded_ledger
-from ktdeval_compare.entrants import Entrant, label
+from ktdeval_compare.entrants import Entrant, Row, label, recorded_ledger
 
-Row = dict[str, JsonValue]
 _SELECTION = "selection_alpha"
 
 
@@ -29,7 +26,8 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named)]
-    trials = _trials_by_window(named, roots)
+    wanted = {(window.name, entrant.card.snapshot.id) for entrant in named for window in entrant.card.windows}
+    trials = {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
     rows: list[Row] = [_card_row(entrant, trials) for entrant in named]
     return {"cards": rows, "ranks": rank(rows), "exposures": _exposures(named)}
 
@@ -51,12 +49,6 @@ def rank(rows: Sequence[Row]) -> Row:
     return {"spearman": float(spearman.statistic), "kendall": float(kendall.statistic), "reason": None}
 
 
-def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> dict[tuple[str, str], Trials]:
-    """Trials of each window and snapshot that a card has."""
-    wanted = {(window.name, entrant.card.snapshot.id) for entrant in entrants for window in entrant.card.windows}
-    return {(window, snapshot): count_trials(roots, window, snapshot) for window, snapshot in sorted(wanted)}
-
-
 def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row:
     card = entrant.card
     values, reasons, counts = [], [], []
@@ -66,9 +58,7 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             reasons.append(ledger)
-            continue
-        figure = deflated_sharpe_ratio(ledger.returns, found.sharpes, found.episodes)
-        if figure.value is None:
+        elif (figure := deflated_sharpe_ratio(ledger.returns, found.sharpes, found.episodes)).value is None:
             reasons.append(figure.reason or "")
         else:
             values.append(figure.value)
@@ -115,7 +105,7 @@ def cohort(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
     rows: list[Row] = []
     for factor in factors:
         known = [value for table in members.values() if (value := table[factor]) is not None]
-        mean = statistics.fmean(known) if known else None
+        mean = _mean(known)
         same = sum(value * mean > 0 for value in known) if mean else 0
         of = {name: table[factor] for name, table in members.items()}
         rows.append({"factor": factor, "cards": of, "mean": mean, "members": len(known), "same_sign": same})

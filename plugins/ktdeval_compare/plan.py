@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import JsonValue
 from ktdeval.stats import effective_count, overlap_correlation
 from ktdeval_compare.compare import Options, make_groups
-from ktdeval_compare.entrants import Entrant, load_entrants, spans
+from ktdeval_compare.entrants import Entrant, Row, load_entrants, spans
 from ktdeval_compare.power import (
     Spread,
     estimate_spread,
@@ -25,8 +24,6 @@ from ktdeval_compare.power import (
     window_sd_of,
     windows_needed,
 )
-
-Row = dict[str, JsonValue]
 
 _REACH = (5, 6, 8, 10, 11, 15, 20, 40, 60)
 _SEEDS = (1, 2, 3, 5, 10)

@@ -22,8 +22,7 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_compare.entrants import Entrant, load_entrants
-from ktdeval_compare.invariance import Options, invariance
-from ktdeval_compare.invariance_pairs import FIGURES, apart, course_of, parting
+from ktdeval_compare.invariance import FIGURES, Options, apart, course_of, invariance, parting
 from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market

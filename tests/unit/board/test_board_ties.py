@@ -15,8 +15,7 @@ from compare_cards import make_card, save_run
 from ktdeval.stats.confidence_set import _Contest, tie_groups
 from ktdeval_board.ranking.daily import mean_by_day, same_days
 from ktdeval_board.ranking.table import MOST_TESTED
-from ktdeval_compare.daily import daily_table
-from ktdeval_compare.entrants import load_entrants
+from ktdeval_compare.entrants import daily_table, load_entrants
 
 LEVEL = 0.05
 

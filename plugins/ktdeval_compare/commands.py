@@ -1,0 +1,388 @@
+"""Commands on several cards: options in; out comes the report as JSON, or as tables of aligned plain text."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import click
+
+from ktdeval.cli import grid_lines
+from ktdeval.errors import UsageError
+from ktdeval.jsonio import JsonValue, dumps_pretty
+from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
+from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
+from ktdeval_compare.entrants import Row, load_entrants
+from ktdeval_compare.invariance import AGAIN, BEYOND, LABELS, SEEDS, Options as InvarianceOptions, invariance as find_invariance
+from ktdeval_compare.luck import luck as find_luck
+from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
+
+UNDEFINED = "-"
+_PATH = click.Path(path_type=Path)
+_cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
+_metrics = click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="metric, may be repeated [default: total_return]"
+)
+_alpha = click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True,
+                      help="level of verdicts; intervals hold with 1 - alpha")  # fmt: skip
+_common = click.option("--common", is_flag=True, help="where cards differ in windows or seeds, use those that all have")
+_seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N",
+                     help="seed of simulations and bootstraps")  # fmt: skip
+_json = click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
+
+
+def _show(report: JsonValue, lines: Iterable[str], as_json: bool) -> None:
+    click.echo(dumps_pretty(report) if as_json else "\n".join(lines), nl=not as_json)
+
+
+def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Names given one by one or separated by commas."""
+    return tuple(name for text in texts for name in text.split(",") if name)
+
+
+# --- tables
+
+
+class Column(NamedTuple):
+    """Column of a table: its head, and how a row is shown in it."""
+
+    head: str
+    cell: Callable[[Row], str]
+    is_left: bool = False
+
+
+def _grid(rows: Iterable[Row], *columns: Column) -> Iterator[str]:
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    yield from (f"  {line}" for line in grid_lines([column.head for column in columns], cells,
+                                                   [column.head for column in columns if column.is_left]))  # fmt: skip
+
+
+def _text(head: str, name: str = "", is_left: bool = True) -> Column:
+    return Column(head, lambda row: str(row[name or head]), is_left)
+
+
+def _figure_of(head: str, name: str = "value") -> Column:
+    return Column(head, lambda row: _figure(row[name], row["unit"]))
+
+
+def _plain(head: str, name: str, none: str = UNDEFINED) -> Column:
+    """A figure without the sign of a positive one."""
+    return Column(head, lambda row: none if row[name] is None else _figure(row[name], row["unit"]).removeprefix("+"))
+
+
+def _p_of(head: str, name: str = "") -> Column:
+    return Column(head, lambda row: _p_value(row[name or head]))
+
+
+_COUNT = _text("n", is_left=False)
+_UNIT = Column("", lambda row: _unit_name(row["unit"]))
+_VERDICT = Column("verdict", lambda row: row["verdict"] or f"not tested: {row['reason']}", is_left=True)
+
+
+def _interval(report: Row) -> Column:
+    return Column(f"{100 * (1 - report['alpha']):g} % interval", lambda row: _both(row["low"], row["high"], row["unit"]))
+
+
+def _unless_alone(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> list[Row]:
+    """Rows, with an empty `key` where all of them (and of the others) have the same."""
+    return list(rows) if len({row[key] for row in (*rows, *others)}) > 1 else [{**row, key: ""} for row in rows]
+
+
+def _figure(value: float | None, unit: str) -> str:
+    """A signed figure; fractions in per cent."""
+    if value is None:
+        return UNDEFINED
+    scaled = 100.0 * value if unit == "fraction" else value
+    text = f"{scaled:+.{3 if abs(scaled) < 10 else 2}f}"
+    return text.replace("+", " ").strip() if float(text) == 0 else text
+
+
+def _both(low: float | None, high: float | None, unit: str) -> str:
+    return UNDEFINED if low is None or high is None else f"{_figure(low, unit)} … {_figure(high, unit)}"
+
+
+def _p_value(value: float | None) -> str:
+    """Three significant digits."""
+    return UNDEFINED if value is None else f"{value:.4f}" if value >= 1e-4 else f"{value:.0e}"
+
+
+def _unit_name(unit: str) -> str:
+    return {"fraction": "%", "ratio": ""}.get(unit, unit)
+
+
+# --- compare
+
+
+@click.command()
+@_cards
+@_metrics
+@click.option("--pairs", "unit", type=click.Choice(["window", "episode"]), default="window", show_default=True,
+              help="what counts as one pair: a window (median over its seeds), or each window and seed as in the "
+              "paper")  # fmt: skip
+@_alpha
+@_common
+@click.option("--against-first", is_flag=True, help="only the first card against each of the others: fewer tests, more power")
+@_seed
+@_json
+def compare(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: JsonValue) -> None:
+    """Test whether agents differ, paired by window and seed.
+
+    CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card. A
+    verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
+    """
+    report = find_differences(load_entrants(cards), CompareOptions(metrics=_names_of(metrics), **options))
+    _show(report, _compare_lines(report), as_json)
+
+
+def _compare_lines(report: Row) -> Iterator[str]:
+    pair = "windows, each the median over its seeds" if report["unit"] == "window" else "(window, seed) pairs"
+    sides = (_text("task"), _text("first"), _text("second"))
+    effect = Column("effect", lambda row: UNDEFINED if row["rank_biserial"] is None else f"{row['rank_biserial']:+.2f}")
+    flips = Column("flip p", lambda row: _p_value(row["sign_flip"]["p"]))
+    tests = [{**row["shift"], **row} for row in _unless_alone(report["tests"], "task")]
+    yield f"Paired differences, first - second, over {pair}"
+    yield from _grid(tests, sides[0], _text("metric"), *sides[1:], _COUNT, _figure_of("shift"), _UNIT, _interval(report), effect,
+                     _p_of("p"), flips, _p_of("Holm p", "p_holm"), _p_of("BH p", "p_benjamini_hochberg"), _VERDICT)  # fmt: skip
+    yield "  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips; verdict: by Holm p"
+    yield from ("", "Daily returns (mean over seeds): difference of annualised Sharpe ratios")
+    daily = [{"unit": "ratio", **row} for row in _unless_alone(report["daily"], "task")]
+    if tested := [row for row in daily if row["value"] is not None]:
+        yield from _grid(tested, *sides, _text("days", "n", is_left=False), _figure_of("difference"), _interval(report), _p_of("p"),
+                         _p_of("Holm p", "p_holm"), _VERDICT)  # fmt: skip
+    for row in daily:
+        if row["value"] is None:
+            yield f"  {_where(row)}{row['first']}, {row['second']}: not tested: {row['reason']}"
+    yield from ("", f"Tied with the best by mean daily return (model confidence set, {100 * (1 - report['alpha']):g} %)")
+    for row in _unless_alone(report["best"], "task"):
+        yield f"  {_where(row)}{', '.join(row['tied_with_best']) if row['tied_with_best'] else 'not tested: ' + row['reason']}"
+    if report["notes"]:
+        yield from ("", "Notes", *(f"  {note}" for note in report["notes"]))
+
+
+def _where(row: Row) -> str:
+    return f"{row['task']}: " if row["task"] else ""
+
+
+# --- effects
+
+_EFFECTS = {
+    "memory_premium": "memory premium (bright - blinded)",
+    "stock_effect": "  stock in sight",
+    "date_effect": "  date in sight",
+    "interaction": "  interaction",
+}
+
+
+@click.command()
+@_cards
+@_metrics
+@_alpha
+@_common
+@_seed
+@_json
+def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], alpha: float, common: bool, seed: int, as_json: bool) -> None:
+    """Report the value of stock, date, data and tools, from an agent's cards under several masks and modes.
+
+    CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks also the stock effect, the date
+    effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
+    """
+    report = find_effects(load_entrants(cards), EffectsOptions(_names_of(metrics), alpha, common, seed))
+    _show(report, _effects_lines(report), as_json)
+
+
+def _effects_lines(report: Row) -> Iterator[str]:
+    mean = (_figure_of("mean"), _UNIT, _interval(report))
+    if report["effects"]:
+        yield "Effects of the mask: mean over windows, paired within window and seed"
+        rows = _unless_alone(report["effects"], "agent", report["ladder"])
+        effect = Column("effect", lambda row: _EFFECTS[row["effect"]], is_left=True)
+        yield from _grid(rows, _text("agent"), _text("metric"), _text("mode"), effect, _COUNT, *mean, _p_of("p"),
+                         _p_of("Holm p", "p_holm"), _VERDICT)  # fmt: skip
+        yield ""
+    if report["ladder"]:
+        yield "Information ladder: contributions averaged over the orders in which information can be given; they add up"
+        ladder = _unless_alone(report["ladder"], "agent", report["effects"])
+        for (agent, over), rungs in itertools.groupby(ladder, key=lambda row: (row["agent"], row["over"])):
+            found = list(rungs)
+            yield f"  {f'{agent}, ' if agent else ''}{over}: from {found[0]['from']} to {found[0]['to']}"
+            lines = _grid(found, _text("metric"), _text("contribution of", "piece"), _COUNT, *mean)
+            yield from (f"  {line}" for line in lines)
+        yield ""
+    yield "Notes"
+    yield "  interaction: how much more the stock is worth when the date is in sight too; stock + date = memory premium"
+    yield "  data: the table of prices and factors of fixed_candidate; tools: the research tools of open_research"
+    yield from (f"  {note}" for note in report["notes"])
+
+
+# --- luck
+
+
+@click.command()
+@_cards
+@click.option("--runs", "stores", multiple=True, type=_PATH, metavar="DIR",
+              help="folder of runs to count trials in, besides the cards' own; may be repeated")  # fmt: skip
+@_json
+def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> None:
+    """Report how much of a result is luck, and whether a ranking by return is one by selection.
+
+    CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned counts as a trial, limited and
+    unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
+    """
+    report = find_luck(load_entrants(cards), stores)
+    _show(report, _luck_lines(report), as_json)
+
+
+def _luck_lines(report: Row) -> Iterator[str]:
+    def rank(head: str, name: str) -> Column:
+        return Column(head, lambda row: UNDEFINED if row[name] is None else f"{row[name]:g}")
+
+    yield "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe ratio is above 0, above luck"
+    rows = [{"unit": "fraction", **row} for row in report["cards"]]
+    trials = Column("trials a window", lambda row: " … ".join(dict.fromkeys(map(str, row["trials"]))))
+    note = Column("note", lambda row: row["reason"] or "", is_left=True)
+    yield from _grid(rows, _text("card"), _figure_of("return %", "return"), rank("rank", "return_rank"),
+                     _figure_of("selection %", "selection"), rank("rank ", "selection_rank"), _p_of("psr"), _p_of("dsr"),
+                     trials, note)  # fmt: skip
+    ranks = report["ranks"]
+    spelled = f"Spearman {ranks['spearman']:+.2f}, Kendall {ranks['kendall']:+.2f}" if ranks["reason"] is None else ranks["reason"]
+    yield f"  rank by return against rank by selection: {spelled}"
+    if report["exposures"]:
+        yield from ("", "Style exposures: of the NAV, mean over the days on which something was held")
+        exposures = [{"unit": "ratio", **row["cards"], **row} for row in report["exposures"]]
+        cards = [_figure_of(name, name) for name in report["exposures"][0]["cards"]]
+        same = Column("same sign", lambda row: f"{row['same_sign']} of {row['members']}")
+        yield from _grid(exposures, _text("factor"), *cards, _figure_of("mean", "mean"), same)
+
+
+# --- invariance
+
+_BETWEEN = {LABELS: "labels (mask draw)", AGAIN: "nothing (same draw again)", SEEDS: "seed", BEYOND: "labels, beyond chance"}
+_FIGURES = {
+    "decisions": "decisions changed",
+    "decisions_alike": "  from equal accounts",
+    "orders": "orders changed",
+    "turnover": "turnover apart",
+    "nav": "NAV paths apart",
+    "total_return": "total return apart",
+}
+
+
+@click.command()
+@click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="RUN…")
+@_alpha
+@click.option("--over", type=click.Choice(["episode", "window"]), default="episode", show_default=True,
+              help="what intervals vary over: each (window, seed), whose labels are its own, or windows, each the mean of its "
+              "seeds")  # fmt: skip
+@_common
+@_json
+def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "window"], common: bool, as_json: bool) -> None:
+    """Report how much changes when only the labels do: runs of one plan under several --mask-draw.
+
+    RUN is a run folder, or a card in one. Draws of the mask show the same market under other aliases and in another order of rows;
+    whatever then changes is noise that every comparison of masked runs carries. A draw given twice shows the model's own chance
+    beside it, and several seeds what another call seed does.
+    """
+    report = find_invariance(load_entrants(cards), InvarianceOptions(alpha, over, common))
+    _show(report, _invariance_lines(report), as_json)
+
+
+def _invariance_lines(report: Row) -> Iterator[str]:
+    draws = sorted({card["mask_draw"] for card in report["cards"]})
+    yield f"Episodes of one window and seed, set against each other over mask draws {', '.join(map(str, draws))}; all in per cent"
+    figures = _unless_alone(report["figures"], "task")
+    what = (_text("task"), Column("what differs", lambda row: _BETWEEN[row["between"]], is_left=True))
+    pairs = Column("pairs", lambda row: "" if row["pairs"] is None else str(row["pairs"]))
+    count = Column("n", lambda row: str(row["cells"] if row["over"] == "episode" else row["windows"]))
+    spread = _interval(report)
+    unsigned = spread._replace(cell=lambda row: spread.cell(row).replace("+", ""))
+    name = Column("figure", lambda row: _FIGURES[row["figure"]], is_left=True)
+    yield from _grid(figures, *what, name, pairs, count, _plain("mean", "value"), unsigned)
+    for reason in dict.fromkeys(row["reason"] for row in figures if row["reason"]):
+        yield f"  {UNDEFINED}: {reason}"
+    less = f"two runs of one model differ by less than this in {100 * (1 - report['alpha']):g} of 100"
+    yield from ("", f"What that makes of a total return: {less}")
+    noise = report["noise"] if any(row["task"] for row in figures) else [{**row, "task": ""} for row in report["noise"]]
+    yield from _grid(noise, *what, _plain("SD of an episode", "sd"), _plain("one episode", "difference_of_one"),
+                     _plain("mean of all", "difference_of_means"), _text("episodes", is_left=False))  # fmt: skip
+    yield from ("", "Notes")
+    yield "  decisions: sets of (asset, side, weight or shares) in true identities; turnover: 0 the same trades, 100 none in common"
+    yield from (f"  {note}" for note in report["notes"])
+
+
+# --- power
+
+
+@click.command()
+@click.argument("cards", nargs=-1, type=_PATH, metavar="[CARD…]")
+@click.option("--windows", type=click.IntRange(1, 300), metavar="N",
+              help="windows of the plan [default: those of the cards, or 10]")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 1000), metavar="N", help="seeds of each window [default: those of the cards, or 1]")
+@click.option("--effect", type=float, metavar="X", help="difference in a window's figure that must be found, as a fraction")
+@click.option("--window-sd", type=click.FloatRange(0), metavar="X",
+              help="standard deviation over windows of the true difference of two agents, as a fraction (0.05 is 5 %)")  # fmt: skip
+@click.option("--seed-sd", type=click.FloatRange(0), metavar="X", help="the same over seeds of one agent's figure in one window")
+@click.option("--tracking-error", type=click.FloatRange(0), metavar="X",
+              help="in place of --window-sd: annual, of the difference in return")  # fmt: skip
+@click.option("--window-days", type=click.IntRange(1), default=43, show_default=True, metavar="N", help="trading days of a window")
+@click.option("--days-per-year", type=click.FloatRange(1), default=252, show_default=True, metavar="N",
+              help="trading days of a year")  # fmt: skip
+@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True,
+              help="two-sided level of the comparison")  # fmt: skip
+@click.option("--power", "wanted", type=click.FloatRange(0.01, 0.999), default=0.8, show_default=True,
+              help="wanted probability of finding it")  # fmt: skip
+@click.option("--comparisons", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+              help="tests that share alpha (Bonferroni)")  # fmt: skip
+@click.option("--metric", default="total_return", show_default=True, metavar="NAME", help="metric to estimate from cards")
+@_seed
+@_json
+def power(cards: tuple[Path, ...], metric: str, as_json: bool, **given: float | None) -> None:
+    """Report what a plan of windows and seeds can tell apart, before it is run.
+
+    The test is that of `ktdeval compare`: Wilcoxon signed-rank over windows, exact. Spreads come from --window-sd and --seed-sd,
+    from --tracking-error, or from the differences of two or more cards; without any, effects are in standard deviations.
+    """
+    if sum(given[name] is not None for name in ("window_sd", "tracking_error")) + bool(cards) > 1:
+        raise UsageError("give the spread once: --window-sd, --tracking-error, or cards")
+    if given["seed_sd"] is not None and given["window_sd"] is None and given["tracking_error"] is None:
+        raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
+    plan = Plan(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    reports = []
+    for name, unit, fields in spreads_of_cards(cards, metric) if cards else [("", "fraction", {})]:
+        merged = {field: value for field, value in fields.items() if given.get(field) is None}
+        reports.append({"pair": name, "unit": unit, **plan_report(dataclasses.replace(plan, **merged))})
+    _show(reports if cards else reports[0], _power_lines(reports), as_json)
+
+
+def _power_lines(reports: Sequence[Row]) -> Iterator[str]:
+    first = reports[0]
+    yield f"What an exact two-sided test over windows can show at {first['alpha']:g}"
+    tests = Column("tests it can carry", lambda row: "over 1000" if row["tests"] > 1000 else str(row["tests"]))
+    found = Column("found in SD", lambda row: "nothing" if row["effect_sd"] is None else f"{row['effect_sd']:.3f}")
+    yield from _grid(first["reach"], _text("windows", is_left=False), _p_of("smallest p", "smallest_p"), tests, found)
+    yield f"  found: effect in standard deviations of a window's difference, with probability {first['power']:g}"
+    for report in reports:
+        yield from ("", *_plan_lines(report))
+
+
+def _plan_lines(report: Row) -> Iterator[str]:
+    level = f"{report['alpha']:g}" + (f" / {report['comparisons']}" if report["comparisons"] > 1 else "")
+    title = f"The plan: {report['windows']} window(s), {report['seeds']} seed(s), level {level}"
+    yield f"{report['pair']}: {title}" if report["pair"] else title
+    yield from (f"  {line}" for line in report["sentences"])
+    if report["by_seeds"]:
+        unit, wanted = report["unit"], report["effect"]
+        head = "" if wanted is None else f"windows to find {_figure(wanted, unit)} {_unit_name(unit)}".rstrip()
+        known = {"windows_needed": ""} if wanted is None else {}
+        rows = [{"unit": unit, **row, **known} for row in report["by_seeds"]]
+        seeds = Column("seeds", lambda row: "unlimited" if row["seeds"] is None else str(row["seeds"]))
+        needed = Column(head, lambda row: "over 300" if row["windows_needed"] is None else str(row["windows_needed"]))
+        yield from _grid(rows, seeds, _plain("SD of a window's difference", "pair_sd"),
+                         _plain(f"{report['windows']} windows find", "effect", "nothing"), _UNIT,
+                         _plain("a year", "effect_per_year", ""),
+                         _plain("z test a year", "effect_normal_per_year", ""), needed)  # fmt: skip
+        yield "  z test: the same by the normal approximation, which few windows do not justify"
+    if report["reason"]:
+        yield f"  {report['reason']}"

@@ -1,21 +1,31 @@
-"""Counting mentions: which categories each reason and each step of an episode names."""
+"""Texts that a model wrote in each recorded step, and counting which categories each reason and each step names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Literal
 
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.errors import StoreError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import dumps_canonical, loads_strict
+from ktdeval.masking import WITHHELD
+from ktdeval.runner import RunFolder
+from ktdeval.trading import StepRecord
 from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
-from ktdeval_rationale.texts import REASONS, StepTexts, Text
 
-ANY = "any"
+#: `reason` of an order; `overall_reason` of a submission; `research`: what was written beside tool calls; `reasoning`: the separate
+#: channel, where a provider gives it
+Source = Literal["reason", "overall_reason", "research", "reasoning"]
+REASONS: tuple[Source, ...] = ("reason", "overall_reason")
+"""Sources that make up the rationale; the others are thinking aloud."""
+
 GROUPS: Mapping[str, frozenset[str]] = {
     "stock": frozenset(LEAKS_REMOVED_BY["stock"]),
     "calendar": frozenset(LEAKS_REMOVED_BY["date"]),
-    ANY: frozenset(LEAK_CATEGORIES),
+    "any": frozenset(LEAK_CATEGORIES),
 }
 """Rows that stand for several categories: what hiding the stock should remove, what hiding the date should, and everything."""
 
@@ -23,6 +33,76 @@ ROWS: tuple[str, ...] = (*LEAK_CATEGORIES, *GROUPS)
 """Rows of every table, in order."""
 
 _REMEMBERED = 1 << 14
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text of a model."""
+
+    source: Source
+    #: as written; reasons as the ledger has them, with what it withholds put back from the submission where that is there
+    text: str
+    order: int | None = None  #: number of the order, for its reason
+
+
+@dataclass(frozen=True)
+class StepTexts:
+    """Texts of one step."""
+
+    step: int
+    decided_on: str  #: ISO day
+    texts: Sequence[Text]  #: those that are not empty
+    messages: Sequence[str]  #: what the model was sent, without its own turns
+
+    @cached_property
+    def sent(self) -> str:
+        """Everything that the model was sent in this step, in lower case."""
+        return "\n".join(self.messages).lower()
+
+
+def read_steps(folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]) -> Iterator[StepTexts]:
+    """Texts of each recorded step of an episode, also of an unfinished one; `redact` takes secrets out.
+
+    Raises StoreError: a record is not readable, or is of a task without orders.
+    """
+    steps, talks = folder.load_recorded(spec)
+    for step, talk in zip(steps, talks, strict=True):
+        if not isinstance(step, StepRecord):
+            raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons for any")
+        texts = tuple(replace(text, text=redact(text.text)) for text in _texts(step, talk))
+        sent = [message["content"] for exchange in talk.exchanges for message in exchange["sent"] if message["role"] != "assistant"]
+        yield StepTexts(step.step, step.decided_on, texts, sent)
+
+
+def _texts(step: StepRecord, talk: TranscriptEntry) -> Iterator[Text]:
+    def whole(recorded: str, submitted: str) -> str:
+        return submitted if WITHHELD in recorded and submitted else recorded
+
+    reasons, overall = _submitted(talk.submission, len(step.orders))
+    for number, order in enumerate(step.orders):
+        if order.reason:
+            yield Text("reason", whole(order.reason, reasons[number]), number)
+    if step.overall_reason:
+        yield Text("overall_reason", whole(step.overall_reason, overall))
+    for exchange in talk.exchanges:
+        reply = exchange.get("reply", {})
+        if reply.get("content"):
+            yield Text("research", reply["content"])
+        if reply.get("reasoning"):
+            yield Text("reasoning", reply["reasoning"])
+
+
+def _submitted(text: str | None, orders: int) -> tuple[list[str], str]:
+    """Reasons and overall reason of a submission as written; empty texts where they can't be told."""
+    try:
+        value = loads_strict(text) if text else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not isinstance(value.get("orders"), list) or len(value["orders"]) != orders:
+        return [""] * orders, ""
+    reasons = [order.get("reason", "") if isinstance(order, dict) else "" for order in value["orders"]]
+    *whole, overall = [reason if isinstance(reason, str) else "" for reason in (*reasons, value.get("overall_reason", ""))]
+    return whole, overall
 
 
 @dataclass(frozen=True)
@@ -37,6 +117,10 @@ class Example:
     was_sent: bool  #: whether its characters stand in what the model had been sent in that step
 
 
+def _no_rows() -> dict[str, int]:
+    return dict.fromkeys(ROWS, 0)
+
+
 @dataclass
 class EpisodeCounts:
     """Mentions in one episode."""
@@ -45,17 +129,16 @@ class EpisodeCounts:
     span: tuple[str, str] = ("", "")  #: first and last day decided on
     reasons: int = 0  #: reasons that are not empty
     steps: int = 0  #: steps with a text of any source
-    reasons_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))  #: row -> reasons that name it
-    steps_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))  #: row -> steps that name it, in any text
+    reasons_with: dict[str, int] = field(default_factory=_no_rows)  #: row -> reasons that name it
+    steps_with: dict[str, int] = field(default_factory=_no_rows)  #: row -> steps that name it, in any text
     #: row -> steps that name something of it whose characters the model had not been sent in that step
-    unsent_with: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROWS, 0))
-    #: source -> row -> texts that name it; row `texts` counts the texts
-    by_source: dict[str, dict[str, int]] = field(default_factory=dict)
+    unsent_with: dict[str, int] = field(default_factory=_no_rows)
+    by_source: dict[str, dict[str, int]] = field(default_factory=dict)  #: source -> row, or `texts` -> texts that name it
     examples: dict[str, list[Example]] = field(default_factory=dict)  #: the first mentions of each category
 
 
 class Counter:
-    """Counts episodes with one linter, and remembers texts, which models repeat."""
+    """Counts episodes with one linter, and remembers texts, which models repeat; keeps so many examples of each category."""
 
     def __init__(self, linter: RationaleLinter, examples: int = 0) -> None:
         self._find = lru_cache(maxsize=_REMEMBERED)(linter.find)
@@ -76,14 +159,15 @@ class Counter:
         unsent: set[str] = set()
         for text in step.texts:
             mentions = self._find(text.text)
-            categories = {mention.category for mention in mentions}
+            categories: set[str] = {mention.category for mention in mentions}
             for mention in mentions:
                 was_sent = mention.text.lower() in step.sent
                 if not was_sent:
                     unsent.add(mention.category)
                 self._keep(counts, mention, (step, text), was_sent)
-            _add(counts.by_source.setdefault(text.source, {"texts": 0, **dict.fromkeys(ROWS, 0)}), categories)
-            counts.by_source[text.source]["texts"] += 1
+            by_source = counts.by_source.setdefault(text.source, {"texts": 0, **_no_rows()})
+            by_source["texts"] += 1
+            _add(by_source, categories)
             if text.source in REASONS:
                 counts.reasons += 1
                 _add(counts.reasons_with, categories)
@@ -95,21 +179,26 @@ class Counter:
         kept = counts.examples.setdefault(mention.category, [])
         if len(kept) < self._examples and all(mention.text != example.mention.text for example in kept):
             step, text = at
-            where = place_of(counts.spec, step, text)
+            order = "" if text.order is None else f" of order {text.order}"
+            where = f"{place_of(counts.spec)} step {step.step}, {text.source}{order}"
             context = _around(text.text, *mention.span)
             kept.append(Example(mention._replace(where=where), context, text.source, step.step, step.decided_on, was_sent))
 
 
-def place_of(spec: EpisodeSpec, step: StepTexts, text: Text) -> str:
-    """Where a text stands, in words."""
-    order = "" if text.order is None else f" of order {text.order}"
-    return f"{spec.task} {spec.window.name} seed {spec.seed} step {step.step}, {text.source}{order}"
+def place_of(spec: EpisodeSpec) -> str:
+    """Where an episode's texts stand, in words."""
+    return f"{spec.task} {spec.window.name} seed {spec.seed}"
 
 
-def rows_of(categories: Iterable[str]) -> set[str]:
-    """Rows that mentions of these categories count in."""
-    named = set(categories)
-    return named | {group for group, members in GROUPS.items() if members & named}
+def _add(counts: dict[str, int], categories: set[str]) -> None:
+    for row in categories | {group for group, members in GROUPS.items() if members & categories}:
+        counts[row] += 1
+
+
+def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]:
+    """Text before and after a span, as far as `reach` characters."""
+    before, after = text[max(0, start - reach) : start], text[end : end + reach]
+    return ("…" if start > reach else "") + before, after + ("…" if end + reach < len(text) else "")
 
 
 def subject_key(spec: EpisodeSpec) -> str:
@@ -127,14 +216,3 @@ def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
         return label
     rest = dumps_canonical({"model": spec.model_args, "agent": spec.agent_args, "call": spec.call, "limit": spec.limit})
     return f"{label} {rest} on {spec.snapshot[:8]}"
-
-
-def _add(counts: dict[str, int], categories: Iterable[str]) -> None:
-    for row in rows_of(categories):
-        counts[row] += 1
-
-
-def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]:
-    """Text before and after a span, as far as `reach` characters."""
-    before, after = text[max(0, start - reach) : start], text[end : end + reach]
-    return ("…" if start > reach else "") + before, after + ("…" if end + reach < len(text) else "")

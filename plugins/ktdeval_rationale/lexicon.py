@@ -53,9 +53,8 @@ class Lexicon:
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
         self._latin: dict[str, list[_Latin]] = {}
         self._chinese: dict[str, list[tuple[str, str]]] = {}
-        for kind in terms:
-            if kind not in KINDS:
-                raise DataError(f"lexicon: {kind!r} is none of the kinds {', '.join(KINDS)}")
+        if unknown := [kind for kind in terms if kind not in KINDS]:
+            raise DataError(f"lexicon: {unknown[0]!r} is none of the kinds {', '.join(KINDS)}")
         self._companions = frozenset(word.lower() for word in terms.get("companion", ()))
         self._links = frozenset(word.lower() for word in terms.get("link", ()))
         chinese = sorted((word for word in self._companions if not word.isascii()), key=len, reverse=True)
@@ -71,8 +70,11 @@ class Lexicon:
             for term in self._latin.get(words[place][0].lower(), ()):
                 if (term.kind == "plain") != is_plain or (last := _match(term, folded, words, place)) is None:
                     continue
-                if (kind := self._kind_here(term.kind, folded, words, (place, last))) is not None:
-                    yield Found(kind, words[place].start(), words[last].end())
+                if term.kind in ("sector-word", "sector-noun") and not (
+                    self._has_companion(folded, words, last) or (term.kind == "sector-noun" and _has_article(folded, words, place))
+                ):
+                    continue
+                yield Found(term.kind.partition("-")[0], words[place].start(), words[last].end())
         if not folded.isascii():
             yield from self._chinese_in(folded, is_plain)
 
@@ -97,25 +99,14 @@ class Lexicon:
 
     # --- searching
 
-    def _kind_here(self, kind: str, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]) -> str | None:
-        """Kind of a term where it stands: a sector word without a companion is nothing."""
-        if kind not in ("sector-word", "sector-noun"):
-            return kind
-        first, last = span
-        if self._has_companion(text, words, last) or (kind == "sector-noun" and _has_article(text, words, first)):
-            return "sector"
-        return None
-
     def _has_companion(self, text: str, words: Sequence[re.Match[str]], last: int) -> bool:
         """Is a companion among the next words of the same phrase, with nothing but links before it?"""
         for place in range(last + 1, min(last + 1 + _REACH, len(words))):
             if not _is_gap(text, words[place - 1].end(), words[place].start()):
                 return False
             word = words[place][0].lower()
-            if word in self._companions:
-                return True
-            if word not in self._links:
-                return False
+            if word in self._companions or word not in self._links:
+                return word in self._companions
         return False
 
     def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Found]:

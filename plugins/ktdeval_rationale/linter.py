@@ -19,7 +19,7 @@ import numpy as np
 from ktdeval.market import MarketSnapshot, SnapshotMeta
 from ktdeval.masking import WITHHELD, IdentityIndex, normalise, normalise_with_places, places_of
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
-from ktdeval_rationale.numbers import find_calendar_words, find_foreign_codes, is_code_here, is_date_here
+from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODE, is_code_here, is_date_here
 from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition
 
 Category = Literal["code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"]
@@ -48,6 +48,7 @@ _READINGS: tuple[Category, ...] = ("withheld", "code", "event", "sector", "brand
 _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
 """Which of two readings of one span wins: an event may hold a year, an industry may be called like a company."""
 
+_OF_LEXICON: Mapping[str, Category] = {"company": "company", "brand": "brand", "sector": "sector", "event": "event", "date": "date"}
 _LETTERS = re.compile(r"[\W_]+")
 _BLANK = "\x00"
 
@@ -98,27 +99,18 @@ class RationaleLinter:
     def _identities(self, folded: str) -> Iterator[_Hit]:
         """Codes, names, industries and dates, without numbers that mean something else here."""
         for kind, start, end in self._index.find(folded, any_code=True):
-            if kind == "security code":
-                if is_code_here(folded, start, end):
-                    yield _Hit("code", start, end)
-            elif kind == "calendar date":
-                if is_date_here(folded, start, end):
-                    yield _Hit("date", start, end)
-            else:
-                is_industry = _letters(folded[start:end]) in self._industries
-                yield _Hit("sector" if is_industry else "company", start, end)
+            if kind not in ("security code", "calendar date"):
+                yield _Hit("sector" if _letters(folded[start:end]) in self._industries else "company", start, end)
+            elif kind == "security code" and is_code_here(folded, start, end):
+                yield _Hit("code", start, end)
+            elif kind == "calendar date" and is_date_here(folded, start, end):
+                yield _Hit("date", start, end)
 
     def _terms(self, folded: str) -> Iterator[_Hit]:
         yield from (_Hit("withheld", start, start + len(WITHHELD)) for start in places_of(folded, WITHHELD))
-        yield from (_Hit("code", *span) for span in find_foreign_codes(folded))
-        yield from (_Hit("date", *span) for span in find_calendar_words(folded))
-        for kind, start, end in self._lexicon.find(folded):
-            yield _Hit(_category(kind), start, end)
-
-
-def _category(kind: str) -> Category:
-    names: Mapping[str, Category] = {"company": "company", "brand": "brand", "sector": "sector", "event": "event", "date": "date"}
-    return names[kind]
+        yield from (_Hit("code", *match.span()) for match in FOREIGN_CODE.finditer(folded))
+        yield from (_Hit("date", *match.span()) for pattern in CALENDAR_WORDS for match in pattern.finditer(folded))
+        yield from (_Hit(_OF_LEXICON[kind], start, end) for kind, start, end in self._lexicon.find(folded))
 
 
 def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
@@ -157,21 +149,8 @@ def _letters(name: str) -> str:
 
 def _no_market() -> MarketSnapshot:
     """A market without assets: what is found is what needs no market."""
-    grid = np.empty((0, 0))
-    return MarketSnapshot(
-        meta=SnapshotMeta("no market", "", synthetic=False, has_factor=False, benchmark=""),
-        days=np.empty(0, dtype="datetime64[D]"),
-        codes=(),
-        names=(),
-        industries=(),
-        open=grid,
-        high=grid,
-        low=grid,
-        close=grid,
-        volume=grid,
-        amount=grid,
-        factor=grid,
-        member=np.empty((0, 0), dtype=bool),
-        indices={"": np.empty(0)},
-        index_names={},
-    )
+    meta = SnapshotMeta("no market", "", synthetic=False, has_factor=False, benchmark="")
+    grid, days, member = np.empty((0, 0)), np.empty(0, dtype="datetime64[D]"), np.empty((0, 0), dtype=bool)
+    return MarketSnapshot(meta=meta, days=days, codes=(), names=(), industries=(), open=grid, high=grid, low=grid,
+                          close=grid, volume=grid, amount=grid, factor=grid, member=member, indices={"": np.empty(0)},
+                          index_names={})  # fmt: skip

@@ -7,11 +7,8 @@ and `cash 600519` are figures, and a linter that counts them measures nothing. W
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from ktdeval.masking import is_amount
-
-Span = tuple[int, int]
 
 _NEAR = 48
 
@@ -22,15 +19,11 @@ def _either(*words: str) -> str:
 
 # --- figures: `688981 million`, `cash 600519`, 市值601318
 
-_SCALE_AFTER = re.compile(
-    " ?"
-    + _either(
-        "thousand million billion trillion mn bn k m pct percent ppm dollars hands? trades? ticks? levels? units members",
-        "亿 万 千 手 股 元 块",
-    )
-    + "(?![A-Za-z])",
-    re.IGNORECASE,
+_SCALE = _either(
+    "thousand million billion trillion mn bn k m pct percent ppm dollars hands? trades? ticks? levels? units members",
+    "亿 万 千 手 股 元 块",
 )
+_SCALE_AFTER = re.compile(f" ?{_SCALE}(?![A-Za-z])", re.IGNORECASE)
 _QUANTITY = _either(
     "amount turnover notional nav cash capital market.(?:cap|value) value volume shares balance proceeds cost",
     "fees? weights? score count total sum equity rank number id row step order",
@@ -73,15 +66,18 @@ _MONTH_AND_NUMBER = re.compile(r"[A-Za-z]+\.?[ -]([0-9]{1,2})")
 _NOT_A_DAY_AFTER = re.compile(r" ?%|[ -]?(?:day|session|bar|week|month)s?\b|\.[0-9]", re.IGNORECASE)
 _BARE_CODE = re.compile(r"[0-9]{6}")
 
-_FOREIGN_CODE = re.compile(
+FOREIGN_CODE = re.compile(
     r"(?<![0-9A-Za-z.])[0-9]{4,5}\.HK(?![A-Za-z])|(?<![A-Za-z])(?:NYSE|NASDAQ|HKEX|SEHK)[:. ] ?[A-Z0-9]{1,5}(?![A-Za-z0-9])"
 )
+"""A code of another exchange, with the exchange's name: `0700.HK`, `NYSE: BABA`."""
+
 _RESULTS = r"(?:earnings|results?|reports?|guidance|profits?|revenues?|season|numbers|figures)"
-_CALENDAR = (
+CALENDAR_WORDS = (
     re.compile(rf"(?<![A-Za-z0-9])(?:Q[1-4]|[1-4]Q|H[12]|[12]H) {_RESULTS}\b"),
     re.compile(rf"\b(?:first|second|third|fourth)[ -](?:quarter|half) {_RESULTS}\b", re.IGNORECASE),
     re.compile(r"(?<![0-9一二三四五六七八九十前后每])[一二三四1-4] ?季度|[上下]半年"),
 )
+"""Quarters and halves of a year that stand without the year: `Q3 earnings`, 三季度."""
 
 
 def is_code_here(folded: str, start: int, end: int) -> bool:
@@ -102,17 +98,6 @@ def is_date_here(folded: str, start: int, end: int) -> bool:
         return not (is_price or _is_figure(folded, start, end))
     month = _MONTH_AND_NUMBER.fullmatch(folded, start, end)
     return month is None or not (_NOT_A_DAY_AFTER.match(folded, end) or is_amount(folded, *month.span(1)))
-
-
-def find_foreign_codes(folded: str) -> Iterator[Span]:
-    """Codes of other exchanges, with the exchange's name: `0700.HK`, `NYSE: BABA`."""
-    yield from (match.span() for match in _FOREIGN_CODE.finditer(folded))
-
-
-def find_calendar_words(folded: str) -> Iterator[Span]:
-    """Quarters and halves of a year that stand without the year: `Q3 earnings`, 三季度."""
-    for pattern in _CALENDAR:
-        yield from (match.span() for match in pattern.finditer(folded))
 
 
 def _is_figure(folded: str, start: int, end: int) -> bool:

@@ -146,7 +146,7 @@ _CLAUSE = 160  # characters; without an end to the search, a long text without a
 
 def find_recognition(text: str) -> Iterator[Span]:
     """Spans of claims to recognise a stock or a time, without the identity claimed."""
-    yield from (_trimmed(text, span) for span in _claims(text, _RECOGNITION))
+    yield from ((start, start + len(text[start:end].rstrip(" -"))) for start, end in _claims(text, _RECOGNITION))
 
 
 def find_hindsight(text: str) -> Iterator[Span]:
@@ -162,13 +162,10 @@ def find_hindsight(text: str) -> Iterator[Span]:
 def _claims(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[Span]:
     for pattern in patterns:
         for match in pattern.finditer(text):
-            if match.end() > match.start() and not _is_denied(text, match.start()):
-                yield match.span()
-
-
-def _is_denied(text: str, start: int) -> bool:
-    back = max(0, start - _REACH)
-    return bool(_DENIED.search(text, back, start) or _DENIED_IN_CHINESE.search(text, back, start))
+            start, end = match.span()
+            back = max(0, start - _REACH)
+            if end > start and not _DENIED.search(text, back, start) and not _DENIED_IN_CHINESE.search(text, back, start):
+                yield start, end
 
 
 def _clause_around(text: str, start: int, end: int) -> str:
@@ -177,10 +174,3 @@ def _clause_around(text: str, start: int, end: int) -> str:
     begin = max((match.end() for match in _CLAUSE_END.finditer(text, first, start)), default=first)
     stop = _CLAUSE_END.search(text, end, last)
     return text[begin : stop.start() if stop else last]
-
-
-def _trimmed(text: str, span: Span) -> Span:
-    start, end = span
-    while end > start and text[end - 1] in " -":
-        end -= 1
-    return start, end

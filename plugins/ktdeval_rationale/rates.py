@@ -42,22 +42,18 @@ class Difference(NamedTuple):
 
 def mask_rates(counts: Sequence[EpisodeCounts]) -> Row:
     """Shares of reasons and of steps by row, over all episodes of one mask, with Wilson intervals."""
+
+    def rates(name: str, n: int) -> Row:
+        return {row: share(sum(getattr(count, name)[row] for count in counts), n) for row in ROWS}
+
     reasons, steps = sum(count.reasons for count in counts), sum(count.steps for count in counts)
-    return {
-        "episodes": len(counts),
-        "reasons": reasons,
-        "steps": steps,
-        "reason_rates": {row: share(sum(count.reasons_with[row] for count in counts), reasons) for row in ROWS},
-        "step_rates": {row: share(sum(count.steps_with[row] for count in counts), steps) for row in ROWS},
-        "unsent_rates": {row: share(sum(count.unsent_with[row] for count in counts), steps) for row in ROWS},
-        "sources": {
-            source: {
-                name: sum(count.by_source[source][name] for count in counts if source in count.by_source)
-                for name in ("texts", *ROWS)
-            }
-            for source in sorted({source for count in counts for source in count.by_source})
-        },
-    }
+    totals: Row = {"episodes": len(counts), "reasons": reasons, "steps": steps, "reason_rates": rates("reasons_with", reasons)}
+    by_source: dict[str, dict[str, int]] = {}
+    for source, found in (entry for count in counts for entry in count.by_source.items()):
+        so_far = by_source.setdefault(source, dict.fromkeys(found, 0))
+        by_source[source] = {name: so_far[name] + count for name, count in found.items()}
+    step_rates = {"step_rates": rates("steps_with", steps), "unsent_rates": rates("unsent_with", steps)}
+    return {**totals, **step_rates, "sources": dict(sorted(by_source.items()))}
 
 
 def share(successes: int, n: int) -> Row:
@@ -74,21 +70,10 @@ def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Row]:
         for name in ROWS:
             found = difference(by_mask[before], by_mask[after], name)
             if found is not None:
-                rows.append(
-                    {
-                        "hidden": hidden,
-                        "before": before,
-                        "after": after,
-                        "row": name,
-                        "share_before": _pooled(by_mask[before], name),
-                        "share_after": _pooled(by_mask[after], name),
-                        "difference": found.value,
-                        "pairs": found.pairs,
-                        **_ends(found.interval),
-                        "method": found.interval.kind,
-                        "verdict": _verdict(hidden, name, found.interval),
-                    }
-                )
+                shares = {"share_before": _pooled(by_mask[before], name), "share_after": _pooled(by_mask[after], name)}
+                method = {"method": found.interval.kind, "verdict": _verdict(hidden, name, found.interval)}
+                what: Row = {"hidden": hidden, "before": before, "after": after, "row": name, "pairs": found.pairs}
+                rows.append({**what, **shares, "difference": found.value, **_ends(found.interval), **method})
     return rows
 
 
@@ -104,17 +89,8 @@ def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Ro
         for effect, values in mask_contrasts(cells).items():
             mean = mean_with_interval(values, overlap_correlation(spans), LEVEL)
             low, high, reason = _spread(mean)
-            rows.append(
-                {
-                    "row": name,
-                    "effect": effect,
-                    "windows": len(windows),
-                    "value": mean.value,
-                    "low": low,
-                    "high": high,
-                    "reason": reason,
-                }
-            )
+            row: Row = {"row": name, "effect": effect, "windows": len(windows), "value": mean.value}
+            rows.append({**row, "low": low, "high": high, "reason": reason})
     return rows
 
 
@@ -153,24 +129,16 @@ def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEV
 
 def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> tuple[list[str], list[tuple[str, str]], dict[str, Vector]]:
     """Windows that every side has a common seed of, their spans, and each side's [windows] shares of steps, means over seeds."""
-    tables = {
-        name: {(count.spec.window.name, count.spec.seed): count for count in counts if count.steps}
-        for name, counts in sides.items()
-    }
+    tables = {name: {(count.spec.window.name, count.spec.seed): count for count in counts if count.steps}
+              for name, counts in sides.items()}  # fmt: skip
     shared = sorted(set.intersection(*(set(table) for table in tables.values())))
     windows = list(dict.fromkeys(window for window, _ in shared))
-    cells = {
-        name: np.array(
-            [
-                np.mean([table[cell].steps_with[row] / table[cell].steps for cell in shared if cell[0] == window])
-                for window in windows
-            ]
-        )
-        for name, table in tables.items()
-    }
-    table = next(iter(tables.values()))
-    spans = {cell[0]: table[cell].span for cell in shared}
-    return windows, [spans[window] for window in windows], cells
+    cells = {}
+    for name, table in tables.items():
+        shares = {cell: table[cell].steps_with[row] / table[cell].steps for cell in shared}
+        cells[name] = np.array([np.mean([shares[cell] for cell in shared if cell[0] == window]) for window in windows])
+    spans = {window: next(iter(tables.values()))[window, seed].span for window, seed in shared}
+    return windows, list(spans.values()), cells
 
 
 def _spread(mean: MetricValue) -> tuple[float | None, float | None, str | None]:

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval.masking import normalise
 from ktdeval_rationale.linter import LEAK_CATEGORIES
@@ -27,6 +27,8 @@ ANCHORS_FILE = Path(__file__).with_name("anchors.txt")
 HARMLESS = "none"
 FALSE_ALARMS = 0.05
 """Share of harmless anchors that may be nearer to a leak than the threshold."""
+
+NOT_INSTALLED = "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
 _FEWEST_LETTERS = 8
@@ -65,6 +67,44 @@ class NgramEncoder:
             for place, count in groups.items():
                 vectors[row, place] = 1.0 + math.log(count)
         return vectors
+
+
+class StaticEncoder:
+    """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
+
+    Raises ModuleNotFoundError: model2vec is not installed; UsageError: the folder holds no such model.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from model2vec import StaticModel  # noqa: PLC0415 - an optional package, imported only where it is used
+
+        if not (folder / "config.json").is_file():
+            raise UsageError(
+                f"--embedding-model {folder}: no model there (config.json is missing); give a folder written by model2vec"
+            )
+        try:
+            self._model = StaticModel.from_pretrained(str(folder))
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UsageError(f"--embedding-model {folder}: can't be loaded: {first[:300]}") from error
+        self.name = f"model2vec {folder.name}"
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """[texts, dimensions] vectors."""
+        return np.asarray(self._model.encode(list(texts)), dtype=np.float64)
+
+
+def choose_encoder(model: Path | None) -> Encoder | str:
+    """Encoder asked for, or why it can't be had.
+
+    `model`: folder of a model; None for letter groups. Raises UsageError: the folder holds no model that can be loaded.
+    """
+    if model is None:
+        return NgramEncoder()
+    try:
+        return StaticEncoder(model)
+    except ModuleNotFoundError:
+        return NOT_INSTALLED
 
 
 class Resemblance(NamedTuple):
@@ -129,10 +169,8 @@ class SimilarityLinter:
         to_leaks = vectors @ self._leak_vectors.T
         lead = to_leaks.max(axis=1) - (vectors @ self._harmless_vectors.T).max(axis=1)
         places = to_leaks.argmax(axis=1)
-        return {
-            sentences[row]: (int(places[row]), float(to_leaks[row, places[row]]))
-            for row in np.flatnonzero(lead > self.threshold).tolist()
-        }
+        rows = np.flatnonzero(lead > self.threshold).tolist()
+        return {sentences[row]: (int(places[row]), float(to_leaks[row, places[row]])) for row in rows}
 
     def _embed(self, texts: Sequence[str]) -> FloatArray:
         """Unit vectors; a text without any feature becomes the zero vector, near to nothing."""
@@ -146,11 +184,11 @@ class SimilarityLinter:
 
 def sentences_of(text: str) -> Iterator[tuple[int, int]]:
     """Spans of a text's sentences; those with less than eight letters say nothing and are left out."""
-    begin = 0
-    for match in _END.finditer(text):
-        yield from _span(text, begin, match.start())
-        begin = match.end()
-    yield from _span(text, begin, len(text))
+    ends = [*(match.span() for match in _END.finditer(text)), (len(text), len(text))]
+    for start, end in zip([0, *(after for _, after in ends)], [before for before, _ in ends], strict=False):
+        piece = text[start:end]
+        if sum(map(str.isalpha, piece)) * (1 if piece.isascii() else 2) >= _FEWEST_LETTERS:
+            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
 @lru_cache(maxsize=1)
@@ -172,12 +210,6 @@ def parse_anchors(text: str, name: str = "anchors") -> Iterator[tuple[str, str]]
         if category not in known or not sentence.strip():
             raise DataError(f"{name}:{number}: expected `category: sentence` with one of {', '.join(known)}")
         yield category, sentence.strip()
-
-
-def _span(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    piece = text[start:end]
-    if sum(map(str.isalpha, piece)) * (1 if piece.isascii() else 2) >= _FEWEST_LETTERS:
-        yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
 def _letter_groups(text: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from ktdeval.testing.conformance import check_plugin
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import to_plain
 from ktdeval_rationale.command import rationale
-from ktdeval_rationale.texts import StepTexts, read_steps
+from ktdeval_rationale.counts import StepTexts, read_steps
 from ktdfin_market import small_market
 from run_support import store_market
 

@@ -11,10 +11,9 @@ from hypothesis import given, strategies as st
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from ktdeval.contracts.spec import Window
-from ktdeval_rationale.counts import ROWS, Counter, EpisodeCounts, subject_key, subject_label
+from ktdeval_rationale.counts import ROWS, Counter, EpisodeCounts, StepTexts, Text, subject_key, subject_label
 from ktdeval_rationale.linter import RationaleLinter
 from ktdeval_rationale.rates import difference, factorial_effects, hiding_effects, mask_rates, newcombe, share
-from ktdeval_rationale.texts import StepTexts, Text
 from ktdfin_market import spec_of
 from masking_market import MARKET
 

@@ -172,7 +172,7 @@ def test_a_model_of_ones_own_is_measured() -> None:
     folder = os.environ.get(MODEL)
     if folder is None:
         pytest.skip(f"no sentence-embedding model at hand; name the folder of one in {MODEL}")
-    from ktdeval_rationale.encoders import choose_encoder
+    from ktdeval_rationale.similarity import choose_encoder
 
     encoder = choose_encoder(Path(folder))
     assert not isinstance(encoder, str), encoder
@@ -197,7 +197,7 @@ def model_folder(tmp_path: Path) -> Path:
 
 
 def test_a_model_is_loaded_from_a_folder(model_folder: Path) -> None:
-    from ktdeval_rationale.encoders import choose_encoder
+    from ktdeval_rationale.similarity import choose_encoder
 
     encoder = choose_encoder(model_folder)
     assert not isinstance(encoder, str)
@@ -211,7 +211,7 @@ def test_a_model_is_loaded_from_a_folder(model_folder: Path) -> None:
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("model2vec", reason="needs model2vec: pip install 'ktdeval[embeddings]'")
-    from ktdeval_rationale.encoders import choose_encoder
+    from ktdeval_rationale.similarity import choose_encoder
 
     with pytest.raises(UsageError, match="no model there"):
         choose_encoder(tmp_path)
@@ -222,7 +222,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("model2vec") is not None, reason="model2vec is installed")
 def test_without_the_package_the_reason_says_what_to_install(tmp_path: Path) -> None:
-    from ktdeval_rationale.encoders import choose_encoder
+    from ktdeval_rationale.similarity import choose_encoder
 
     assert choose_encoder(tmp_path) == (
         "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"

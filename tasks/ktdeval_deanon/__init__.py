@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
-    from ktdeval_deanon.config import DeanonConfig
+    from ktdeval_deanon.samples import DeanonConfig
     from ktdeval_deanon.task import DeanonTask
 
     return DeanonTask(name, DeanonConfig.load(config, where))
 
 
 def _make_certificate() -> CardKind:
-    from ktdeval_deanon.certificate.kind import CERTIFICATE
+    from ktdeval_deanon.certificate.show import CERTIFICATE
 
     return CERTIFICATE
 

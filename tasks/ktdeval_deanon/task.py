@@ -11,17 +11,16 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import MarketSnapshot
 from ktdeval_deanon.answer import ANSWER_FORM
 from ktdeval_deanon.brief import prompt_hashes
-from ktdeval_deanon.config import MODE, DeanonConfig
-from ktdeval_deanon.samples import DeanonSamples
+from ktdeval_deanon.samples import DeanonConfig, DeanonSamples
 from ktdeval_deanon.scores import DEFINITIONS, summarise
 
 
 class DeanonTask:
     """One variant: a mask, and the trading task that shows it. Implements `ktdeval.api.ScoringTask`."""
 
-    mode: str = MODE  #: `deanon_probe`
+    mode: str = "deanon_probe"
     tools: tuple[str, ...] = ()  #: none; a probe shows what tools would answer
-    scores: Mapping[str, ScoreDefinition] = DEFINITIONS  #: what `summarise` gives
+    scores: Mapping[str, ScoreDefinition] = DEFINITIONS
 
     def __init__(self, name: str, config: DeanonConfig) -> None:
         self.name = name

@@ -17,16 +17,7 @@ from ktdeval.cards import LEAST_DECIDED_PERCENT, JsonPath, Problem, decode_stric
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, sha256_hex
 from ktdeval.stats import clopper_pearson_upper, wilson
 from ktdeval.typed import to_plain
-from ktdeval_deanon.certificate.types import (
-    Attacker,
-    Bound,
-    BoundEntry,
-    Certificate,
-    CertificateFacts,
-    Covers,
-    Keyed,
-    Recovery,
-)
+from ktdeval_deanon.certificate.types import Attacker, Bound, BoundEntry, Certificate, CertificateFacts, Keyed, Recovery
 
 KIND = "certificate"
 LEVEL = 0.95
@@ -72,14 +63,8 @@ def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue
     Pearson; 1 when n is 0) and baseline, what chance gives on the same probes (null where that is not known).
     """
     value: dict[str, JsonValue] = {"value": successes / n} if n else {"value": None, "reason": "no valid answer to any probe"}
-    return {
-        **value,
-        "successes": successes,
-        "n": n,
-        "interval": wilson(successes, n, LEVEL).to_json(),
-        "upper": clopper_pearson_upper(successes, n, LEVEL),
-        "baseline": baseline,
-    }
+    ends = {"interval": wilson(successes, n, LEVEL).to_json(), "upper": clopper_pearson_upper(successes, n, LEVEL)}
+    return {**value, "successes": successes, "n": n, **ends, "baseline": baseline}
 
 
 def derive_certificate(certificate: Certificate) -> Certificate:
@@ -98,14 +83,8 @@ def _bound(certificate: CertificateFacts) -> Bound:
             # Of equal ones the first: `max` keeps the order in which attackers stand.
             strongest = max(tried, key=lambda attacker: attacker.scores[name].upper)
             score = strongest.scores[name]
-            found[name] = BoundEntry(
-                upper=score.upper,
-                value=score.value or 0.0,
-                n=score.n,
-                baseline=score.baseline,
-                level=LEVEL,
-                attacker=strongest.name,
-            )
+            found[name] = BoundEntry(upper=score.upper, value=score.value or 0.0, n=score.n, baseline=score.baseline, level=LEVEL,
+                                     attacker=strongest.name)  # fmt: skip
     return Bound(value=found) if found else Bound(value=None, reason=NO_ANSWER)
 
 
@@ -158,17 +137,13 @@ def certificate_problems(certificate: Certificate) -> Iterator[Problem]:
 
 def _covers_problems(certificate: Certificate) -> Iterator[Problem]:
     covers = certificate.covers
-    if covers.key != _key(covers):
+    plain = to_plain(covers)
+    if covers.key != content_hash({name: plain[name] for name in KEYED}):
         yield ("covers", "key"), f"is not the hash of {', '.join(KEYED)}"
     if covers.snapshot != certificate.snapshot.id:
         yield ("covers", "snapshot"), "is not the snapshot's id"
     if sorted(certificate.score_order) != sorted(certificate.definitions):
         yield ("score_order",), "must name every defined score once, and nothing else"
-
-
-def _key(covers: Covers) -> str:
-    plain = to_plain(covers)
-    return content_hash({name: plain[name] for name in KEYED})
 
 
 def _probe_problems(certificate: Certificate) -> Iterator[Problem]:
@@ -231,11 +206,6 @@ def _is_close(recorded: float | None, expected: float | None) -> bool:
     return math.isclose(recorded, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
 
 
-def certificate_sha256(certificate: Certificate) -> str:
-    """SHA-256 of a certificate's file as it was written."""
-    return sha256_hex(dumps_pretty(certificate.plain))
-
-
 def certificate_block(task: Mapping[str, Any], snapshot_id: str, certificate: Certificate) -> dict[str, JsonValue]:
     """`certificate` field of a trading card that a certificate was given to.
 
@@ -249,7 +219,7 @@ def certificate_block(task: Mapping[str, Any], snapshot_id: str, certificate: Ce
         return {"value": None, "reason": f"the certificate bounds nothing: {certificate.bound.reason}"}
     probes = certificate.probes
     value = {
-        "sha256": certificate_sha256(certificate),
+        "sha256": sha256_hex(dumps_pretty(plain)),  # of the file as it was written
         "key": certificate.covers.key,
         "labels": certificate.labels,
         "probes": {"count": probes.count, "seed": probes.seed, "sha256": probes.sha256},

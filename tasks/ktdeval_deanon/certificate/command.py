@@ -10,9 +10,9 @@ import click
 
 from ktdeval.cards import print_card
 from ktdeval.cli import config_option, open_plugins
-from ktdeval.errors import UsageError, VerificationError
+from ktdeval.errors import StoreError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty, write_atomic
-from ktdeval_deanon.certificate.certify import CertifyConfig, OnProbe, certify as make, verify_certificate, write_probes
+from ktdeval_deanon.certificate.certify import CertifyConfig, OnProbe, certify as make, verify_certificate
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -48,8 +48,15 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     write_atomic(out, dumps_pretty(made.certificate.plain))
     print_card(made.certificate)
     click.echo(f"\ncertificate  {out}")
-    for path in write_probes(options["save_probes"], made.files) if options["save_probes"] else ():
-        click.echo(f"probes       {path}")
+    if folder := options["save_probes"]:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problem = f"{folder}: can't make the folder: {error.strerror or error}"
+            raise StoreError(f"{problem}; choose another --save-probes") from error
+        for name, text in made.files.items():
+            write_atomic(folder / name, text)
+            click.echo(f"probes       {folder / name}")
     click.echo(f"verify       ktdeval certify --verify {out}")
 
 

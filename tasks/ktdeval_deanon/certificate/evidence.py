@@ -1,17 +1,112 @@
-"""The shown numbers of a payload, each beside the same number of every asset and day of the public history."""
+"""What a masked payload shows, read from its JSON, and each number of it beside that of every asset and day of the public history.
+
+A payload is what a model gets to see of one stock on one day: an object with the results of three research tools, `market_context`
+(`get_market_context`), `screen` (`screen_candidates`) and `snapshot` (`get_stock_snapshot` with bars), as the lens rendered them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, get_args
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from ktdeval.errors import DataError
+from ktdeval.jsonio import JsonValue
 from ktdeval.market import BoolArray, parse_code
 from ktdeval.masking import FIGURE_DIGITS, MOST_DIGITS, REBASE_LEVEL, WICK_SD, WICK_SHIFT, MaskConfig
 from ktdeval_deanon.certificate.history import COUNTS, PARTS, PublicHistory, SingleArray
-from ktdeval_deanon.certificate.reading import Shown
+
+Numbers = Mapping[str, float]
+"""Name -> number; what is null is left out."""
+
+_DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One shown bar."""
+
+    offset: int  #: trading days from the payload's day; 0 is that day, -1 the one before
+    numbers: Numbers  #: column -> number, such as `close_cny`
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One payload, read."""
+
+    stock_id: str  #: the asset's label as shown: a code or a handle
+    row: int | None  #: row of the payload's day in the public calendar, None where only a handle is shown
+    since_start: int | None  #: trading days since `day_+0`; None where nothing tells
+    board: str
+    member: bool  #: whether the payload calls the stock a member of the index
+    figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
+    bars: tuple[Bar, ...]  #: oldest first
+    indices: tuple[Numbers, ...]  #: the figures of each index, the benchmark first
+    breadth: Numbers  #: the counts and sums over all members
+
+
+def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> Shown:
+    """Read a payload.
+
+    `rows`: ISO date -> row of the public calendar. Raises DataError: a part is missing, or not what the tools give; the message
+    names it.
+    """
+    snapshot, context = _part(payload, "snapshot", Mapping), _part(payload, "market_context", Mapping)
+    place, is_handle = _place(_part(snapshot, "day", str, "snapshot."), rows, "snapshot.day")
+    step = _part(context, "calendar", Mapping, "market_context.").get("step")
+    bars = [Bar(_place(row.get("day"), rows, "snapshot.bars: day")[0] - place, _numbers(row))
+            for row in _table(snapshot, "bars", "snapshot.")]  # fmt: skip
+    return Shown(
+        stock_id=_part(snapshot, "stock_id", str, "snapshot."),
+        row=None if is_handle else place,
+        since_start=step if isinstance(step, int) else place if is_handle else None,
+        board=_part(snapshot, "board", str, "snapshot."),
+        member=snapshot.get("index_member") is True,
+        figures=_numbers(_part(snapshot, "factors", Mapping, "snapshot.")),
+        bars=tuple(bars),
+        indices=tuple(_numbers(row) for row in _table(context, "indices", "market_context.")),
+        breadth=_numbers(_part(context, "breadth", Mapping, "market_context.")),
+    )
+
+
+def _place(day: Any, rows: Mapping[str, int], where: str) -> tuple[int, bool]:
+    """Number of a day's handle, or the row of a date; and whether it is a handle."""
+    if isinstance(day, str):
+        if match := _DAY_HANDLE.fullmatch(day):
+            return int(match[1]), True
+        if day in rows:
+            return rows[day], False
+    raise DataError(f"payload: {where}: expected a handle such as day_+3 or a day of the public calendar, was {day!r}")
+
+
+def _numbers(row: Mapping[str, Any]) -> Numbers:
+    return {name: float(value) for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)}
+
+
+def _part(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
+    value = of.get(name)
+    if not isinstance(value, kind):
+        wanted = "text" if kind is str else "a JSON object"
+        raise DataError(f"payload: {where}{name}: expected {wanted}, was {type(value).__name__}")
+    return value
+
+
+def _table(of: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    """Rows of `{"columns": […], "rows": [[…], …]}` as mappings."""
+    table = _part(of, name, Mapping, where)
+    columns, rows = table.get("columns"), table.get("rows")
+    if not isinstance(columns, list) or not isinstance(rows, list):
+        raise DataError(f"payload: {where}{name}: expected a table with columns and rows")
+    if any(not isinstance(row, list) or len(row) != len(columns) for row in rows):
+        raise DataError(f"payload: {where}{name}: expected rows of {len(columns)} values")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+# --- clues
 
 Field = Literal["labels", "price_level", "returns", "volume", "factors", "board", "index", "breadth"]
 """Groups of what a payload shows.
@@ -130,14 +225,22 @@ class Clues:
         for bar in self.shown.bars:
             volume, amount = bar.numbers.get("volume_shares", 0.0), bar.numbers.get("amount_cny", 0.0)
             if volume > 0.0 and not self.mask.rebase_prices:
-                yield Clue(history.log_volume, bar.offset, *_pack(self._figure(volume).log(), _LOG_SLACK, self.noise))
+                yield Clue(
+                    history.log_volume,
+                    bar.offset,
+                    *_pack(figure_span(volume, self.mask.round_digits).log(), _LOG_SLACK, self.noise),
+                )
             elif volume > 0.0 and self.start is not None:
                 # The tool's own four digits come before the rescaling, so which number lost how much does not show.
                 span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
                 yield Clue(history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start)
             if amount > 0.0:
-                yield Clue(history.log_amount, bar.offset, *_pack(self._figure(amount).log(), _LOG_SLACK, self.noise))
+                yield Clue(
+                    history.log_amount,
+                    bar.offset,
+                    *_pack(figure_span(amount, self.mask.round_digits).log(), _LOG_SLACK, self.noise),
+                )
 
     def _figures(self, field: Field) -> Iterator[Clue]:
         for name, value in self.shown.figures.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -53,14 +54,12 @@ class PublicHistory:
     @cached_property
     def has_bar(self) -> BoolArray:
         """True where the asset traded."""
-        traded: BoolArray = np.isfinite(self.market.close)
-        return traded
+        return np.isfinite(self.market.close)
 
     @cached_property
     def is_listed(self) -> BoolArray:
         """True from an asset's first bar on."""
-        listed: BoolArray = np.isfinite(self._closes)
-        return listed
+        return np.isfinite(self._closes)
 
     @cached_property
     def log_prices(self) -> Mapping[str, SingleArray]:
@@ -125,14 +124,11 @@ class PublicHistory:
         market, member = self.market, self.market.member
         traded = self.has_bar & (market.volume > 0) & member
         change = np.where(traded, self._change_over(1) * 100.0, np.nan)
-        amount = np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)
-        with np.errstate(all="ignore"):
-            counts = (member, change > 0, change < 0, member & ~traded)
-            found = {
-                **{name: which.sum(axis=1) for name, which in zip(COUNTS, counts, strict=True)},
-                "median_return_1d_pct": _row_medians(change),
-                "amount_cny": amount,
-            }
+        found = {"amount_cny": np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)}
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # days on which no member traded
+            found["median_return_1d_pct"] = np.nanmedian(change, axis=1)
+            for name, which in zip(COUNTS, (member, change > 0, change < 0, member & ~traded), strict=True):
+                found[name] = which.sum(axis=1)
         return {name: single(values[:, None]) for name, values in found.items()}
 
     @cached_property
@@ -159,22 +155,19 @@ class PublicHistory:
 
 def single(values: npt.NDArray[np.generic]) -> SingleArray:
     """Values in single precision; infinite ones are no numbers."""
-    narrow: SingleArray = np.where(np.isfinite(values), values, np.nan).astype(np.float32)
-    return narrow
+    return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
 
 
 def _log(values: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
-        logs: FloatArray = np.log(np.where(values > 0, values, np.nan))
-    return logs
+        return np.log(np.where(values > 0, values, np.nan))
 
 
 def _filled_forward(values: FloatArray) -> FloatArray:
     known = np.isfinite(values)
     rows = np.where(known, np.arange(len(values))[:, None], 0)
     np.maximum.accumulate(rows, axis=0, out=rows)
-    filled: FloatArray = values[rows, np.arange(values.shape[1])]
-    return filled
+    return values[rows, np.arange(values.shape[1])]
 
 
 def _trailing_maximum(values: FloatArray, days: int) -> FloatArray:
@@ -191,15 +184,7 @@ def _trailing_positive_mean(values: FloatArray, days: int) -> FloatArray:
     for totals in (sums, counts):
         totals[days:] = totals[days:] - totals[:-days]
     with np.errstate(all="ignore"):
-        mean: FloatArray = np.where(counts > 0, sums / counts, np.nan)
-    return mean
-
-
-def _row_medians(values: FloatArray) -> FloatArray:
-    medians = np.full(len(values), np.nan)
-    some = np.isfinite(values).any(axis=1)
-    medians[some] = np.nanmedian(values[some], axis=1)
-    return medians
+        return np.where(counts > 0, sums / counts, np.nan)
 
 
 def _index_values(levels: FloatArray, name: str) -> FloatArray | None:

@@ -19,9 +19,8 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market import BoolArray
 from ktdeval.masking import MaskConfig
 from ktdeval.seeds import derive_seed
-from ktdeval_deanon.certificate.evidence import FIELDS, Clue, Clues, Field
+from ktdeval_deanon.certificate.evidence import FIELDS, Clue, Clues, Field, read_payload
 from ktdeval_deanon.certificate.history import PublicHistory, SingleArray
-from ktdeval_deanon.certificate.reading import read_payload
 
 TOP = 5
 
@@ -52,19 +51,12 @@ class Evidence:
 
     def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> Guess:
         """Nearest assets and day by some of the fields; what ties is drawn by `seed`."""
-        total = self._total(fields)
+        total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
+        for field in _known(fields):
+            total += self.misfit.get(field, np.float32(0.0))
         total += 1e-3 * np.random.default_rng(derive_seed(seed, "ties")).random(total.shape, dtype=np.float32)
-        best = total.min(axis=0)
-        order = np.argsort(best)[:TOP].tolist()
-        first = order[0]
-        day = int(total[:, first].argmin())
-        history = self.history
-        return Guess(
-            tickers=tuple(history.market.codes[asset] for asset in order),
-            day=history.days[day],
-            sector=str(history.industries[first]),
-            board=str(history.boards[first]),
-        )
+        order = np.argsort(total.min(axis=0))[:TOP].tolist()
+        return _guess_of(self.history, order, int(total[:, order[0]].argmin()))
 
     def day(self, fields: Collection[Field] = ("index", "breadth"), seed: int = 0) -> str:
         """Date matcher: the day whose market moved most like the shown one."""
@@ -76,18 +68,15 @@ class Evidence:
         Only assets that had a bar by then count. The payload's own pair is among them, so the least is 1 (under noise, a number
         beyond `NOISE_BOUND` can shut it out).
         """
-        agrees = self.history.is_listed
+        agrees = self.history.is_listed.copy()
         for field in _known(fields):
-            if field in self.agrees:
-                agrees = agrees & self.agrees[field]
+            agrees &= self.agrees.get(field, True)
         return int(agrees.sum())
 
-    def _total(self, fields: Collection[Field]) -> SingleArray:
-        total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
-        for field in _known(fields):
-            if field in self.misfit:
-                total += self.misfit[field]
-        return total
+
+def _guess_of(history: PublicHistory, assets: Sequence[int], day: int) -> Guess:
+    first, codes = assets[0], tuple(history.market.codes[asset] for asset in assets)
+    return Guess(codes, history.days[day], str(history.industries[first]), str(history.boards[first]))
 
 
 def weigh(
@@ -99,9 +88,7 @@ def weigh(
     which are no secret; the default is the plain one. Raises DataError: the payload is not what the tools give, or a field does not
     exist.
     """
-    wanted = _known(fields)
-    shown = read_payload(payload, history.rows)
-    evidence = Clues(shown, history, mask or MaskConfig())
+    wanted, evidence = _known(fields), Clues(read_payload(payload, history.rows), history, mask or MaskConfig())
     misfit: dict[Field, SingleArray] = {}
     agrees: dict[Field, BoolArray] = {}
     for field, listed in evidence.by_field():
@@ -123,8 +110,7 @@ def _known(fields: Collection[Field]) -> Sequence[Field]:
 def _compare(evidence: Sequence[Clue]) -> tuple[SingleArray, BoolArray]:
     """Misfit and agreement of all days and assets with the evidence, block by block of days."""
     shape = evidence[0].values.shape
-    misfit = np.zeros(shape, dtype=np.float32)
-    agrees = np.ones(shape, dtype=np.bool_)
+    misfit, agrees = np.zeros(shape, dtype=np.float32), np.ones(shape, dtype=np.bool_)
     rows = max(1, _BLOCK_CELLS // shape[1])
     for start in range(0, shape[0], rows):
         block = slice(start, min(start + rows, shape[0]))
@@ -178,12 +164,9 @@ class RandomAttacker:
     def guess(self, payload: Mapping[str, JsonValue], seed: int) -> Guess:
         """An answer; equal seeds give equal answers to equal payloads. Raises DataError: the payload is not what the tools give."""
         rng = np.random.default_rng(derive_seed(seed, "random attacker"))
-        pool, history = self.pool(payload), self.history
+        pool = self.pool(payload)
         drawn = rng.choice(pool, size=min(TOP, len(pool)), replace=False).tolist()
-        day = self.rows[int(rng.integers(len(self.rows)))]
-        first = drawn[0]
-        codes = tuple(history.market.codes[asset] for asset in drawn)
-        return Guess(codes, history.days[day], str(history.industries[first]), str(history.boards[first]))
+        return _guess_of(self.history, drawn, self.rows[int(rng.integers(len(self.rows)))])
 
     def pool(self, payload: Mapping[str, JsonValue]) -> npt.NDArray[np.intp]:
         """Columns that tickers are drawn from; all of them where no asset is of the shown board."""

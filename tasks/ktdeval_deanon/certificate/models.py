@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from jsonschema import Draft202012Validator
@@ -16,30 +15,46 @@ from ktdeval.runner import RunFolder
 from ktdeval_deanon.certificate.questions import Question, Questions, named, tally
 from ktdeval_deanon.certificate.types import MODEL
 
+Entry = dict[str, JsonValue]
+
 _ELSEWHERE = "ask the same questions to certify with it"
+_FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
+    "snapshot": lambda spec: spec.snapshot[:12],
+    "mask": lambda spec: spec.mask,
+    "task version": lambda spec: spec.task_version,
+    "config of the task or its subject": lambda spec: spec.task_hash[:12],
+    "windows": lambda spec: f"{spec.window.name} {spec.window.first}…{spec.window.last}",
+    "seed": lambda spec: str(spec.seed),
+    "mask draw": lambda spec: str(spec.mask_draw),
+}
+"""Facts in which a run's plan must be that of the probe set."""
 
 
-@dataclass(frozen=True)
-class ModelAttack:
-    """One model's answers to a probe set."""
+def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[Entry], dict[str, str]]:
+    """Entries of a certificate's `attackers`, each under a name of its own, and SHA-256 of answers and transcripts by path.
 
-    entry: dict[str, JsonValue]  #: of a certificate's `attackers`
-    artefacts: Mapping[str, str]  #: path in the run folder -> SHA-256, of answers and transcripts
-
-
-def read_attack(path: Path, questions: Questions) -> ModelAttack:
-    """Read the answers of a run's model.
-
-    That it was asked these questions is read off the transcripts, word for word; answers are scored again. Raises StoreError: no
-    such run, not finished, records that are not readable, or it asked something else, which the message names.
+    That a model was asked these questions is read off the transcripts, word for word; answers are scored again. Raises StoreError:
+    no such run, not finished, given twice, records that are not readable, or it asked something else, which the message names.
     """
-    folder = RunFolder.load(path)
-    specs = _matched(folder, questions)
-    artefacts = folder.artefacts(specs)
+    entries: list[Entry] = []
+    artefacts: dict[str, str] = {}
+    for path in paths:
+        folder = RunFolder.load(path)
+        specs = _matched(folder, questions)
+        own = folder.artefacts(specs)
+        if not artefacts.keys().isdisjoint(own):
+            raise StoreError(f"{path}: its answers are already there; give each run once")
+        entry = _entry(folder, specs, questions)
+        artefacts |= own
+        same = sum(other["model"]["name"] == entry["name"] for other in entries)
+        entries.append({**entry, "name": f"{entry['name']} ({same + 1})" if same else entry["name"]})
+    return entries, artefacts
+
+
+def _entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Questions) -> Entry:
     records = [record for spec in specs for record in _records(folder, spec, questions)]
-    first = specs[0]
-    card = folder.card_path(questions.task.name)
-    entry: dict[str, JsonValue] = {
+    first, card = specs[0], folder.card_path(questions.task.name)
+    return {
         "name": first.model,
         "kind": MODEL,
         "card": file_sha256(card) if card.is_file() else None,
@@ -51,24 +66,6 @@ def read_attack(path: Path, questions: Questions) -> ModelAttack:
         "named": named(records),
         "scores": tally(questions, records),
     }
-    return ModelAttack(entry, artefacts)
-
-
-def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[dict[str, JsonValue]], dict[str, str]]:
-    """Entries of all runs, each under a name of its own, and their artefacts.
-
-    Raises StoreError: as of `read_attack`; or an episode is given twice.
-    """
-    entries: list[dict[str, JsonValue]] = []
-    artefacts: dict[str, str] = {}
-    for path in paths:
-        attack = read_attack(path, questions)
-        if not artefacts.keys().isdisjoint(attack.artefacts):
-            raise StoreError(f"{path}: its answers are already there; give each run once")
-        artefacts |= attack.artefacts
-        same = sum(entry["model"]["name"] == attack.entry["name"] for entry in entries)
-        entries.append({**attack.entry, "name": f"{attack.entry['name']} ({same + 1})" if same else attack.entry["name"]})
-    return entries, artefacts
 
 
 def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
@@ -78,8 +75,11 @@ def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
     if not specs:
         asked = ", ".join(dict.fromkeys(spec.task for spec in manifest.specs))
         raise StoreError(f"{folder.path}: holds {asked}, not {task.name}; {_ELSEWHERE}")
-    if difference := _difference(specs, questions.specs):
-        raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
+    for name, facet in _FACETS.items():
+        ours, theirs = sorted(set(map(facet, questions.specs))), sorted(set(map(facet, specs)))
+        if ours != theirs:
+            difference = f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
+            raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
     by_window = {spec.window: spec for spec in specs}
     for spec in specs:
         if not folder.is_complete(spec):
@@ -87,27 +87,9 @@ def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
     return [by_window[spec.window] for spec in questions.specs]
 
 
-def _difference(given: Sequence[EpisodeSpec], wanted: Sequence[EpisodeSpec]) -> str:
-    """In what a run's plan is another one, in words; empty when it is not."""
-    facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
-        "snapshot": lambda spec: spec.snapshot[:12],
-        "mask": lambda spec: spec.mask,
-        "task version": lambda spec: spec.task_version,
-        "config of the task or its subject": lambda spec: spec.task_hash[:12],
-        "windows": lambda spec: f"{spec.window.name} {spec.window.first}…{spec.window.last}",
-        "seed": lambda spec: str(spec.seed),
-        "mask draw": lambda spec: str(spec.mask_draw),
-    }
-    for name, facet in facets.items():
-        ours, theirs = sorted(set(map(facet, wanted))), sorted(set(map(facet, given)))
-        if ours != theirs:
-            return f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
-    return ""
-
-
 def _records(folder: RunFolder, spec: EpisodeSpec, questions: Questions) -> list[AnswerRecord]:
     """Checked records of one window."""
-    asked = next(questions.of(own) for own in questions.specs if own.window == spec.window)
+    asked = questions.of(spec)
     records, transcript = folder.load_answers(spec), folder.load_transcript(spec)
     where = f"{folder.path}: {spec.window.name}"
     if len(records) != len(asked) or len(transcript) != len(asked):
@@ -136,7 +118,7 @@ def _problem(question: Question, record: AnswerRecord, entry: TranscriptEntry) -
 
 
 def _was_asked(question: Question, entry: TranscriptEntry) -> bool:
-    """Whether the first call of a transcript holds the question as it stands, and the answer is the one that was submitted."""
+    """Whether the first call of a transcript holds the question as it stands."""
     try:
         sent = {message["role"]: message["content"] for message in entry.exchanges[0]["sent"]}
     except (KeyError, IndexError, TypeError):

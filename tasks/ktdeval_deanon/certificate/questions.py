@@ -44,35 +44,20 @@ class Question:
         """Names the question outside its episode, and tells neither window nor place in it: the hash of its text."""
         return sha256_hex(self.sample.user)[:16]
 
-    @property
-    def code(self) -> str:
-        """True stock."""
-        return str(self._fact("code"))
-
-    @property
-    def day(self) -> str:
-        """True day, ISO."""
-        return str(self._fact("day"))
-
-    def record(self, answer: Mapping[str, JsonValue]) -> AnswerRecord:
-        """Answer of an attacker of ours, as the runner records those of models."""
-        return AnswerRecord(
-            **asdict(StepCounts().record()),
-            step=self.number,
-            sample=self.sample.id,
-            provenance="model",
-            answer=dict(answer),
-            facts=dict(self.sample.facts),
-            scores=dict(self.samples.score(self.number, answer)),
-        )
-
-    def _fact(self, name: str) -> JsonValue:
+    def fact(self, name: str) -> str:
+        """Fact of the sample, such as the true `code` or the true `day` (ISO)."""
         try:
-            return self.sample.facts[name]
+            return str(self.sample.facts[name])
         except KeyError as error:
             raise ConfigError(
                 f"sample {self.sample.id}: its facts have no {name!r}; only probes of stock and day can be certified"
             ) from error
+
+    def record(self, answer: Mapping[str, JsonValue]) -> AnswerRecord:
+        """Answer of an attacker of ours, as the runner records those of models."""
+        sample, scores = self.sample, dict(self.samples.score(self.number, answer))
+        return AnswerRecord(**asdict(StepCounts().record()), step=self.number, sample=sample.id, provenance="model",
+                            answer=dict(answer), facts=dict(sample.facts), scores=scores)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,8 +87,7 @@ class Questions:
         """
         question = self.all[0]
         form, blank = question.sample.form, blank_answer("nothing")
-        errors = list(Draft202012Validator(dict(form.parameters)).iter_errors(blank))
-        if errors:
+        if errors := list(Draft202012Validator(dict(form.parameters)).iter_errors(blank)):
             raise ConfigError(
                 f"tool {form.name}: is not answered with tickers, date, sector, board, confidence and reasoning "
                 f"({errors[0].message}); only such answers can be certified"
@@ -119,31 +103,18 @@ class Questions:
     def files(self) -> Mapping[str, str]:
         """Texts of `PAYLOADS` and `GOLD`, one JSON object a line."""
         ordered = sorted(self.all, key=lambda question: question.key)  # by window, order would tell the window
-        shown = [
-            {"id": question.key, "system": question.sample.system, "user": question.sample.user, "form": question.sample.form.name}
-            for question in ordered
-        ]
-        gold = [{"id": question.key, **question.sample.facts} for question in ordered]
-        return {PAYLOADS: _lines(shown), GOLD: _lines(gold)}
+        shown = [{"id": asked.key, "system": asked.sample.system, "user": asked.sample.user, "form": asked.sample.form.name}
+                 for asked in ordered]  # fmt: skip
+        gold = [{"id": asked.key, **asked.sample.facts} for asked in ordered]
+        return {name: "".join(f"{dumps_canonical(line)}\n" for line in lines) for name, lines in ((PAYLOADS, shown), (GOLD, gold))}
 
     def describe(self) -> dict[str, JsonValue]:
         """A certificate's `probes`: how many, from which windows and boards, and the hash of everything that was shown."""
         boards = Counter(str(question.sample.facts.get("board", "unknown")) for question in self.all)
-        return {
-            "count": len(self.all),
-            "seed": self.specs[0].seed,
-            "limit": self.specs[0].limit,
-            "windows": [
-                {"name": spec.window.name, "first": spec.window.first, "last": spec.window.last, "probes": len(self.of(spec))}
-                for spec in self.specs
-            ],
-            "boards": dict(sorted(boards.items())),
-            "sha256": sha256_hex(self.files[PAYLOADS]),
-        }
-
-
-def _lines(values: Sequence[JsonValue]) -> str:
-    return "".join(f"{dumps_canonical(value)}\n" for value in values)
+        windows = [{"name": spec.window.name, "first": spec.window.first, "last": spec.window.last, "probes": len(self.of(spec))}
+                   for spec in self.specs]  # fmt: skip
+        counts: dict[str, JsonValue] = {"count": len(self.all), "seed": self.specs[0].seed, "limit": self.specs[0].limit}
+        return {**counts, "windows": windows, "boards": dict(sorted(boards.items())), "sha256": sha256_hex(self.files[PAYLOADS])}
 
 
 def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringTask:
@@ -196,11 +167,11 @@ def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot
             raise UsageError(f"task {task.name}: {spec.window.name} has {len(samples)} probes, {choice.per_window} were asked for")
     if all(len(samples) == choice.per_window for samples in drawn):  # all of them, so nothing is cut
         specs = tuple(replace(spec, limit=None) for spec in specs)
-    asked: list[Question] = []
-    for spec, samples in zip(specs, drawn, strict=True):
-        for number in range(len(samples) if spec.limit is None else spec.limit):
-            sample = samples.sample(number)
-            asked.append(Question(spec, number, samples, sample, _payload_of(task, sample)))
+    asked = [
+        Question(spec, number, samples, sample := samples.sample(number), _payload_of(task, sample))
+        for spec, samples in zip(specs, drawn, strict=True)
+        for number in range(len(samples) if spec.limit is None else spec.limit)
+    ]
     return Questions(task, target_task, snapshot, specs, tuple(asked))
 
 
@@ -245,8 +216,8 @@ def tally(questions: Questions, records: Sequence[AnswerRecord]) -> dict[str, di
     """
     summary = questions.task.summarise(records)
     answered = [record for record in records if record.answer is not None]
-    found = {}
+    found: dict[str, dict[str, JsonValue]] = {}
     for name in questions.recoveries:
-        values = [record.scores[name] for record in answered if record.scores[name] is not None]
+        values = [score for record in answered if (score := record.scores[name]) is not None]
         found[name] = {"successes": sum(values), "n": len(values), "baseline": summary[name].baseline}
     return found

@@ -1,13 +1,13 @@
-"""A certificate as tables: what models recovered and what that bounds, beside what a database finds and chance gives."""
+"""Certificates as a kind of cards: their tables (what models recovered and what that bounds) and what trading cards carry."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ktdeval.cards import UNDEFINED, Grid, Report, clean, count, word_grid
-from ktdeval_deanon.certificate.card import EXACT_MATCHER
-from ktdeval_deanon.certificate.types import MODEL, Certificate, MaskOptions, Recovery
+from ktdeval.cards import UNDEFINED, CardKind, Grid, Report, clean, count, word_grid
+from ktdeval_deanon.certificate.card import EXACT_MATCHER, KIND, certificate_block, certificate_problems, derive_certificate
+from ktdeval_deanon.certificate.types import MODEL, SCHEMA_FILE, Certificate, MaskOptions
 
 SCOPE = "certifies the channel to a model, not to a database"
 """What every certificate says first."""
@@ -16,15 +16,14 @@ _SHOWN = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 _HASH = 12
 
 
-def certificate_report(certificate: Certificate) -> Report:
-    """Lay the figures of a certificate out as words."""
+def _report(certificate: Certificate) -> Report:
     bound = certificate.bound
     return Report(
         title=clean(f"mask of {certificate.covers.task_name} on {certificate.snapshot.name}"),
         labels=tuple(certificate.labels),
         ranking=clean(SCOPE if bound.value is not None else f"bounds nothing: {bound.reason}"),
         facts=word_grid("", list(_facts(certificate))),
-        grids=(_bound(certificate), *_attackers(certificate), _ablation(certificate)),
+        grids=(_bound(certificate), _attackers(certificate), _ablation(certificate)),
         activity=word_grid("", []),
         notes=tuple(_notes(certificate)),
     )
@@ -32,25 +31,24 @@ def certificate_report(certificate: Certificate) -> Report:
 
 def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Rows of a trading card about its certificate: which, what it bounds, and what a database finds in the same texts."""
+
+    def bounded(name: str, entry: Mapping[str, Any]) -> str:
+        chance = "" if entry["baseline"] is None else f" (chance {_percent(entry['baseline'])} %)"
+        return f"{name} at most {_percent(entry['upper'])} %{chance}"
+
     labels = f" ({', '.join(value['labels'])})" if value["labels"] else ""
     models = [attacker["name"] for attacker in value["attackers"] if attacker["kind"] == MODEL]
     yield "certificate", f"{value['sha256'][:_HASH]}{labels}: {value['probes']['count']:,} probes, attacked by {', '.join(models)}"
-    bounds = [f"{name} at most {_bounded(value['bound'][name])}" for name in _SHOWN if name in value["bound"]]
-    if bounds:
+    if bounds := [bounded(name, value["bound"][name]) for name in _SHOWN if name in value["bound"]]:
         yield "mask bound", "; ".join(bounds)
     found = [f"{name} {_percent(value['exact_matcher'][name])} %" for name in _SHOWN if name in value["exact_matcher"]]
     yield "", f"bounds a model, not a database: with the price history at hand {', '.join(found)}"
 
 
-def _bounded(entry: Mapping[str, Any]) -> str:
-    chance = "" if entry["baseline"] is None else f" (chance {_percent(entry['baseline'])} %)"
-    return f"{_percent(entry['upper'])} %{chance}"
-
-
 def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     covers, probes, snapshot = certificate.covers, certificate.probes, certificate.snapshot
     yield "covers", f"{covers.mode}, version {covers.task_version}, key {covers.key[:_HASH]}"
-    yield "mask", mask_words(covers.mask)
+    yield "mask", _mask_words(covers.mask)
     yield "tools", ", ".join(sorted(covers.tool_texts)) or "none"
     yield "market", f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:_HASH]}"
     windows = ", ".join(f"{window.name} ({window.probes})" for window in probes.windows)
@@ -58,38 +56,27 @@ def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "boards", ", ".join(f"{board} {number}" for board, number in probes.boards.items())
 
 
-def mask_words(mask: MaskOptions) -> str:
+def _mask_words(mask: MaskOptions) -> str:
     """`blinded, prices rebased, 3 significant digits, noise of 0.5 %`."""
-    words = [mask.kind, "prices rebased" if mask.rebase_prices else "prices as they are"]
-    if mask.round_digits is not None:
-        words.append(count(mask.round_digits, "significant digit"))
-    if mask.noise_pct:
-        words.append(f"noise of {mask.noise_pct:g} %")
-    return ", ".join(words)
+    rounded = [] if mask.round_digits is None else [count(mask.round_digits, "significant digit")]
+    noise = [f"noise of {mask.noise_pct:g} %"] if mask.noise_pct else []
+    return ", ".join([mask.kind, "prices rebased" if mask.rebase_prices else "prices as they are", *rounded, *noise])
 
 
 def _bound(certificate: Certificate) -> Grid:
     """Bound of each score, with the exact matcher's recovery beside it."""
-    bounds = certificate.bound.value or {}
-    exact = certificate.scores_of(EXACT_MATCHER)
-    rows = [
-        (
-            clean(name),
-            clean(bounds[name].attacker),
-            _percent(bounds[name].upper),
-            _percent(bounds[name].value),
-            _percent(bounds[name].baseline),
-            _percent(exact[name].value) if name in exact else UNDEFINED,
-            f"{bounds[name].n:,}",
-        )
-        for name in certificate.score_order
-        if name in bounds
-    ]
+    bounds, exact = certificate.bound.value or {}, certificate.scores_of(EXACT_MATCHER)
+    rows = []
+    for name in certificate.score_order:
+        if name in bounds:
+            bound, database = bounds[name], _percent(exact[name].value) if name in exact else UNDEFINED
+            found = (_percent(bound.upper), _percent(bound.value), _percent(bound.baseline), database)
+            rows.append((clean(name), clean(bound.attacker), *found, f"{bound.n:,}"))
     columns = ("recovered", "by the strongest", "at most", "found", "chance", "database", "n")
     return Grid("Bound (95 %, one-sided, exact; in %)", columns, tuple(rows), left=2)
 
 
-def _attackers(certificate: Certificate) -> Iterator[Grid]:
+def _attackers(certificate: Certificate) -> Grid:
     """A row for each score of each attacker."""
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
@@ -98,34 +85,25 @@ def _attackers(certificate: Certificate) -> Iterator[Grid]:
             answered += f", {attacker.named.tickers:,} with a stock, {attacker.named.date:,} with a day"
         card = "" if attacker.card is None else f", card {attacker.card[:_HASH]}"
         rows.append((clean(f"{attacker.name} ({attacker.kind}{answered}{card})"),))
-        for name in certificate.score_order:
-            if name in attacker.scores:
-                rows.append((clean(name), *_share_cells(attacker.scores[name])))
-    columns = ("score", "value", "95 % interval", "at most", "chance", "n")
-    yield Grid("Attackers (in %)", columns, tuple(rows))
-
-
-def _share_cells(score: Recovery) -> tuple[str, ...]:
-    low, high = score.interval.low, score.interval.high
-    spread = "" if low is None or high is None else f"{100 * low:.1f} … {100 * high:.1f}"
-    return (_percent(score.value), spread, _percent(score.upper), _percent(score.baseline), f"{score.n:,}")
+        for name in (name for name in certificate.score_order if name in attacker.scores):
+            score = attacker.scores[name]
+            low, high = score.interval.low, score.interval.high
+            spread = "" if low is None or high is None else f"{100 * low:.1f} … {100 * high:.1f}"
+            shares = (_percent(score.value), spread, _percent(score.upper), _percent(score.baseline))
+            rows.append((clean(name), *shares, f"{score.n:,}"))
+    return Grid("Attackers (in %)", ("score", "value", "95 % interval", "at most", "chance", "n"), tuple(rows))
 
 
 def _ablation(certificate: Certificate) -> Grid:
     """Recoveries of a database by shown fields, and with how many others a payload agrees."""
     entries = certificate.identifiability.ablation
     names = [name for name in _SHOWN if any(name in entry.scores for entry in entries)]
-    rows = [
-        (
-            clean(entry.name),
-            *(_percent(entry.scores[name].value) if name in entry.scores else UNDEFINED for name in names),
-            f"{entry.k.median:,.0f}",
-            _percent(entry.k.alone),
-        )
-        for entry in entries
-    ]
-    columns = ("fields", *names, "median k", "k = 1")
-    return Grid("With the price history at hand (exact matcher, in %; k: pairs of stock and day that agree)", columns, tuple(rows))
+    rows = []
+    for entry in entries:
+        values = (_percent(entry.scores[name].value) if name in entry.scores else UNDEFINED for name in names)
+        rows.append((clean(entry.name), *values, f"{entry.k.median:,.0f}", _percent(entry.k.alone)))
+    title = "With the price history at hand (exact matcher, in %; k: pairs of stock and day that agree)"
+    return Grid(title, ("fields", *names, "median k", "k = 1"), tuple(rows))
 
 
 def _notes(certificate: Certificate) -> Iterator[str]:
@@ -133,8 +111,7 @@ def _notes(certificate: Certificate) -> Iterator[str]:
     if certificate.snapshot.synthetic:
         yield "the market is generated: nobody can remember it, so the bounds show that the text leaks nothing, and no more"
     for attacker in certificate.attackers:
-        if attacker.answered < attacker.probes:
-            left = attacker.probes - attacker.answered
+        if left := max(0, attacker.probes - attacker.answered):
             yield clean(f"{attacker.name} gave no valid answer to {count(left, 'probe')}; these bound nothing")
     bounds = certificate.bound.value or {}
     shown = [name for name in certificate.score_order if name in bounds]
@@ -146,3 +123,16 @@ def _notes(certificate: Certificate) -> Iterator[str]:
 
 def _percent(value: float | None) -> str:
     return UNDEFINED if value is None else f"{100 * value:.2f}"
+
+
+CERTIFICATE = CardKind(
+    name=KIND,
+    type=Certificate,
+    schema=SCHEMA_FILE,
+    problems=certificate_problems,
+    derive=derive_certificate,
+    report=_report,
+    content=lambda card: f"probes: {card.probes.count}, attackers: {len(card.attackers)}",
+    attach=certificate_block,
+    attached_rows=certificate_rows,
+)

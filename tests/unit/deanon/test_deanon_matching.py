@@ -22,10 +22,9 @@ from ktdeval.masking.draws import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload import render_number
 from ktdeval.stats.intervals import poisson_binomial, wilson
-from ktdeval_deanon.certificate.evidence import FIELDS, Clues, figure_span, stands_for
+from ktdeval_deanon.certificate.evidence import FIELDS, Clues, figure_span, read_payload, stands_for
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
-from ktdeval_deanon.certificate.reading import read_payload
 from ktdeval_ktdfin.step import figure
 from ktdfin_market import small_market
 from masked_payloads import Masked, drawn, history_of, table

@@ -1,32 +1,65 @@
-"""A plugin with attackers for whole runs of the probe tasks: one that reads what stands there, one that never answers right."""
+"""A plugin with attackers for whole runs of the probe tasks, and with probe tasks whose samples are flawed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from deanon_play import Reader
-from ktdeval.harness import Model, Reply, ToolCall
+from deanon_play import Reader, task_of
+from ktdeval.harness import Reply, ToolCall, ToolSpec
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.masking import Lens, MaskConfig
 
 
 class Mumbler:
     """Submits something that is no answer, whatever the feedback."""
 
     def reply(self, request: Any) -> Reply:
-        return Reply(
-            tool_calls=(ToolCall("call_1", request.tool_choice, '{"tickers": "all of them"}'),), finish_reason="tool_calls"
-        )
+        call = ToolCall("call_1", request.tool_choice, '{"tickers": "all of them"}')
+        return Reply(tool_calls=(call,), finish_reason="tool_calls")
 
 
-_MODELS = {"reader": Reader, "mumbler": Mumbler}
+class Flawed:
+    """A probe task, or its samples, with each sample changed."""
+
+    def __init__(self, of: Any, change: Any) -> None:
+        self._of, self._change = of, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def samples(self, spec: Any, snapshot: Any, target_task: Any) -> Any:
+        return Flawed(self._of.samples(spec, snapshot, target_task), partial(self._change, market=snapshot))
+
+    def sample(self, number: int) -> Any:
+        return self._change(self._of.sample(number))
 
 
-def _make(name: str, _params: None = None) -> Model:
-    model: Model = _MODELS[name]()
-    return model
+FLAWS: dict[str, Any] = {
+    "no_json": lambda sample, market: replace(sample, user="Which stock is it?"),
+    "two_json": lambda sample, market: replace(sample, user=sample.user + "\n```json\n{}\n```"),
+    "no_code": lambda sample, market: replace(sample, facts={"day": sample.facts["day"], "board": "main"}),
+    "other_form": lambda sample, market: replace(sample, form=ToolSpec("guess", "", {"type": "object", "required": ["stock"]})),
+    "other_mask": lambda sample, market: replace(sample, lens=Lens(MaskConfig("stock_blind", noise_pct=1.0), 1, market, 99)),
+}
+
+
+def _flawed(name: str, _params: None = None) -> Any:
+    task = Flawed(task_of("stock_blind"), FLAWS[name])
+    task.name = name
+    return task
+
+
+@hookimpl
+def ktdeval_tasks() -> Sequence[Spec]:
+    return [Spec(name, partial(_flawed, name), "flawed") for name in FLAWS]
 
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    return [Spec(f"attacker/{name}", _make, "An attacker of the tests") for name in _MODELS]
+    return [Spec(f"attacker/{model.__name__.lower()}", lambda _, model=model: model(), "attacks") for model in (Reader, Mumbler)]

@@ -140,7 +140,6 @@ def required_of(struct: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 def _base(hint: Any) -> dict[str, JsonValue]:
-    """Type itself, without bounds and descriptions."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         required = list(required_of(hint))
         listed: dict[str, JsonValue] = {"required": required} if required else {}

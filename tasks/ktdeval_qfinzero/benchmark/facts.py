@@ -95,6 +95,11 @@ class Facts:
         """Coins, by symbol."""
         return tuple(row for row in self.view.symbols() if row.asset_class == "crypto")
 
+    def unlisted(self, names: Sequence[str]) -> list[str]:
+        """Return the names that no instrument has."""
+        known = {row.symbol for row in self.view.symbols()}
+        return [name for name in names if name not in known]
+
     def _trades(self, symbol: str) -> bool:
         span = Span(day_start(self.session(1 - _RECENT_SESSIONS)), day_start(self.last_day) + DAY)
         return len(self.view.bars("stock", symbol, "day", span)) == _RECENT_SESSIONS

@@ -51,8 +51,6 @@ class Finding:
 
 @dataclass(slots=True)
 class _Read:
-    """Content read so far."""
-
     tables: dict[TableName, list[Any]] = field(default_factory=lambda: {name: [] for name in TABLES})
     reaches: Reaches = field(default_factory=dict)
     outside: dict[str, int] = field(default_factory=dict)
@@ -135,7 +133,6 @@ def _rows_problems(path: Path, part: Part, read: _Read) -> list[str]:
 
 
 def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
-    """Where the manifest says something else than the file."""
     told = {"rows": (part.rows, rows), "content": (part.content, content), "first and last": ((part.first_ns, part.last_ns), reach)}
     return [f"{name}: the manifest says {said}, the file {found}" for name, (said, found) in told.items() if said != found]
 
@@ -164,7 +161,6 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
 
 
 def _outside_sessions(block: Block, place: BarsPlace) -> int:
-    """Return how many bars start when the exchange was closed."""
     hours, start = trading_hours(), block.bars.start_ns
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
     if place.resolution == "day":

@@ -165,8 +165,6 @@ _EXPECTED = {
 
 @dataclass(slots=True)
 class _Series:
-    """Bars of one kind as they come: a piece for each piece of a file."""
-
     codes: dict[str, int] = field(default_factory=dict)
     symbols: list[npt.NDArray[np.int32]] = field(default_factory=list)
     bars: list[Bars] = field(default_factory=list)

@@ -109,7 +109,6 @@ def _contract(value: Any) -> OptionContract:
 
 
 def _json(expected: str, value: Any) -> Any:
-    """Return a JSON value; in CSV its text."""
     try:
         return plain_json(read_json(value) if isinstance(value, str) and not isinstance(value, Number) else value)
     except ValueError as error:

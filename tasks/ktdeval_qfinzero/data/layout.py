@@ -177,8 +177,6 @@ def _reach(parts: Mapping[str, Part], resolution: Resolution) -> tuple[date, dat
 
 
 class _Info(Value, frozen=True):
-    """`DatasetInfo` in the file."""
-
     name: str
     synthetic: bool
     content_id: str
@@ -197,8 +195,6 @@ class _Head(msgspec.Struct):
 
 
 class _ManifestFile(Value, frozen=True, kw_only=True):
-    """Manifest in its file."""
-
     format: str = FORMAT
     version: int = VERSION
     generation: Annotated[int, msgspec.Meta(ge=1)]

@@ -82,7 +82,6 @@ def _plain(value: Any) -> JsonValue:
 
 
 def _problem(record: Mapping[str, JsonValue], row_id: str, types: tuple[str, ...]) -> str:
-    """Return what is wrong with a record; empty where nothing is."""
     released = [available_ns for available_ns, _ in record.get("releases", ())]
     moments = [record[name] for name in ("time_ns", "announced_ns", "published_ns") if name in record] + released
     if not isinstance(row_id, str) or not ROW_ID.fullmatch(row_id):

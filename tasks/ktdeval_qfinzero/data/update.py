@@ -163,8 +163,6 @@ class UpdateReport:
 
 @dataclass(slots=True)
 class _Run:
-    """An update under way."""
-
     folder: Path
     manifest: Manifest
     writer: PartWriter
@@ -314,7 +312,6 @@ def _contracts_beside(run: _Run, merged: Sequence[ContractRow], reaches: Reaches
 
 
 def _publish(run: _Run, addition: Addition) -> UpdateReport:
-    """Swap the manifest, where anything changed."""
     before = run.manifest.info
     moment = before.default_as_of_ns if addition.default_as_of_ns is None else addition.default_as_of_ns
     info, files = before, tuple(sorted(part.file for part in run.parts.values()))

@@ -239,8 +239,6 @@ class EventShown(Row):
 
 
 class _Known(Row):
-    """When something became known, and what is new."""
-
     known_utc: Annotated[str, said("When this became known; what the stream is sorted by, with the id.")]
     change: Annotated[
         Change,

@@ -164,8 +164,6 @@ def crypto_minute(view: View, given: CoinMinutes) -> CoinMinuteBars:
 
 
 class _Common(TypedDict):
-    """Parts of an answer that all pages of bars have."""
-
     as_of_ts: str
     unknown: list[str]
     next_cursor: str | None
@@ -231,7 +229,6 @@ def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple
 
 
 def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, FloatArray]:
-    """Indicators of some bars, from the whole history before them."""
     history = view.bars(query.asset_class, ticker, query.resolution, Span(0, int(bars.start_ns[-1]) + 1))
     closes = history.close_e4 / E4 * factors(events, history.start_ns, query.resolution)[0]
     rows = np.searchsorted(history.start_ns, bars.start_ns)

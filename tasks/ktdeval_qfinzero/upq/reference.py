@@ -116,7 +116,6 @@ def _symbol(view: View, row: SymbolRow) -> SymbolShown:
 
 
 def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Tickers of listed stocks, and the others."""
     known = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
     return [ticker for ticker in tickers if ticker in known], [ticker for ticker in tickers if ticker not in known]
 
@@ -150,7 +149,6 @@ def _listed(view: View) -> Instruments:
 def _newest_bar(
     view: View, asset_class: AssetClass, resolution: Resolution, symbols: Mapping[str, frozenset[str]]
 ) -> tuple[int, date] | None:
-    """When the newest bar was complete, and its day."""
     info = view.dataset.info
     last_day = info.last_day if resolution == "day" else info.minute_last_day
     end_ns = min(view.as_of_ns, day_start(last_day) + DAY)

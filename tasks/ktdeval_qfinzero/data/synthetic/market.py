@@ -52,8 +52,6 @@ class SyntheticMarket:
 
 @dataclass(frozen=True, eq=False)
 class _World:
-    """Facts that all parts share: parameters, their days, sessions, economic releases, yields, common moves."""
-
     params: SyntheticParams
     ranges: Ranges
     grid: Grid
@@ -150,7 +148,6 @@ def _coins(world: _World) -> dict[str, tuple[Coin, dict[BarKey, Bars]]]:
 
 
 def _kept(asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges) -> dict[BarKey, Bars]:
-    """Bars of all days, and of the minutes of the days that have them."""
     found: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
     minutes = tape.minutes_between(day_start(ranges.minutes[0]), day_start(ranges.minutes[1]) + DAY)
     return found | {(asset_class, ticker, "minute"): minutes} if len(minutes) else found

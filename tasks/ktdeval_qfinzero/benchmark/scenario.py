@@ -139,13 +139,13 @@ def _account(workspace: Workspace, account_id: str) -> AccountState:
         cash_e4=account.cash_e4,
         positions=dict(sorted(positions.items())),
         orders=tuple(_order(order) for order in orders),
-        sessions=tuple(
-            SessionState(
-                frequency=each.frequency, status=each.status, stocks=tuple(sorted(each.stocks)), options=tuple(sorted(each.options))
-            )
-            for each in sessions
-        ),
+        sessions=tuple(map(_session, sessions)),
     )
+
+
+def _session(each: Any) -> SessionState:
+    stocks, options = tuple(sorted(each.stocks)), tuple(sorted(each.options))
+    return SessionState(frequency=each.frequency, status=each.status, stocks=stocks, options=options)
 
 
 def _order(order: Any) -> OrderState:

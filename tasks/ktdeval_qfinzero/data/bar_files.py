@@ -120,16 +120,8 @@ def write_block(path: Path, block: Block) -> None:
     codes = np.repeat(np.arange(len(block.symbols), dtype=np.int32), np.diff(block.offsets))
     columns = {"symbol": pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(block.symbols, pa.string()))}
     columns |= {name: pa.array(np.ascontiguousarray(getattr(block.bars, name))) for name in BAR_COLUMNS}
-    pq.write_table(
-        pa.table(columns),
-        path,
-        compression="zstd",
-        compression_level=3,
-        row_group_size=ROWS_OF_GROUP,
-        use_dictionary=["symbol"],
-        column_encoding=_ENCODINGS,
-        store_schema=False,
-    )
+    how = {"compression": "zstd", "compression_level": 3, "row_group_size": ROWS_OF_GROUP, "store_schema": False}
+    pq.write_table(pa.table(columns), path, use_dictionary=["symbol"], column_encoding=_ENCODINGS, **how)
 
 
 def read_index(path: Path) -> FileIndex:

@@ -131,14 +131,8 @@ class Problems:
 
 def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
     """Return the small tables by name."""
-    return {
-        "symbols": prices.symbol_rows,
-        "contracts": prices.contract_rows,
-        "rates": prices.rate_rows,
-        "dividends": prices.dividend_rows,
-        "splits": prices.split_rows,
-        "borrow": prices.borrow_rows,
-    }
+    own: tuple[TableName, ...] = ("symbols", "contracts", "rates", "dividends", "splits", "borrow")
+    return {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in own}
 
 
 def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarsPlace, Block]]:

@@ -17,7 +17,7 @@ from typing import Annotated, Literal, cast
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import content_hash, dumps_pretty
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty
 from ktdeval.typed import Value, decode_json, to_plain
 from ktdeval_qfinzero.data.rows import AssetClass, Resolution
 from ktdeval_qfinzero.data.stores import DatasetInfo
@@ -139,15 +139,9 @@ def generation_of(name: str) -> int | None:
 
 def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
     """SHA-256 over what a dataset holds and where its clock starts; its name is no part of it."""
-    return content_hash(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "synthetic": info.synthetic,
-            "default_as_of": moment_text(info.default_as_of_ns),
-            "parts": {part.key: part.content for part in parts},
-        }
-    )
+    moment, held = moment_text(info.default_as_of_ns), {part.key: part.content for part in parts}
+    form: dict[str, JsonValue] = {"format": FORMAT, "version": VERSION, "synthetic": info.synthetic}
+    return content_hash({**form, "default_as_of": moment, "parts": held})
 
 
 def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Manifest:

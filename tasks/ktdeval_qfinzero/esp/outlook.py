@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from msgspec.structs import replace
-
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, row_key
 from ktdeval_qfinzero.data.stores import Span, Tags
 from ktdeval_qfinzero.errors import invalid
@@ -44,13 +42,7 @@ def next_triggers(view: View, given: TriggersQuery) -> TriggersPage:
     found = list(islice(_watched(view, Wanted(span, tags, read_after(given.cursor))), given.limit + 1))
     rows = found[: given.limit]
     triggers = [
-        Trigger(
-            trigger_time_utc=moment_text(row.time_ns),
-            event_id=row.event_id,
-            reason_codes=_reasons(row, tags, view.as_of_ns),
-            event=event_shown(row),
-        )
-        for row in rows
+        Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
     ]
     return TriggersPage(
         as_of_ts=moment_text(view.as_of_ns),
@@ -65,25 +57,19 @@ def timeline(view: View, given: TimelineQuery) -> Timeline:
     span, width_ns = _grid(view.as_of_ns, given)
     tags, listing = read_tags(given), _Listing(read_after(given.cursor), given.limit)
     buckets = [
-        Bucket(
-            bucket_start_utc=moment_text(start_ns),
-            bucket_end_utc=moment_text(min(start_ns + width_ns, span.end_ns)),
-            count=0,
-            events=[],
-        )
+        Bucket(moment_text(start_ns), moment_text(min(start_ns + width_ns, span.end_ns)), 0, [])
         for start_ns in range(span.start_ns, span.end_ns, width_ns)
     ]
-    counts = [0] * len(buckets)
     for row in wanted_rows(view, Wanted(span, tags)):
         key = row_key(row)
         number = (key[0] - span.start_ns) // width_ns
-        counts[number] += 1
+        buckets[number].count += 1
         if listing.takes(key):
             buckets[number].events.append(event_shown(row, "compact"))
     return Timeline(
         as_of_ts=moment_text(view.as_of_ns),
-        total=sum(counts),
-        buckets=[replace(bucket, count=count) for bucket, count in zip(buckets, counts, strict=True)],
+        total=sum(bucket.count for bucket in buckets),
+        buckets=buckets,
         unknown=unknown_tickers(view, tags.tickers),
         next_cursor=listing.next_cursor,
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 import numpy as np
 
@@ -114,6 +114,7 @@ def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Ad
     return found
 
 
+Key = tuple[str, int]
 TIME_FIELD: dict[Resolution, str] = {"day": "date", "minute": "window_start"}
 
 
@@ -129,14 +130,13 @@ class BarQuery:
     indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
     adjust: Mode = "none"  #: for what prices are adjusted
     limit: int = 10_000  #: most rows of a page
-    after: tuple[str, int] | None = None  #: key (ticker, start) of the last row of the page before
+    after: Key | None = None  #: key (ticker, start) of the last row of the page before
 
     def span_of(self, ticker: str) -> Span:
         """Moments of a ticker that are still to be given."""
         if self.after is None or ticker > self.after[0]:
             return self.span
-        first = self.span.end_ns if ticker < self.after[0] else max(self.span.start_ns, self.after[1] + 1)
-        return Span(first, self.span.end_ns)
+        return Span(self.span.end_ns if ticker < self.after[0] else max(self.span.start_ns, self.after[1] + 1), self.span.end_ns)
 
 
 def stock_daily(view: View, given: StockDays) -> StockDayBars:
@@ -182,28 +182,24 @@ def _page(
     asked, time_field = read_tickers(given.tickers), TIME_FIELD[resolution]
     listed = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
     names = read_names(given.fields, "fields", ("ticker", time_field, *VALUES))
-    query = BarQuery(
-        asset_class,
-        resolution,
-        tuple(ticker for ticker in asked if ticker in listed),
-        span_of(*read_days(given.start, given.end)) if by_day else read_moments(given.start, given.end),
-        tuple(name for name in names if name in VALUES),
-        read_indicators(indicators),
-        adjust,
-        given.limit,
-        _read_key(given.cursor),
-    )
+    tickers = tuple(ticker for ticker in asked if ticker in listed)
+    span = span_of(*read_days(given.start, given.end)) if by_day else read_moments(given.start, given.end)
+    fields = tuple(name for name in names if name in VALUES)
+    after = None if given.cursor is None else read_cursor(given.cursor, (str, int))
+    chosen = read_indicators(indicators)
+    query = BarQuery(asset_class, resolution, tickers, span, fields, chosen, adjust, given.limit, cast("Key | None", after))
     rows, applied, next_cursor = bar_rows(view, query)
     unknown = [ticker for ticker in asked if ticker not in listed]
     rest = _Common(as_of_ts=moment_text(view.as_of_ns), unknown=unknown, next_cursor=next_cursor)
-    return rows, [_shown(event) for event in applied], rest
+    shown = [AdjustmentShown(each.ticker, each.kind, str(each.ex_day), each.price_factor, each.volume_factor) for each in applied]
+    return rows, shown, rest
 
 
 def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str | None]:
     """Rows of a page, the events that changed any of them, and the cursor of the next page."""
     rows: Rows = []
     applied: list[Adjustment] = []
-    last_key: tuple[str, int] | None = None
+    last_key: Key | None = None
     for ticker in query.tickers:
         bars = view.bars(query.asset_class, ticker, query.resolution, query.span_of(ticker))
         room = query.limit - len(rows)
@@ -233,20 +229,3 @@ def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tu
     closes = history.close_e4 / E4 * factors(events, history.start_ns, query.resolution)[0]
     rows = np.searchsorted(history.start_ns, bars.start_ns)
     return {name: values[rows] for name, values in indicator_columns(query.indicators, closes).items()}
-
-
-def _read_key(cursor: str | None) -> tuple[str, int] | None:
-    if cursor is None:
-        return None
-    ticker, start_ns = read_cursor(cursor, (str, int))
-    return str(ticker), int(start_ns)
-
-
-def _shown(event: Adjustment) -> AdjustmentShown:
-    return AdjustmentShown(
-        ticker=event.ticker,
-        kind=event.kind,
-        ex_date=event.ex_day.isoformat(),
-        price_factor=event.price_factor,
-        volume_factor=event.volume_factor,
-    )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 import numpy as np
 
-from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, E4, Bars, ContractRow, Resolution, empty_bars
+from ktdeval_qfinzero.data.bar_files import join
+from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_bars
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
@@ -41,11 +41,6 @@ _ON_REQUEST = frozenset({"ticker", "window_start"})
 _NEAREST = 5
 
 
-def option_fields(resolution: Resolution) -> tuple[str, ...]:
-    """Fields of option rows that may be named."""
-    return (*TERMS, *(("date",) if resolution == "day" else ()), "window_start", *VALUES)
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """Option bars with the options they are of."""
@@ -68,27 +63,26 @@ class Filter:
 
     def passes(self, row: ContractRow) -> bool:
         """Whether a contract is one of those wanted."""
-        return (
-            (self.expiry_min is None or row.expiry >= self.expiry_min)
-            and (self.expiry_max is None or row.expiry <= self.expiry_max)
-            and (self.strike_min is None or row.strike_e4 / E4 >= self.strike_min)
-            and (self.strike_max is None or row.strike_e4 / E4 <= self.strike_max)
-            and (self.right is None or row.right == self.right)
-        )
+        in_time = (self.expiry_min or date.min) <= row.expiry <= (self.expiry_max or date.max)
+        least, most = self.strike_min or 0.0, math.inf if self.strike_max is None else self.strike_max
+        return in_time and least <= row.strike_e4 / E4 <= most and self.right in (None, row.right)
 
 
 def chain_query(view: View, given: ChainQuery) -> Chain:
     """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
     day, wanted = parse_day(given.date, "date"), _read_filter(given)
-    underlying = _read_underlying(given.underlying)
-    names, after = _read_fields(given.fields, "day"), _read_key(given.cursor, str)
+    underlying, *others = parse_tickers(given.underlying, "underlying")
+    if others:
+        raise invalid("underlying", "expected one ticker")
+    names, after = _read_fields(given.fields, "day"), None if given.cursor is None else str(read_cursor(given.cursor, (str,))[0])
     listed = {row.symbol: row for row in view.contracts(underlying)}
     found = view.chain_bars(underlying, "day", span_of(day, day))
     chosen = [symbol for symbol in sorted(found) if symbol in listed and wanted.passes(listed[symbol])]
     left = [symbol for symbol in chosen if after is None or symbol > after]
-    page = left[: _page_limit(given)]
-    contracts = tuple(_contract(listed[symbol]) for symbol in page)
-    table = Table(underlying, contracts, _joined(found[symbol] for symbol in page), "day")
+    page = left[: min(given.limit, MOST_VALUED) if given.include_greeks else given.limit]
+    rows = (listed[symbol] for symbol in page)
+    contracts = tuple(OptionContract(row.underlying, row.expiry, row.strike_e4, row.right) for row in rows)
+    table = Table(underlying, contracts, join([found[symbol] for symbol in page]), "day")
     known = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
     return Chain(
         as_of_ts=moment_text(view.as_of_ns),
@@ -106,13 +100,16 @@ def ticker_query(view: View, given: ContractQuery) -> ContractBars:
     """Bars of one option."""
     contract, resolution = parse_contract(given.contract, "contract"), given.resolution
     span = read_moments(given.start, given.end)
-    names, after = _read_fields(given.fields, resolution), _read_key(given.cursor, int)
+    names, after = (
+        _read_fields(given.fields, resolution),
+        None if given.cursor is None else int(read_cursor(given.cursor, (int,))[0]),
+    )
     if resolution == "day":
         span = span_of(day_of(span.start_ns), day_of(span.end_ns - 1))
     listed = any(row.symbol == contract.symbol for row in view.contracts(contract.underlying))
     bars = view.bars("option", contract.symbol, resolution, span) if listed else empty_bars()
     left = bars if after is None else bars.take(bars.start_ns > after)
-    page = left.take(slice(0, _page_limit(given)))
+    page = left.take(slice(0, (min(given.limit, MOST_VALUED) if given.include_greeks else given.limit)))
     table = Table(contract.underlying, (contract,) * len(page), page, resolution)
     return ContractBars(
         as_of_ts=moment_text(view.as_of_ns),
@@ -135,15 +132,12 @@ def _column(table: Table, name: str) -> columns.Column:
         return columns.days(bars.start_ns) if name == "date" else columns.moments(bars.start_ns)
     if name in VALUES:
         return columns.bar_value(bars, name)
-    return [_term(contract, name) for contract in table.contracts]
-
-
-def _term(contract: OptionContract, name: str) -> JsonValue:
-    if name in ("contract", "ticker"):
-        return contract.symbol
     if name == "strike":
-        return contract.strike_e4 / E4
-    return {"underlying": contract.underlying, "expiry": contract.expiry.isoformat(), "type": contract.right}[name]
+        return [contract.strike_e4 / E4 for contract in table.contracts]
+    if name == "expiry":
+        return [str(contract.expiry) for contract in table.contracts]
+    attribute = {"contract": "symbol", "ticker": "symbol", "type": "right"}.get(name, name)
+    return [getattr(contract, attribute) for contract in table.contracts]
 
 
 def _greek_columns(view: View, table: Table, field: PriceField) -> dict[str, columns.Column]:
@@ -181,18 +175,9 @@ def _day_status(view: View, day: date) -> DayStatus:
     return "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
 
 
-def _read_underlying(text: str) -> str:
-    tickers = parse_tickers(text, "underlying")
-    if len(tickers) != 1:
-        raise invalid("underlying", "expected one ticker")
-    return tickers[0]
-
-
 def _read_filter(given: ChainQuery) -> Filter:
-    first, last = (
-        None if text is None else parse_day(text, name)
-        for name, text in (("expiry_min", given.expiry_min), ("expiry_max", given.expiry_max))
-    )
+    first = None if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
+    last = None if given.expiry_max is None else parse_day(given.expiry_max, "expiry_max")
     if first is not None and last is not None and first > last:
         raise invalid("expiry_max", "lies before expiry_min")
     if given.strike_min is not None and given.strike_max is not None and given.strike_min > given.strike_max:
@@ -202,25 +187,8 @@ def _read_filter(given: ChainQuery) -> Filter:
 
 def _read_fields(given: str | None, resolution: Resolution) -> tuple[str, ...]:
     """Fields to show: the contract and the time in any case."""
-    known = option_fields(resolution)
+    known = (*TERMS, *(("date",) if resolution == "day" else ()), "window_start", *VALUES)
     names = read_names(given, "fields", known)
     hidden = _ON_REQUEST - {TIME_FIELD[resolution]} if given is None else frozenset()
     keys = {"contract", TIME_FIELD[resolution]}
     return tuple(name for name in known if (name in names and name not in hidden) or name in keys)
-
-
-def _read_key(cursor: str | None, kind: type) -> Any:
-    return None if cursor is None else read_cursor(cursor, (kind,))[0]
-
-
-def _page_limit(given: ChainQuery | ContractQuery) -> int:
-    return min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
-
-
-def _contract(row: ContractRow) -> OptionContract:
-    return OptionContract(row.underlying, row.expiry, row.strike_e4, row.right)
-
-
-def _joined(parts: Iterable[Bars]) -> Bars:
-    found = list(parts)
-    return Bars(*(np.concatenate([getattr(bars, name) for bars in found]) for name in BAR_COLUMNS)) if found else empty_bars()

@@ -23,7 +23,16 @@ from ktdeval_qfinzero.upq.answers import (
     Symbols,
     SymbolShown,
 )
-from ktdeval_qfinzero.upq.arguments import DaysOfRates, ExDays, Nothing, SymbolsQuery, read_days, read_names, read_tickers
+from ktdeval_qfinzero.upq.arguments import (
+    DaysOfRates,
+    ExDays,
+    ListedClass,
+    Nothing,
+    SymbolsQuery,
+    read_days,
+    read_names,
+    read_tickers,
+)
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.view import View
 
@@ -54,13 +63,7 @@ def dividends_query(view: View, given: ExDays) -> Dividends:
     first, last = read_days(given.start, given.end)
     listed, unknown = _known_stocks(view, read_tickers(given.tickers))
     rows = [
-        DividendShown(
-            ticker=ticker,
-            ex_dividend_date=row.ex_day.isoformat(),
-            pay_date=row.pay_day.isoformat(),
-            amount=row.amount_e4 / E4,
-            declared_ts=moment_text(row.declared_ns),
-        )
+        DividendShown(ticker, str(row.ex_day), str(row.pay_day), row.amount_e4 / E4, moment_text(row.declared_ns))
         for ticker in listed
         for row in sorted(view.dividends(ticker), key=lambda row: (row.ex_day, row.declared_ns, row.amount_e4))
         if first <= row.ex_day <= last
@@ -73,13 +76,7 @@ def splits_query(view: View, given: ExDays) -> Splits:
     first, last = read_days(given.start, given.end)
     listed, unknown = _known_stocks(view, read_tickers(given.tickers))
     rows = [
-        SplitShown(
-            ticker=ticker,
-            ex_date=row.ex_day.isoformat(),
-            new_shares=row.new,
-            old_shares=row.old,
-            announced_ts=moment_text(row.announced_ns),
-        )
+        SplitShown(ticker, str(row.ex_day), row.new, row.old, moment_text(row.announced_ns))
         for ticker in listed
         for row in sorted(view.splits(ticker), key=lambda row: (row.ex_day, row.announced_ns, row.new, row.old))
         if first <= row.ex_day <= last
@@ -105,14 +102,9 @@ def _symbol_key(row: SymbolRow) -> tuple[str, str]:
 
 
 def _symbol(view: View, row: SymbolRow) -> SymbolShown:
-    return SymbolShown(
-        ticker=row.symbol,
-        asset_class="crypto" if row.asset_class == "crypto" else "stock",
-        name=row.name,
-        sector=row.sector,
-        has_options=row.has_options and len(view.contracts(row.symbol)) > 0,
-        listed_ts=moment_text(row.listed_ns),
-    )
+    asset_class: ListedClass = "crypto" if row.asset_class == "crypto" else "stock"
+    has_options = row.has_options and len(view.contracts(row.symbol)) > 0
+    return SymbolShown(row.symbol, asset_class, row.name, row.sector, has_options, moment_text(row.listed_ns))
 
 
 def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -138,12 +130,12 @@ def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all fu
 
 def _listed(view: View) -> Instruments:
     rows = view.symbols()
-    optioned = [row.symbol for row in rows if row.asset_class == "stock" and row.has_options]
-    return {
-        "stock": {row.symbol: frozenset([row.symbol]) for row in rows if row.asset_class == "stock"},
-        "crypto": {row.symbol: frozenset([row.symbol]) for row in rows if row.asset_class == "crypto"},
-        "option": {symbol: frozenset(row.symbol for row in view.contracts(symbol)) for symbol in optioned},
+    kinds: tuple[ListedClass, ...] = ("stock", "crypto")
+    single: dict[AssetClass, dict[str, frozenset[str]]] = {
+        kind: {row.symbol: frozenset([row.symbol]) for row in rows if row.asset_class == kind} for kind in kinds
     }
+    optioned = [row.symbol for row in rows if row.asset_class == "stock" and row.has_options]
+    return {**single, "option": {symbol: frozenset(row.symbol for row in view.contracts(symbol)) for symbol in optioned}}
 
 
 def _newest_bar(
@@ -176,8 +168,4 @@ def _series(
 def _shown(rows: Iterable[tuple[int, date]], instruments: int | UnsetType = UNSET) -> Source:
     """Of rows (when known, day), the one that became known last."""
     known_ns, day = max(rows, default=(None, None))
-    return Source(
-        latest_date=None if day is None else day.isoformat(),
-        latest_ts=None if known_ns is None else moment_text(known_ns),
-        instruments=instruments,
-    )
+    return Source(None if day is None else str(day), None if known_ns is None else moment_text(known_ns), instruments)

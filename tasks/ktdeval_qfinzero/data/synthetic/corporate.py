@@ -76,17 +76,8 @@ def live(seed: int, stock: Stock, grid: Grid) -> Life:
     if stock.role == "acquired":
         shocks = (Shock(row, 0, math.log1p(BID_PREMIUM) - 0.015),)
         last = row + max(1, min(32, (last - row) // 2))
-    life = Life(
-        stock,
-        row if stock.role == "new" else 0,
-        last,
-        row if stock.role == "halted" else None,
-        row if stock.role == "acquired" else None,
-        row if stock.role == "split" else None,
-        splits,
-        (),
-        shocks,
-    )
+    halted, bid, split = (row if stock.role == role else None for role in ("halted", "acquired", "split"))
+    life = Life(stock, row if stock.role == "new" else 0, last, halted, bid, split, splits, (), shocks)
     return life if not stock.yield_pct else _with_dividends(rng, life, grid)
 
 

@@ -98,24 +98,15 @@ def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
         row = _event(life, report)
         rows.append(row)
         if report.first_time_ns is not None and report.first_announced_ns is not None:
-            moved: dict[str, JsonValue] = {
+            to: dict[str, JsonValue] = {
                 "rescheduled_to_utc": moment_text(report.time_ns),
                 "rescheduled_to_event_id": report.event_id,
             }
-            rows.append(
-                replace(
-                    row,
-                    event_id=report.event_id.removesuffix("_moved"),
-                    time_ns=report.first_time_ns,
-                    announced_ns=report.first_announced_ns,
-                    expected={
-                        key: report.first_estimate if key == "eps_estimated" else value
-                        for key, value in row.expected.items()
-                        if key != "rescheduled_from_utc"
-                    },
-                    releases=(Release(report.announced_ns, moved),),
-                )
-            )
+            expected = {key: value for key, value in row.expected.items() if key != "rescheduled_from_utc"}
+            expected["eps_estimated"] = report.first_estimate
+            first_id, moved = report.event_id.removesuffix("_moved"), (Release(report.announced_ns, to),)
+            first = replace(row, event_id=first_id, time_ns=report.first_time_ns, announced_ns=report.first_announced_ns)
+            rows.append(replace(first, expected=expected, releases=moved))
     return rows
 
 

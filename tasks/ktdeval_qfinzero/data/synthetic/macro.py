@@ -250,21 +250,10 @@ def _values(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
         consensus = round(actual - series.miss * surprise, series.digits) + 0.0
         if place:
             time_ns = new_york(day, series.hour, series.minute)
-            readings.append(
-                Reading(
-                    series=series,
-                    day=day,
-                    time_ns=time_ns,
-                    announced_ns=new_york(days[place - 1], series.hour, series.minute),
-                    consensus=consensus,
-                    previous=previous,
-                    actual=actual,
-                    surprise=(actual - consensus) / series.miss,
-                    corrections=_corrections(series, grid, days[place:], actual + 0.6 * series.miss * correction)
-                    if revised
-                    else (),
-                )
-            )
+            announced_ns = new_york(days[place - 1], series.hour, series.minute)
+            later = _corrections(series, grid, days[place:], actual + 0.6 * series.miss * correction) if revised else ()
+            surprise = (actual - consensus) / series.miss
+            readings.append(Reading(series, day, time_ns, announced_ns, consensus, previous, actual, surprise, later))
         previous = actual
     return readings
 

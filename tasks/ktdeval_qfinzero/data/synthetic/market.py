@@ -165,13 +165,5 @@ def _info(world: _World) -> DatasetInfo:
     minutes = _rows_between(grid, *ranges.minutes)
     as_of_row = max(row for row, day in enumerate(grid.days) if day <= ranges.as_of_day or row == 0)
     first, last = (minutes.start, minutes.stop - 1) if len(minutes) else (0, 0)
-    return DatasetInfo(
-        name="synthetic",
-        synthetic=True,
-        content_id="",
-        first_day=grid.days[0],
-        last_day=grid.days[-1],
-        minute_first_day=grid.days[first],
-        minute_last_day=grid.days[last],
-        default_as_of_ns=int(grid.close_ns[as_of_row]),
-    )
+    days = (grid.days[0], grid.days[-1], grid.days[first], grid.days[last])
+    return DatasetInfo("synthetic", True, "", *days, int(grid.close_ns[as_of_row]))

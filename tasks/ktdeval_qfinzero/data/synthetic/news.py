@@ -97,21 +97,12 @@ def _close_article(room: Newsroom, facts: Facts, row: int) -> NewsRow | None:
     best, worst = order[::-1][:2], order[:2]
     leader = best[0] if mean >= 0 else worst[0]
     close_ns = int(grid.close_ns[row])
-    slots = {
-        "day": day,
-        "mood": phrase("mood", way=0.0 if abs(mean) <= 0.15 else mean),
-        "mean": mean,
-        "up": mean >= 0,
-        "leader": facts.stocks[leader],
-        "leader_change": changes[leader],
-        "count": len(changes),
-        "rising": sum(change > 0 for change in changes.values()),
-        "sectors": _sectors(facts, changes),
-        "gains": _movers(facts, changes, best, row),
-        "losses": _movers(facts, changes, worst, row),
-        "released": _released(facts, close_ns, day),
-        "coming": _coming(facts, close_ns, grid.days[row + 1]) if row + 1 < len(grid) else "",
-    }
+    up = {"mood": phrase("mood", way=0.0 if abs(mean) <= 0.15 else mean), "mean": mean, "up": mean >= 0}
+    lead = {"leader": facts.stocks[leader], "leader_change": changes[leader], "sectors": _sectors(facts, changes)}
+    moved = {"gains": _movers(facts, changes, best, row), "losses": _movers(facts, changes, worst, row)}
+    counts = {"count": len(changes), "rising": sum(change > 0 for change in changes.values())}
+    coming = _coming(facts, close_ns, grid.days[row + 1]) if row + 1 < len(grid) else ""
+    slots = {"day": day, **up, **lead, **counts, **moved, "released": _released(facts, close_ns, day), "coming": coming}
     slots["title"] = choice(rng, "close_title", **slots)
     return room.write(
         "close",
@@ -176,13 +167,10 @@ def _flow_articles(room: Newsroom, stock: Stock, grid: Grid, flow: Flow) -> Iter
                 "is_call": is_call,
                 "volume": volume,
                 "usual": usual,
-                "ratio": volume / usual,
-                "other": float(others[row]),
                 "sessions": _WINDOW,
-                "contract": contract,
-                "strike": contract.strike_e4 / 1e4,
-                "top": top,
             }
+            slots |= {"ratio": volume / usual, "other": float(others[row]), "contract": contract, "top": top}
+            slots["strike"] = contract.strike_e4 / 1e4
             time_ns = int(grid.close_ns[row]) + int(rng.integers(20, 60)) * MINUTE
             yield room.write("flow", time_ns, slots, importance="medium" if volume / usual > 4 else "low")
 
@@ -214,17 +202,10 @@ def _released(facts: Facts, now_ns: int, day: date) -> str:
 
 
 def _coming(facts: Facts, now_ns: int, day: date) -> str:
-    due = [
-        reading.title
-        for reading in facts.readings
-        if reading.day == day and reading.announced_ns <= now_ns and reading.series.importance != "low"
-    ]
-    due += [
-        f"{course.life.stock.name} results"
-        for course in facts.courses
-        for report in course.reports
-        if report.day == day and report.announced_ns <= now_ns
-    ]
+    main = [reading for reading in facts.readings if reading.day == day and reading.series.importance != "low"]
+    due = [reading.title for reading in main if reading.announced_ns <= now_ns]
+    reports = [(course.life.stock.name, report) for course in facts.courses for report in course.reports if report.day == day]
+    due += [f"{name} results" for name, report in reports if report.announced_ns <= now_ns]
     return phrase("coming", titles=", ".join(due)) if due else ""
 
 

@@ -90,14 +90,9 @@ def _news(room: Newsroom, slots: dict[str, Any]) -> NewsRow:
         name: fill(choose(rng, texts), **words)
         for name, texts in (("opening", kind.openings), ("title", kind.titles), ("remark", kind.remarks))
     }
+    time_ns, slots, tone = happening.time_ns, slots | parts, sentiment(kind.size)
     return room.write(
-        "happening",
-        happening.time_ns,
-        slots | parts,
-        importance=kind.importance,
-        keywords=kind.keywords,
-        sentiment=sentiment(kind.size),
-        reasoning=kind.reasoning,
+        "happening", time_ns, slots, importance=kind.importance, keywords=kind.keywords, sentiment=tone, reasoning=kind.reasoning
     )
 
 
@@ -105,16 +100,9 @@ def _action(room: Newsroom, slots: dict[str, Any]) -> NewsRow:
     happening, last = slots["happening"], slots["last"]
     target, before = _target(happening.target * last), _target(happening.target_before * last)
     changes = happening.rating != happening.rating_before
-    slots |= {
-        "broker": happening.broker,
-        "rating": happening.rating,
-        "before": happening.rating_before,
-        "target": target,
-        "target_before": before,
-        "above": target > last,
-        "distance": abs(target / last - 1) * 100,
-        "kind": happening.kind.replace("_", " "),
-    }
+    slots |= {"broker": happening.broker, "rating": happening.rating, "before": happening.rating_before, "target": target}
+    slots |= {"target_before": before, "above": target > last, "distance": abs(target / last - 1) * 100}
+    slots["kind"] = happening.kind.replace("_", " ")
     slots |= {
         "title": phrase(f"analyst_{happening.kind}", **slots),
         "did": phrase("analyst_changed" if changes else "analyst_kept", **slots),

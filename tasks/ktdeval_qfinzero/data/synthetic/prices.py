@@ -91,20 +91,9 @@ def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> li
         ratings[broker] = after
         base = 0.93 + 0.11 * after
         size = side * stock.volatility * strength * (0.8 if after != before else 0.3)
-        found.append(
-            Happening(
-                ticker=stock.ticker,
-                kind=kind,
-                time_ns=new_york(grid.days[row], *divmod(at, 60)),
-                row=row,
-                shock=Shock(row, 0, size),
-                broker=broker,
-                rating_before=RATINGS[before],
-                rating=RATINGS[after],
-                target=base * (1.0 + 0.03 * strength),
-                target_before=base * (1.0 + 0.03 * strength) * (1.0 - side * 0.07 * strength),
-            )
-        )
+        target, shock = base * (1.0 + 0.03 * strength), Shock(row, 0, size)
+        action = (broker, RATINGS[before], RATINGS[after], target, target * (1.0 - side * 0.07 * strength))
+        found.append(Happening(stock.ticker, kind, new_york(grid.days[row], *divmod(at, 60)), row, shock, *action))
     return found
 
 

@@ -230,11 +230,7 @@ def test_an_account_that_was_tampered_with_is_found(changes: dict[str, Any], wor
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [
-        ({"price_e4": 1_020_000}, "outside of its bar"),
-        ({"qty": 0}, "not above 0"),
-        ({"fee_e4": 1}, "fee is not"),
-    ],
+    [({"price_e4": 1_020_000}, "outside of its bar"), ({"qty": 0}, "not above 0"), ({"fee_e4": 1}, "fee is not")],
 )
 def test_a_trade_that_could_not_have_been_is_found(changes: dict[str, Any], words: str) -> None:
     state = broken()

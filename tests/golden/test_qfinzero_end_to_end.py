@@ -18,17 +18,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.suite.records import RecordedCall
 from paths import SUPPORT
-from qfinzero_suite_play import (
-    VARIANTS,
-    Perfect,
-    Silent,
-    exam_of,
-    generated_items,
-    generated_task,
-    market,
-    perfect_calls,
-    sit,
-)
+from qfinzero_suite_play import VARIANTS, Perfect, Silent, exam_of, generated_items, generated_task, market, perfect_calls, sit
 
 PLUGIN = str(SUPPORT / "qfinzero_suite_plugin.py")
 SUITES: tuple[Suite, ...] = ("calling", "planning")

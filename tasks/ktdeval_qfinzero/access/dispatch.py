@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -34,14 +33,11 @@ DEFECT: dict[str, JsonValue] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """Outcome of a call.
-    `status`: as of HTTP: 200, or that of the error; `payload`: what the operation gave, or the error envelope; `text`: the same as
-    compact JSON.
-    """
+    """Outcome of a call."""
 
-    status: int
-    payload: JsonValue
-    text: str
+    status: int  # as of HTTP: 200, or that of the error
+    payload: JsonValue  # what the operation gave, or the error envelope
+    text: str  # the same as compact JSON
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
         """Answer over HTTP."""
@@ -64,31 +60,21 @@ def error_answer(error: ServiceError) -> Answer:
 
 
 async def dispatch(workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue) -> Answer:
-    """Run an operation for a client. Calls of one workspace go one after the other, those of several side by side."""
-    failure = _Failure()
-    with failure:
+    """Run an operation for a client. Calls of one workspace go one after the other, those of several side by side.
+
+    What is refused is an error answer; an exception that nobody expected is one that says nothing of it, and is logged.
+    """
+    try:
         held = workspaces.find(workspace_id)
         try:
             return await _take_turn(held, operation, given)
         finally:
             workspaces.touch(held)
-    return failure.answer
-
-
-class _Failure:
-    """Turns what is raised inside into an answer; an exception that nobody expected into one that says nothing of it."""
-
-    answer = answer_of(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        if isinstance(error, ServiceError):
-            self.answer = error_answer(error)
-        elif isinstance(error, Exception):
-            _LOG.error("a defect of a service", exc_info=error)
-        return isinstance(error, Exception)
+    except ServiceError as error:
+        return error_answer(error)
+    except Exception:  # noqa: BLE001 - a defect must not take the server down; the log says more
+        _LOG.exception("a defect of a service")
+        return answer_of(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT)
 
 
 async def _take_turn(held: Held, operation: Operation, given: JsonValue) -> Answer:
@@ -96,13 +82,9 @@ async def _take_turn(held: Held, operation: Operation, given: JsonValue) -> Answ
     held.waiting += 1
     try:
         async with held.turn:
-            return await to_thread.run_sync(_perform, held, operation, given)
+            return await to_thread.run_sync(lambda: answer_of(HTTPStatus.OK, operation.call(held.workspace, given)))
     finally:
         held.waiting -= 1
-
-
-def _perform(held: Held, operation: Operation, given: JsonValue) -> Answer:
-    return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))
 
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -113,12 +95,11 @@ CHALLENGE: Final = 'Bearer realm="qfinzero"'
 class Security:
     """Who may call.
     `hosts`: names that a request may be sent to, which keeps a web page from reaching a server on the reader's own machine by a
-    name of its own (DNS rebinding); None: any, as where a token is asked for, which such a page does not have; `token`: what every
-    request must carry; None: nothing is asked for.
+    name of its own (DNS rebinding); None: any, as where a token is asked for, which such a page does not have.
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
-    token: str | None = None
+    token: str | None = None  # what every request must carry; None: nothing is asked for
 
 
 class Guard:
@@ -155,11 +136,8 @@ def _check_source(headers: Headers, security: Security) -> None:
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != host:
         raise invalid("Origin", "pages of other sites may not call this server")
-    if security.token is not None and not _is_bearer(headers.get("authorization", ""), security.token):
-        raise ServiceError("unauthorized", "send the server's token in the header Authorization: Bearer TOKEN")
-
-
-def _is_bearer(header: str, token: str) -> bool:
-    scheme, _, given = header.partition(" ")
-    is_same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
-    return is_same and scheme.lower() == "bearer"
+    if security.token is not None:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        is_same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), security.token.encode())
+        if not is_same or scheme.lower() != "bearer":
+            raise ServiceError("unauthorized", "send the server's token in the header Authorization: Bearer TOKEN")

@@ -53,8 +53,7 @@ def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security)
     app = Starlette(
         routes=[
             _route("/openapi.json", "GET", give_document),
-            _route(OPENING.path, OPENING.method, _opening(workspaces)),
-            _route(DROPPING.path, DROPPING.method, _dropping(workspaces)),
+            *_workspace_routes(workspaces),
             *(_route(each.path, each.method, _endpoint(workspaces, each)) for each in catalogue.operations),
             Route(MCP_PATH, mcp),
         ],
@@ -83,23 +82,19 @@ def _endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
     return endpoint
 
 
-def _opening(workspaces: Workspaces) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
+def _workspace_routes(workspaces: Workspaces) -> list[Route]:
+    async def opening(request: Request) -> Response:
         workspace_id = workspaces.open(OPENING.read(await _arguments(request, OPENING)).get("as_of_ts"))
         as_of_ts = moment_text(workspaces.find(workspace_id).workspace.clock.as_of_ns)
         return answer_of(HTTPStatus.CREATED, {"workspace_id": workspace_id, "as_of_ts": as_of_ts}).response()
 
-    return endpoint
-
-
-def _dropping(workspaces: Workspaces) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
+    async def dropping(request: Request) -> Response:
         workspace_id = request.path_params["workspace_id"]
         if not workspaces.drop(workspace_id):
             raise not_found("workspace_id", "there is no such workspace")
         return answer_of(HTTPStatus.OK, {"workspace_id": workspace_id, "dropped": True}).response()
 
-    return endpoint
+    return [_route(OPENING.path, OPENING.method, opening), _route(DROPPING.path, DROPPING.method, dropping)]
 
 
 async def _arguments(request: Request, operation: Operation) -> dict[str, JsonValue]:

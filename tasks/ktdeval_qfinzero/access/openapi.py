@@ -51,19 +51,15 @@ class ErrorEnvelope(Row):
 WorkspaceId = Annotated[str, Meta(description="Id of the workspace.", min_length=1, max_length=64)]
 
 
+_START = Meta(
+    description="Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own start when left out.", max_length=40
+)
+
+
 class OpenWorkspace(Arguments):
     """A workspace to be opened."""
 
-    as_of_ts: (
-        Annotated[
-            str,
-            Meta(
-                description="Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own start when left out.",
-                max_length=40,
-            ),
-        ]
-        | None
-    ) = None
+    as_of_ts: Annotated[str, _START] | None = None
 
 
 class DropWorkspace(Arguments):
@@ -93,15 +89,8 @@ def _unused(*_: Any) -> Any:
 OPENING: Final = Operation(
     "workspaces.open", "POST", "/workspaces", "Open a workspace: a clock and a broker of one's own.", OpenWorkspace, Opened, _unused
 )
-DROPPING: Final = Operation(
-    "workspaces.drop",
-    "DELETE",
-    "/workspaces/{workspace_id}",
-    "Drop a workspace with all it holds.",
-    DropWorkspace,
-    Dropped,
-    _unused,
-)
+_DROP = "Drop a workspace with all it holds."
+DROPPING: Final = Operation("workspaces.drop", "DELETE", "/workspaces/{workspace_id}", _DROP, DropWorkspace, Dropped, _unused)
 
 
 def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:

@@ -25,12 +25,11 @@ _MOST_WAITING = 64
 @dataclass(frozen=True)
 class Limits:
     """Limits of a server's workspaces.
-    `most`: workspaces at a time; `idle_s`: seconds without a call after which one is forgotten; `as_of_ns`: where clocks start, and
-    the latest that any may start; None: at the dataset's default, and as late as its end.
+    `as_of_ns`: where clocks start, and the latest that any may start; None: at the dataset's default, and as late as its end.
     """
 
-    most: int = 64
-    idle_s: float = 3600.0
+    most: int = 64  # workspaces at a time
+    idle_s: float = 3600.0  # seconds without a call after which one is forgotten
     as_of_ns: int | None = None
 
 

@@ -41,15 +41,12 @@ TAKES: Mapping[str, type[Arguments]] = {name: get_type_hints(command)["given"] f
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A command that was carried out.
-    `id`: of the account, session, order or contract that it is about; `given`: its arguments, typed; `before_ns`: moment of the
-    clock before it; `events`: what it brought about.
-    """
+    """A command that was carried out."""
 
-    id: str
-    given: Any
-    before_ns: int
-    events: tuple[Event, ...]
+    id: str  # of the account, session, order or contract that it is about
+    given: Any  # its arguments, typed
+    before_ns: int  # moment of the clock before it
+    events: tuple[Event, ...]  # what it brought about
 
 
 class Broker:
@@ -105,14 +102,8 @@ class Broker:
             made = COMMANDS[command](engine, arguments)
         except ServiceError as error:
             session_id = str(given.get("session_id", ""))
-            engine.emit(
-                CommandRefused(
-                    session_id=session_id if session_id in engine.state.sessions else "",
-                    code=error.code,
-                    message=error.message,
-                    field=error.field,
-                )
-            )
+            session_id = session_id if session_id in engine.state.sessions else ""
+            engine.emit(CommandRefused(session_id, error.code, error.message, error.field))
             raise
         finally:
             if engine.now_ns > self.clock.as_of_ns:

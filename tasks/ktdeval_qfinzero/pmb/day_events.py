@@ -47,15 +47,14 @@ THRESHOLD_E4 = 100
 @dataclass(frozen=True, slots=True)
 class Ending:
     """An option position of which contracts end.
-    `account_id`: of the holder or writer; `position`: not flat; `spot_e4`: price of the underlying: at expiry its official close,
-    else its last known one; None where there never was one; `fees`: exercise fee; `settles`: day on which cash settles.
+    `spot_e4`: price of the underlying: at expiry its official close, else its last known one; None where there never was one.
     """
 
-    account_id: str
-    position: Position
+    account_id: str  # of the holder or writer
+    position: Position  # not flat
     spot_e4: int | None
-    fees: FeeRules
-    settles: str
+    fees: FeeRules  # exercise fee
+    settles: str  # day on which cash settles
 
 
 def settlement_session(instrument: Instrument) -> date:
@@ -73,20 +72,11 @@ def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver
     contract = _contract(position.instrument)
     if contract.intrinsic_e4(spot_e4) >= THRESHOLD_E4 and not (do_not_exercise and position.qty > 0):
         return delivery_event(ending, abs(position.qty))
+    option, stock = position.instrument.id, f"STOCK:{contract.underlying}"
     return OptionExpired(
-        account_id=ending.account_id,
-        instrument=position.instrument.id,
-        stock=f"STOCK:{contract.underlying}",
-        change=-position.qty,
-        cost_e4=position.cost_e4,
-        stock_change=0,
-        stock_cost_e4=0,
-        realized_e4=-position.cost_e4,
-        cash_e4=0,
-        fee_e4=0,
-        spot_e4=spot_e4,
-        settles=ending.settles,
-    )
+        ending.account_id, option, stock, change=-position.qty, cost_e4=position.cost_e4, stock_change=0, stock_cost_e4=0,
+        realized_e4=-position.cost_e4, cash_e4=0, fee_e4=0, spot_e4=spot_e4, settles=ending.settles,
+    )  # fmt: skip
 
 
 def delivery_event(ending: Ending, qty: int) -> OptionOver:
@@ -96,9 +86,9 @@ def delivery_event(ending: Ending, qty: int) -> OptionOver:
     shares = -change * CONTRACT_SIZE * (1 if contract.right == "C" else -1)
     cost = position.cost_e4 * qty // abs(position.qty)
     return (OptionExercised if position.qty > 0 else OptionAssigned)(
-        account_id=ending.account_id,
-        instrument=position.instrument.id,
-        stock=f"STOCK:{contract.underlying}",
+        ending.account_id,
+        position.instrument.id,
+        f"STOCK:{contract.underlying}",
         change=change,
         cost_e4=cost,
         stock_change=shares,
@@ -117,21 +107,15 @@ def exercise_problem(account: Account, instrument: Instrument, qty: int, today: 
     or into debt by exercise, and is called for margin if it can't carry that. `account`: the holder's; `today`: trading day of the
     clock.
     """
-    problem = _holding_problem(account, instrument, qty, today)
-    if problem is None and account.type == "CASH":
-        return _cash_account_problem(account, _contract(instrument), qty, today)
-    return problem
-
-
-def _holding_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
-    """Why so many contracts can't be exercised, whatever the account; None where they can."""
     if instrument.contract is None:
         return "only options can be exercised"
     position = account.positions.get(instrument.id)
     held = 0 if position is None else position.qty
     if not 0 < qty <= held:
         return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
-    return "the option has expired" if today > settlement_session(instrument) else None
+    if today > settlement_session(instrument):
+        return "the option has expired"
+    return _cash_account_problem(account, instrument.contract, qty, today) if account.type == "CASH" else None
 
 
 def early_assignments(
@@ -163,12 +147,9 @@ def _cash_account_problem(account: Account, contract: OptionContract, qty: int, 
         stock = account.positions.get(f"STOCK:{contract.underlying}")
         enough = stock is not None and stock.qty >= shares
         return None if enough else f"a CASH account must hold the {shares} shares of {contract.underlying} that are to be delivered"
-    enough = account.settled_e4(today) >= shares * contract.strike_e4
-    return (
-        None
-        if enough
-        else f"a CASH account must have the ${shares * contract.strike_e4 / 10_000:,.2f} of the strike in settled cash"
-    )
+    strike_e4 = shares * contract.strike_e4
+    enough = account.settled_e4(today) >= strike_e4
+    return None if enough else f"a CASH account must have the ${strike_e4 / 10_000:,.2f} of the strike in settled cash"
 
 
 def _contract(instrument: Instrument) -> OptionContract:
@@ -192,20 +173,8 @@ def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -
             contract = position.instrument.contract
             work_out = _stock_effect if contract is None else partial(_option_effect, contract=contract)
             becomes, qty, cost_e4, realized_e4, cash_e4 = work_out(position, split, marks)
-            effects.append(
-                PositionSplit(
-                    account_id=account.id,
-                    instrument=position.instrument.id,
-                    becomes=becomes,
-                    new=split.new,
-                    old=split.old,
-                    qty_before=position.qty,
-                    qty_after=qty,
-                    cost_after_e4=cost_e4,
-                    realized_e4=realized_e4,
-                    cash_e4=cash_e4,
-                )
-            )
+            terms = (account.id, position.instrument.id, becomes, split.new, split.old, position.qty, qty)
+            effects.append(PositionSplit(*terms, cost_after_e4=cost_e4, realized_e4=realized_e4, cash_e4=cash_e4))
     return tuple(effects)
 
 
@@ -247,14 +216,8 @@ def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     position = account.positions.get(f"STOCK:{dividend.symbol}")
     if position is None or not position.qty:
         return None
-    return DividendPaid(
-        account_id=account.id,
-        instrument=position.instrument.id,
-        qty=position.qty,
-        share_e4=dividend.amount_e4,
-        cash_e4=position.qty * dividend.amount_e4,
-        settles=dividend.pay_day.isoformat(),
-    )
+    cash_e4, settles = position.qty * dividend.amount_e4, dividend.pay_day.isoformat()
+    return DividendPaid(account.id, position.instrument.id, position.qty, dividend.amount_e4, cash_e4, settles)
 
 
 _Effect = tuple[str, int, int, int, int]

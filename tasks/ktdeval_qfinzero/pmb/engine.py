@@ -21,23 +21,17 @@ Observer = Callable[[BrokerState, Mapping[str, int]], None]
 
 @dataclass(slots=True)
 class Engine:
-    """State, calendar and bars that commands and ticks act on.
-    `reference`: listings, actions and last prices; `journal`: state and log; `now_ns`: the moment that the engine has come to;
-    `day_row`: trading day (row of the calendar) that runs, or comes next; `opened`: whether that day's open is over; `frame`: bars
-    of the running session's present or last day; None where none is loaded; `done`: ticks of the frame that are over; `feed`: the
-    running session's bars; `due`: order or spread id -> tick of the frame at which it can next fill or expire; `observer`: called
-    after each tick; None for nobody.
-    """
+    """State, calendar and bars that commands and ticks act on."""
 
     reference: Reference
     journal: Journal
-    now_ns: int
-    day_row: int = 0
-    opened: bool = False
-    frame: Frame | None = None
-    done: int = 0
-    feed: BarFeed | None = None
-    due: dict[str, int] = field(default_factory=dict)
+    now_ns: int  # the moment that the engine has come to
+    day_row: int = 0  # trading day (row of the calendar) that runs, or comes next
+    opened: bool = False  # whether that day's open is over
+    frame: Frame | None = None  # bars of the running session's present or last day
+    done: int = 0  # ticks of the frame that are over
+    feed: BarFeed | None = None  # of the running session
+    due: dict[str, int] = field(default_factory=dict)  # order or spread id -> tick at which it can next fill or expire
     observer: Observer | None = None
     _marks: tuple[int, dict[str, int]] = (-1, {})
 

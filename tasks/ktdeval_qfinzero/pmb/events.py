@@ -36,30 +36,23 @@ from ktdeval_qfinzero.pmb.values import (
 
 @dataclass(slots=True)
 class BrokerState:
-    """State of a broker.
-    `now_ns, seq`: moment and number of the last event; `accounts, sessions, orders, spreads`: by id; `working`: orders that may
-    still fill, by id, in time priority; `reserves`: id of a working order -> what it tied up when it was accepted; a spread's stand
-    at its first leg; `trades`: executions, oldest first; `cash_entries, unit_entries`: movements of cash and of units, oldest
-    first; `days`: account id -> closes of days, oldest first; `client_calls`: (account id, client order id) -> what it stands for;
-    `kept`: (account id, contract) of options that are not to be exercised at expiry; `running`: id of the running session; empty
-    without one.
-    """
+    """State of a broker."""
 
-    now_ns: int = 0
+    now_ns: int = 0  # of the last event
     seq: int = 0
     accounts: dict[str, Account] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
     orders: dict[str, Order] = field(default_factory=dict)
     spreads: dict[str, Spread] = field(default_factory=dict)
-    working: dict[str, Order] = field(default_factory=dict)
-    reserves: dict[str, int] = field(default_factory=dict)
-    trades: list[Trade] = field(default_factory=list)
+    working: dict[str, Order] = field(default_factory=dict)  # those that may still fill, in time priority
+    reserves: dict[str, int] = field(default_factory=dict)  # what a working order tied up; a spread's stand at its first leg
+    trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
     cash_entries: list[CashEntry] = field(default_factory=list)
     unit_entries: list[UnitEntry] = field(default_factory=list)
-    days: dict[str, list[DayClose]] = field(default_factory=dict)
-    client_calls: dict[tuple[str, str], ClientCall] = field(default_factory=dict)
-    kept: set[tuple[str, str]] = field(default_factory=set)
-    running: str = ""
+    days: dict[str, list[DayClose]] = field(default_factory=dict)  # by account id
+    client_calls: dict[tuple[str, str], ClientCall] = field(default_factory=dict)  # (account id, client order id) -> its meaning
+    kept: set[tuple[str, str]] = field(default_factory=set)  # (account id, contract) not to be exercised at expiry
+    running: str = ""  # id of the running session
 
     def count(self, account: Account, instrument_id: str, kind: UnitKind, change: int) -> None:
         """Write down units that came in (negative: went out) with an event."""

@@ -76,23 +76,19 @@ _BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One trading day of a session.
-    `start_ns, tick_ns`: [t] starts and ends of the bars; a tick is a bar's end; `instruments`: [n]; `column`: instrument id -> its
-    column; `open_e4, high_e4, low_e4, close_e4, volume`: [t, n] int64; 0 where an instrument has no bar; `marks`: [t + 1, n] int64;
-    row 0 at the open, row k + 1 after tick k; 0 where there has never been a price.
-    """
+    """One trading day of a session: n instruments, t ticks; a tick is the end of a bar. 0 where an instrument has no bar."""
 
     day: date
-    start_ns: IntArray
-    tick_ns: IntArray
+    start_ns: IntArray  # [t]
+    tick_ns: IntArray  # [t]
     instruments: tuple[Instrument, ...]
-    column: Mapping[str, int]
-    open_e4: IntArray
+    column: Mapping[str, int]  # by instrument id
+    open_e4: IntArray  # [t, n], as the next four
     high_e4: IntArray
     low_e4: IntArray
     close_e4: IntArray
     volume: IntArray
-    marks: IntArray
+    marks: IntArray  # [t + 1, n]; row 0 at the open, row k + 1 after tick k; 0 where there has never been a price
 
     def bar(self, tick: int, column: int) -> Bar:
         """An instrument's bar at a tick."""
@@ -105,13 +101,11 @@ class Frame:
 
 @dataclass(slots=True)
 class BarFeed:
-    """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick by tick, see them.
-    `frequency`: of the session; `last_row`: last trading day (row of the calendar) that is needed.
-    """
+    """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick by tick, see them."""
 
     prices: PriceStore
-    frequency: Frequency
-    last_row: int
+    frequency: Frequency  # of the session
+    last_row: int  # last trading day (row of the calendar) that is needed
     _chunks: dict[Instrument, tuple[range, Bars]] = field(default_factory=dict)
 
     def frame(self, row: int, instruments: Sequence[Instrument], carried: Mapping[str, int]) -> Frame:

@@ -23,17 +23,13 @@ LineKind = Literal["header", "command", "event"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a log, without its hash.
-    `seq`: place in the log, from 0 (the header); `ts_ns`: moment of the clock; `kind`: header, command or event; `type`: name of
-    the command or event; of the header, the format; `data`: what belongs to it; of an event its content, typed once it is made or
-    applied.
-    """
+    """One line of a log, without its hash."""
 
-    seq: int
-    ts_ns: int
-    kind: LineKind
-    type: str
-    data: Payload | Happening
+    seq: int  # place in the log, from 0 (the header)
+    ts_ns: int  # moment of the clock
+    kind: LineKind  # header, command or event
+    type: str  # name of the command or event; of the header, the format
+    data: Payload | Happening  # what belongs to it; of an event its content, typed once it is made or applied
 
 
 @dataclass(slots=True)
@@ -74,12 +70,10 @@ class EventLog:
 
 @dataclass(slots=True)
 class Journal:
-    """A state and the log of how it came about; `emit` keeps the two together.
-    `state`: what the events made; `log`: commands and events.
-    """
+    """A state and the log of how it came about; `emit` keeps the two together."""
 
-    state: BrokerState = field(default_factory=BrokerState)
-    log: EventLog = field(default_factory=EventLog)
+    state: BrokerState = field(default_factory=BrokerState)  # what the events made
+    log: EventLog = field(default_factory=EventLog)  # commands and events
 
     def emit(self, ts_ns: int, data: Happening) -> None:
         """Write an event down and apply it."""

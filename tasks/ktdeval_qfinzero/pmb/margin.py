@@ -31,14 +31,9 @@ from ktdeval_qfinzero.pmb.portfolio import (
 from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, MarginRules, Rules, Side
 
 ProblemCode = Literal[
-    "INSUFFICIENT_BUYING_POWER",
-    "UNSETTLED_FUNDS",
-    "MARGIN_RESTRICTED",
-    "NO_LOCATE",
-    "SHORT_NOT_ALLOWED",
-    "UNCOVERED_OPTION",
+    "INSUFFICIENT_BUYING_POWER", "UNSETTLED_FUNDS", "MARGIN_RESTRICTED", "NO_LOCATE", "SHORT_NOT_ALLOWED", "UNCOVERED_OPTION",
     "NO_MARK",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,46 +54,34 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Circumstances that decide on a trade.
-    `today`: the account's trading day, `trading_hours().session_day(clock)`; `borrowable`: ticker -> shares that can be borrowed
-    (`BorrowRow.shares`); a ticker that is absent has no locate; `reserved_e4`: sum of `reservation_e4` over the account's OTHER
-    working orders.
-    """
+    """Circumstances that decide on a trade."""
 
-    today: date
-    borrowable: Mapping[str, int]
-    reserved_e4: int = 0
+    today: date  # the account's trading day, `trading_hours().session_day(clock)`
+    borrowable: Mapping[str, int]  # ticker -> `BorrowRow.shares`; a ticker that is absent has no locate
+    reserved_e4: int = 0  # sum of `reservation_e4` over the account's OTHER working orders
 
 
 @dataclass(frozen=True, slots=True)
 class MarginState:
-    """An account's margin at given marks.
-    The first four as of `equity_e4`, `Requirements` and `margin_state`; `deficit_e4`: by
-    how much maintenance is missed, 0 where it is met; in a CASH account also what shares sold short are worth, which such an
-    account can't carry. There is a margin call where it is above 0.
-    """
+    """An account's margin at given marks; there is a margin call where the deficit is above 0."""
 
     equity_e4: int
     initial_e4: int
     maintenance_e4: int
     buying_power_e4: int
-    deficit_e4: int
+    deficit_e4: int  # by how much maintenance is missed; in a CASH account also what shares sold short are worth
 
 
 def equity_e4(account: Account, marks: Mapping[str, int]) -> int:
-    """Net liquidation value: cash (proceeds of short sales among it) and the market value of all positions; shorts count negative.
-    `marks`: instrument id -> price of a unit; every position held must be there. Raises ServiceError `unavailable`: a position has
-    no mark.
-    """
+    """Net liquidation value: cash (proceeds of short sales among it) and the market value of all positions, shorts negative."""
     return portfolio_of(account, marks).equity_e4
 
 
 def margin_state(account: Account, marks: Mapping[str, int], rules: Rules, today: date | None = None) -> MarginState:
     """Margin of an account, for snapshots and for the test of a margin call after each tick.
     Buying power is what new long stock could be bought for: (equity − initial requirement) / initial rate; never negative. In a
-    CASH account: settled cash that no short put has set aside. Without `today`, no entry of `unsettled` counts as settled. `marks`:
-    of every position held, and `STOCK:X` of the underlying of every short option. Raises ServiceError `unavailable`: a mark is
-    missing.
+    CASH account: settled cash that no short put has set aside. Without `today`, no entry of `unsettled` counts as settled. Marks
+    (instrument id -> price) are of every position, and `STOCK:X` of a short option's; raises ServiceError `unavailable` without.
     """
     portfolio = portfolio_of(account, marks)
     equity, required = portfolio.equity_e4, portfolio_requirements(portfolio, rules.margin)

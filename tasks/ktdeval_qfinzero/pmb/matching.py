@@ -14,12 +14,10 @@ DOLLAR = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Effect of a bar on an order.
-    `triggered`: whether its stop was reached on this bar, for the first time; `fill`: what was filled; None where nothing was.
-    """
+    """Effect of a bar on an order."""
 
-    triggered: bool = False
-    fill: Fill | None = None
+    triggered: bool = False  # whether its stop was reached on this bar, for the first time
+    fill: Fill | None = None  # what was filled; None where nothing was
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,9 @@ def match(order: Order, bar: Bar, left: int, rules: FillRules) -> Match:
     `order`: working; its bar starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's capacity
     that orders before this one have left.
     """
-    triggered = _triggers(order, bar)
+    triggered = False
+    if order.stop_e4 is not None and not order.triggered:
+        triggered = bar.high_e4 >= order.stop_e4 if order.side == "BUY" else bar.low_e4 <= order.stop_e4
     price_e4 = _price(order, bar, triggered, rules)
     qty = min(order.open_qty, left)
     return Match(triggered, Fill(qty, price_e4) if price_e4 is not None and qty > 0 else None)
@@ -87,18 +87,15 @@ def match_spread(legs: Sequence[Leg], net_limit_e4: int | None, units: int, rule
     return tuple(Fill(leg.order.open_qty, price) for price, leg in zip(prices, legs, strict=True))
 
 
-def _triggers(order: Order, bar: Bar) -> bool:
-    if order.stop_e4 is None or order.triggered:
-        return False
-    return bar.high_e4 >= order.stop_e4 if order.side == "BUY" else bar.low_e4 <= order.stop_e4
-
-
 def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | None:
     """Price at which the order could fill on the bar; None where it can't."""
     if order.stop_e4 is None or order.triggered:
         if order.limit_e4 is None:
             return slipped(bar.open_e4, order.side, order.instrument, rules)
-        return _limit_price(order.side, order.limit_e4, bar)
+        better, reached = (bar.open_e4 <= order.limit_e4, bar.low_e4 <= order.limit_e4)
+        if order.side == "SELL":
+            better, reached = (bar.open_e4 >= order.limit_e4, bar.high_e4 >= order.limit_e4)
+        return bar.open_e4 if better else order.limit_e4 if reached else None
     if not triggered:
         return None
     buys = order.side == "BUY"
@@ -106,10 +103,3 @@ def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | N
     if order.limit_e4 is None:
         return slipped(reached_e4, order.side, order.instrument, rules)
     return reached_e4 if (reached_e4 <= order.limit_e4 if buys else reached_e4 >= order.limit_e4) else None
-
-
-def _limit_price(side: Side, limit_e4: int, bar: Bar) -> int | None:
-    """Open where it is at or better than the limit; else the limit where the bar reached it."""
-    if side == "BUY":
-        return bar.open_e4 if bar.open_e4 <= limit_e4 else limit_e4 if bar.low_e4 <= limit_e4 else None
-    return bar.open_e4 if bar.open_e4 >= limit_e4 else limit_e4 if bar.high_e4 >= limit_e4 else None

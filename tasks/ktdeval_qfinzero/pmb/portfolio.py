@@ -35,14 +35,11 @@ class OptionHolding:
 
 @dataclass(frozen=True, slots=True)
 class MarginGroup:
-    """Short options that are margined together, with what offsets them.
-    `strategy`: COVERED by shares; SPREAD with long options; COMBINATION of a call and a put; UNCOVERED; CASH_SECURED; `legs`:
-    (option, contracts), negative when short; `required_e4`: requirement, the short options' market value included.
-    """
+    """Short options that are margined together, with what offsets them."""
 
-    strategy: Strategy
-    legs: tuple[tuple[OptionContract, int], ...]
-    required_e4: int
+    strategy: Strategy  # COVERED by shares; SPREAD with long options; COMBINATION of a call and a put; UNCOVERED; CASH_SECURED
+    legs: tuple[tuple[OptionContract, int], ...]  # (option, contracts), negative when short
+    required_e4: int  # requirement, the short options' market value included
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +170,13 @@ def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...]
 
 def _pairs(shorts: Sequence[_Lot], longs: Mapping[OptionContract, int]) -> list[_Pair]:
     """What each short option could be paired with, the greatest saving first; of equal ones the long option that expires first."""
-    pairs = [
-        _Pair(
-            _width_e4(lot.contract, bought) - lot.uncovered_e4,
-            bought.expiry,
-            _distance_e4(lot.contract, bought),
-            lot.contract,
-            bought,
-        )
-        for lot in shorts
-        for bought in longs
-        if bought.right == lot.contract.right and bought.expiry >= lot.contract.expiry
-    ]
+    pairs = []
+    for lot in shorts:
+        for bought in longs:
+            if bought.right == lot.contract.right and bought.expiry >= lot.contract.expiry:
+                difference = bought.strike_e4 - lot.contract.strike_e4
+                width_e4 = CONTRACT_SIZE * max(0, difference if bought.right == "C" else -difference)  # greatest loss of the pair
+                pairs.append(_Pair(width_e4 - lot.uncovered_e4, bought.expiry, abs(difference), lot.contract, bought))
     return sorted(pairs)
 
 
@@ -203,16 +195,6 @@ def _spreads(
             sets.setdefault(pair.sold.expiry, Counter()).update({pair.sold: -qty, pair.bought: qty})
     groups = tuple(MarginGroup("SPREAD", tuple(sorted(legs.items())), greatest_loss_e4(legs)) for legs in sets.values())
     return groups, tuple(lot.of(short_left[lot.contract]) for lot in shorts if short_left[lot.contract])
-
-
-def _distance_e4(sold: OptionContract, bought: OptionContract) -> int:
-    return abs(bought.strike_e4 - sold.strike_e4)
-
-
-def _width_e4(sold: OptionContract, bought: OptionContract) -> int:
-    """Greatest loss of one pair."""
-    difference = bought.strike_e4 - sold.strike_e4
-    return CONTRACT_SIZE * max(0, difference if sold.right == "C" else -difference)
 
 
 def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
@@ -237,16 +219,13 @@ def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
 
 @dataclass(frozen=True, slots=True)
 class WantedTrade:
-    """A trade that somebody wants to make: an order, one leg of a spread, or a fill about to happen.
-    `instrument, side, qty`: what; qty > 0; `price_e4`: price of a unit (of a share, without multiplier): the limit of a limit
-    order, else what it would fill at now; `fees_e4`: what the trade costs besides.
-    """
+    """A trade that somebody wants to make: an order, one leg of a spread, or a fill about to happen."""
 
     instrument: Instrument
     side: Side
-    qty: int
-    price_e4: int
-    fees_e4: int = 0
+    qty: int  # above 0
+    price_e4: int  # price of a unit (of a share, without multiplier): the limit of a limit order, else what it would fill at now
+    fees_e4: int = 0  # what the trade costs besides
 
     @property
     def change(self) -> int:
@@ -270,15 +249,12 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """An account at given prices.
-    `type, cash_e4`: as the account has them; `holdings`: by instrument id, in order; none is flat; `spots_e4`: prices of stocks by
-    ticker.
-    """
+    """An account at given prices."""
 
     type: AccountType
     cash_e4: int
-    holdings: Mapping[str, Holding]
-    spots_e4: Mapping[str, int]
+    holdings: Mapping[str, Holding]  # by instrument id, in order; none is flat
+    spots_e4: Mapping[str, int]  # prices of stocks by ticker
 
     @property
     def equity_e4(self) -> int:
@@ -353,20 +329,15 @@ def after_trades(portfolio: Portfolio, trades: Iterable[WantedTrade]) -> Portfol
     """
     holdings, cash = dict(portfolio.holdings), portfolio.cash_e4
     for trade in trades:
-        market = portfolio.spots_e4.get(trade.instrument.symbol, trade.price_e4)
+        buys, market = trade.side == "BUY", portfolio.spots_e4.get(trade.instrument.symbol, trade.price_e4)
         held = holdings.pop(trade.instrument.id, Holding(trade.instrument, 0, market))
         closed = min(trade.qty, abs(held.qty)) if held.qty * trade.change < 0 else 0
-        cash -= _paid_e4(trade, held, closed) + trade.fees_e4
+        worse = (max if buys else min)(trade.price_e4, held.mark_e4)
+        moved = (closed * worse + (trade.qty - closed) * trade.price_e4) * trade.instrument.multiplier
+        cash -= (moved if buys else -moved) + trade.fees_e4
         if held.qty + trade.change:
             holdings[trade.instrument.id] = Holding(trade.instrument, held.qty + trade.change, _mark_e4(trade, held, closed))
     return Portfolio(portfolio.type, cash, dict(sorted(holdings.items())), portfolio.spots_e4)
-
-
-def _paid_e4(trade: WantedTrade, held: Holding, closed: int) -> int:
-    """Cash that a trade takes, fees aside; negative: brings."""
-    worse = (max if trade.side == "BUY" else min)(trade.price_e4, held.mark_e4)
-    sign = trade.instrument.multiplier * (1 if trade.side == "BUY" else -1)
-    return sign * (closed * worse + (trade.qty - closed) * trade.price_e4)
 
 
 def _mark_e4(trade: WantedTrade, held: Holding, closed: int) -> int:

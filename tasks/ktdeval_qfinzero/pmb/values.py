@@ -136,15 +136,12 @@ class Instrument:
 
 @dataclass(slots=True)
 class Position:
-    """Units held of an instrument.
-    `qty`: negative when short; `cost_e4`: what the present units cost (negative: what they brought when sold short), without fees;
-    `realized_e4`: profit of units that are gone.
-    """
+    """Units held of an instrument."""
 
     instrument: Instrument
-    qty: int = 0
-    cost_e4: int = 0
-    realized_e4: int = 0
+    qty: int = 0  # negative when short
+    cost_e4: int = 0  # what the present units cost (negative: what they brought when sold short), without fees
+    realized_e4: int = 0  # profit of units that are gone
 
     def value_e4(self, mark_e4: int) -> int:
         """Market value; negative when short."""
@@ -168,24 +165,22 @@ class Position:
 @dataclass(slots=True)
 class Account:
     """A customer's account.
-    `initial_cash_e4, cash_e4`: cash; negative when borrowed; `positions`: by instrument id; those that are flat are kept for their
-    realized profit; `fees_e4, interest_e4, borrow_fees_e4`: paid so far, positive; `dividends_e4`: received less paid on short
-    positions; `unsettled`: (day on which it settles, amount) of sales; CASH accounts buy only with what is settled;
-    `margin_call_due`: trading day at whose close an unmet margin call is liquidated; None without a call.
+    `positions`: by instrument id; those that are flat are kept for their realized profit; `unsettled`: (day on which it settles,
+    amount) of sales; CASH accounts buy only with what is settled.
     """
 
     id: str
     type: AccountType
     opened_ns: int
-    initial_cash_e4: int
+    initial_cash_e4: int  # cash; negative when borrowed (both)
     cash_e4: int
     positions: dict[str, Position] = field(default_factory=dict)
-    fees_e4: int = 0
+    fees_e4: int = 0  # paid so far, positive (these 3)
     interest_e4: int = 0
     borrow_fees_e4: int = 0
-    dividends_e4: int = 0
+    dividends_e4: int = 0  # received less paid on short positions
     unsettled: list[tuple[date, int]] = field(default_factory=list)
-    margin_call_due: date | None = None
+    margin_call_due: date | None = None  # trading day at whose close an unmet margin call is liquidated; None without a call
 
     def position(self, instrument: Instrument) -> Position:
         """Position in an instrument; a flat one is made where there is none."""
@@ -203,16 +198,10 @@ class Account:
 
 @dataclass(slots=True)
 class Order:
-    """An order and what became of it.
-    `seq`: number in order of acceptance: time priority; `limit_e4, stop_e4`: prices where the type has them; `expire_ns`: of a GTD
-    order; of a DAY order, the close of its trading day; `triggered`: whether a stop has been reached; it stays so; `filled_qty,
-    filled_value_e4`: so far; value is price × qty, without multiplier; `reason`: why it was rejected, cancelled or expired;
-    `replaces, replaced_by`: ids of the order that a modification took the place of; `spread_id`: legs of one spread fill together
-    or not at all; `forced`: whether the broker placed it to meet a margin call.
-    """
+    """An order and what became of it."""
 
     id: str
-    seq: int
+    seq: int  # number in order of acceptance: time priority
     account_id: str
     session_id: str
     client_order_id: str
@@ -222,18 +211,18 @@ class Order:
     qty: int
     time_in_force: TimeInForce
     accepted_ns: int
-    limit_e4: int | None = None
+    limit_e4: int | None = None  # prices where the type has them (both)
     stop_e4: int | None = None
-    expire_ns: int | None = None
+    expire_ns: int | None = None  # of a GTD order; of a DAY order, the close of its trading day
     status: OrderStatus = "ACCEPTED"
-    triggered: bool = False
-    filled_qty: int = 0
+    triggered: bool = False  # whether a stop has been reached; it stays so
+    filled_qty: int = 0  # so far; value is price × qty, without multiplier (both)
     filled_value_e4: int = 0
-    reason: str = ""
-    replaces: str = ""
+    reason: str = ""  # why it was rejected, cancelled or expired
+    replaces: str = ""  # ids of the order that a modification took the place of (both)
     replaced_by: str = ""
-    spread_id: str = ""
-    forced: bool = False
+    spread_id: str = ""  # legs of one spread fill together or not at all
+    forced: bool = False  # whether the broker placed it to meet a margin call
 
     @property
     def open_qty(self) -> int:
@@ -289,19 +278,15 @@ class Trade:
 
 @dataclass(frozen=True, slots=True)
 class DayClose:
-    """An account at the close of a trading day, after everything that the day brought.
-    `session_id`: the session that was running; empty outside of sessions; `cash_e4, equity_e4`: negative cash is borrowed;
-    `long_value_e4, short_value_e4`: market values of long and short positions, both positive; `maintenance_e4`: maintenance
-    requirement.
-    """
+    """An account at the close of a trading day, after everything that the day brought."""
 
     day: date
-    session_id: str
-    cash_e4: int
+    session_id: str  # the session that was running; empty outside of sessions
+    cash_e4: int  # negative cash is borrowed (both)
     equity_e4: int
-    long_value_e4: int
+    long_value_e4: int  # market values of long and short positions, both positive (both)
     short_value_e4: int
-    maintenance_e4: int
+    maintenance_e4: int  # maintenance requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,13 +313,12 @@ class UnitEntry:
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Orders that fill together or not at all.
-    `id, order_ids`: of itself and its legs; `units`: how often the combination is traded; `net_limit_e4`: most that one unit may
-    cost a share, over all legs (negative: least that it must bring); None at market.
+    `net_limit_e4`: most that one unit may cost a share, over all legs (negative: least that it must bring); None at market.
     """
 
-    id: str
+    id: str  # of itself and its legs (both)
     order_ids: tuple[str, ...]
-    units: int
+    units: int  # how often the combination is traded
     net_limit_e4: int | None
 
 
@@ -348,28 +332,23 @@ class ClientCall:
 
 @dataclass(slots=True)
 class Session:
-    """A stretch of time in which an account trades.
-    `id, account_id, frequency, start_ns, end_ns, rules`: as created; `stocks, options`: symbols of the universe; `start_equity_e4,
-    end_equity_e4`: the account's equity at its creation and its end (None until then); `first_seq, last_seq`: numbers of the events
-    that began and ended it; `status`: what it says; only one session of a broker is RUNNING; `clock_ns`: its last moment;
-    `margin_calls, accepted, rejected, refused`: how many calls, orders, rejections and refused commands there were.
-    """
+    """A stretch of time in which an account trades."""
 
-    id: str
+    id: str  # as created (these 6)
     account_id: str
     frequency: Frequency
     start_ns: int
     end_ns: int
-    stocks: tuple[str, ...]
+    stocks: tuple[str, ...]  # symbols of the universe (both)
     options: tuple[str, ...]
     rules: Rules
-    start_equity_e4: int
-    first_seq: int
-    clock_ns: int
+    start_equity_e4: int  # the account's equity at its creation and its end (None until then) (both)
+    first_seq: int  # numbers of the events that began and ended it (both)
+    clock_ns: int  # its last moment
     last_seq: int | None = None
     end_equity_e4: int | None = None
-    status: SessionStatus = "RUNNING"
-    margin_calls: int = 0
+    status: SessionStatus = "RUNNING"  # what it says; only one session of a broker is RUNNING
+    margin_calls: int = 0  # how many calls, orders, rejections and refused commands there were (these 4)
     accepted: int = 0
     rejected: int = 0
     refused: int = 0

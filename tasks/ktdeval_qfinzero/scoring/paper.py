@@ -54,7 +54,7 @@ from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.alignment import align
 from ktdeval_qfinzero.scoring.predicted import PredictedCall, expected_ids, given_ids, read_calls
-from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, GoldTask, Scores, known_family
+from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, METRICS, REGISTRY, GoldCall, GoldTask, Scores, known_family
 from ktdeval_qfinzero.scoring.values import (
     ONE,
     TOLERANCE_SECONDS,
@@ -133,13 +133,8 @@ def score(task: GoldTask, predicted: Sequence[JsonValue] | None, run_context: Ma
         return _refusal(makes_no_call, malformed, len(predicted), run_context)
     alignment = _aligned(task.calls, calls)
     failures = {"false_refusal"} if makes_no_call else _failures(alignment, malformed)
-    return Scores(
-        tm=alignment.mean("tm"),
-        pa=alignment.mean("pa"),
-        ta=alignment.mean("ta"),
-        failure_modes=tuple(sorted(failures)),
-        detail=_detail(alignment, len(predicted), run_context),
-    )
+    tm, pa, ta = (alignment.mean(metric) for metric in METRICS)
+    return Scores(tm, pa, ta, tuple(sorted(failures)), _detail(alignment, len(predicted), run_context))
 
 
 def check_tolerances(task: GoldTask) -> None:
@@ -270,13 +265,6 @@ def _detail(alignment: _Alignment | None, predicted: int, run_context: Mapping[s
 def _step_detail(alignment: _Alignment, step: int) -> dict[str, JsonValue]:
     """Which predicted call serves a step (`call`, from 0, or None), and what it earns."""
     match = alignment.matches.get(step)
-    if match is None:
-        return {"tool": alignment.golds[step].tool, "call": None, "tm": 0.0, "pa": 0.0, "ta": 0.0}
-    call = alignment.calls[alignment.places[step]]
-    return {
-        "tool": alignment.golds[step].tool,
-        "call": call.index,
-        "tm": float(match.tm),
-        "pa": float(match.pa),
-        "ta": float(match.ta),
-    }
+    call = None if match is None else alignment.calls[alignment.places[step]].index
+    earned = {metric: 0.0 if match is None else float(getattr(match, metric)) for metric in METRICS}
+    return {"tool": alignment.golds[step].tool, "call": call, **earned}

@@ -21,17 +21,13 @@ RUN_IDS: Final = ("session_id", "account_id")
 
 @dataclass(frozen=True)
 class PredictedCall:
-    """One readable call.
-    `index`: its place in the answer, from 0; `tool`: the name as given; `args`: the arguments; empty where none were given;
-    `endpoint`: the address as given, empty where none was; `content`: name and arguments as canonical text; equal for calls that
-    ask for the same.
-    """
+    """One readable call; `args` and `endpoint` are empty where none were given."""
 
-    index: int
+    index: int  # place in the answer, from 0
     tool: str
     args: Mapping[str, JsonValue]
     endpoint: str
-    content: str
+    content: str  # name and arguments as canonical text; equal for calls that ask for the same
 
     @property
     def is_refusal(self) -> bool:
@@ -67,24 +63,21 @@ def is_plain(value: JsonValue) -> bool:
     for _ in range(MAX_DEPTH):
         inner: list[JsonValue] = []
         for item in level:
-            if isinstance(item, dict):
-                if not all(isinstance(key, str) for key in item):
+            match item:
+                case dict() if all(isinstance(key, str) for key in item):
+                    inner.extend(item.values())
+                case list():
+                    inner.extend(item)
+                case int() if item.bit_length() > MAX_INTEGER_BITS:
                     return False
-                inner.extend(item.values())
-            elif isinstance(item, list):
-                inner.extend(item)
-            elif not _is_plain_scalar(item):
-                return False
+                case None | str() | float() | int():
+                    pass
+                case _:
+                    return False
         if not inner:
             return True
         level = inner
     return False
-
-
-def _is_plain_scalar(value: JsonValue) -> bool:
-    if isinstance(value, int):
-        return value.bit_length() <= MAX_INTEGER_BITS
-    return value is None or isinstance(value, str | float)
 
 
 # ---- ids
@@ -100,11 +93,8 @@ def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
 
 def expected_ids(gold: GoldCall, run_context: Mapping[str, str]) -> dict[str, str]:
     """Name -> id for the ids that are known before the run: parameters that are a run's id, and parts of the address."""
-    named = {
-        key: value
-        for key, value in gold.required.items()
-        if isinstance(value, str) and value in (f"{{{name}}}" for name in RUN_IDS)
-    }
+    placeholders = [f"{{{name}}}" for name in RUN_IDS]
+    named = {key: value for key, value in gold.required.items() if value in placeholders}
     found = {**named, **_path_ids(gold.tool, gold.endpoint or "")}
     filled = {name: with_run_ids(value, run_context) for name, value in found.items()}
     return {name: value for name, value in filled.items() if not is_placeholder(value)}

@@ -52,18 +52,14 @@ _TRAILING_COMMA: Final = re.compile(r",\s*([}\]])")
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """Content of one reply.
-    `is_readable`: whether JSON with an object at its root was found; `json_valid`: whether the reply was JSON of the asked form as
-    it stood; `calls`: the planned calls, as given; `final_answer`: the closing answer, as given; None if it is absent or no object;
-    `violations`: departures from the asked form, one line each; `problem`: why the reply is unreadable, None if it is not.
-    """
+    """Content of one reply."""
 
-    is_readable: bool
-    json_valid: bool
-    calls: tuple[JsonValue, ...] = ()
-    final_answer: Mapping[str, JsonValue] | None = None
-    violations: tuple[str, ...] = ()
-    problem: str | None = None
+    is_readable: bool  # whether JSON with an object at its root was found
+    json_valid: bool  # whether the reply was JSON of the asked form as it stood
+    calls: tuple[JsonValue, ...] = ()  # planned, as given
+    final_answer: Mapping[str, JsonValue] | None = None  # as given; None if it is absent or no object
+    violations: tuple[str, ...] = ()  # departures from the asked form, one line each
+    problem: str | None = None  # why the reply is unreadable
 
 
 def parse_reply(text: str) -> ParsedReply:
@@ -215,11 +211,8 @@ def _read(call: JsonValue) -> _Call:
     if not isinstance(call, dict):
         return _Call(None, "", {})
     name, address, params = call.get("tool_name"), call.get("endpoint"), call.get("params")
-    return _Call(
-        name if isinstance(name, str) else None,
-        address if isinstance(address, str) else "",
-        params if isinstance(params, dict) else {},
-    )
+    readable = name if isinstance(name, str) else None, address if isinstance(address, str) else ""
+    return _Call(*readable, params if isinstance(params, dict) else {})
 
 
 def _scores(terms: Mapping[str, float], failures: AbstractSet[str] = frozenset()) -> Scores:
@@ -241,15 +234,11 @@ def _closing(final_answer: JsonValue) -> float:
     return 0.5 * bool(final_answer.get("summary")) + 0.5 * ("assumptions" in final_answer)
 
 
-def _is_same_family(name: str | None, tool: str) -> bool:
-    family = registry_family(name)
-    return family is not None and family == registry_family(tool)
-
-
 def _tool(call: _Call, gold: GoldCall) -> float:
     if call.name == gold.tool:
         return 1.0
-    return _OTHER_TOOL_SCORE if _is_same_family(call.name, gold.tool) else 0.0
+    family = registry_family(call.name)
+    return _OTHER_TOOL_SCORE if family is not None and family == registry_family(gold.tool) else 0.0
 
 
 def _object(call: _Call, gold: GoldCall) -> float:
@@ -293,8 +282,12 @@ def _address(call: _Call, gold: GoldCall) -> float:
 
 def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
     """Failures as the public code logs them. It logs too much: calls that another expected call needs count against this one."""
-    found = {name for gold in golds for name in (*_tool_failures(calls, gold), *_address_failures(calls, gold))}
+    found: set[str] = set()
     for gold in golds:
+        before = takewhile(lambda call: call.name != gold.tool, calls)  # noqa: B023 - used up at once
+        found |= {"wrong_tool_action" if _tool(call, gold) > 0 else "wrong_tool_family" for call in before}
+        if (address := max(_address(call, gold) for call in calls)) < 1:
+            found.add("wrong_endpoint" if address > 0 else "hallucinated_endpoint")
         fits = [call for call in calls if _tool(call, gold) > 0]
         best = max(fits, key=lambda call: _object(call, gold), default=None)
         if best is not None and _object(best, gold) > 0:
@@ -305,19 +298,6 @@ def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
     if len(places) > 1 and inverted_share(places) > 0:
         found.add("wrong_call_order")
     return found
-
-
-def _tool_failures(calls: Sequence[_Call], gold: GoldCall) -> set[str]:
-    """One name for each call before the first of the right name."""
-    before = takewhile(lambda call: call.name != gold.tool, calls)
-    return {"wrong_tool_action" if _tool(call, gold) > 0 else "wrong_tool_family" for call in before}
-
-
-def _address_failures(calls: Sequence[_Call], gold: GoldCall) -> set[str]:
-    best = max(_address(call, gold) for call in calls)
-    if best == 1:
-        return set()
-    return {"wrong_endpoint" if best > 0 else "hallucinated_endpoint"}
 
 
 def _order(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> float:

@@ -40,8 +40,6 @@ WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
 
 # Episodes in which the second step must be tried again; `rs` looks for a call like it.
 _RECOVERY_TASKS: Final = frozenset({"ms-005", "ms-009", "ms-020"})
-_RECOVERY_STEP: Final = 1
-_RECOVERY_SCORE: Final = 0.5
 _RUN_ID_PLACEHOLDERS: Final = tuple(f"{{{name}}}" for name in RUN_IDS)
 _PATH_IDS: Final = ("{order_id}", "{event_id}", "{news_id}")
 _OTHER_TOOL_SCORE: Final = 0.5
@@ -69,7 +67,8 @@ def score_planning(
     """
     is_recovery = task.id in _RECOVERY_TASKS
     if not predicted and not json_valid:
-        return _scores({**_nothing(), "rs": float(not is_recovery)}, {"invalid_json"})
+        nothing = {**dict.fromkeys(WEIGHTS, 0.0), "tm_name_only": 0.0, "er": 1.0, "ef": 1.0}  # no fault in the run either
+        return _scores({**nothing, "rs": float(not is_recovery)}, {"invalid_json"})
     calls = [call for item in predicted if (call := _read(item)) is not None]
     steps = [_with_ids(step, run_context) for step in task.calls]
     count = len(steps) or 1
@@ -82,7 +81,7 @@ def score_planning(
         "ss": 1.0,
         "er": 1.0,
         "dc": _dependencies(calls, task.calls),
-        "rs": float(not is_recovery or _has_recovery(calls, steps)),
+        "rs": float(not is_recovery or any(_name(call.name, again.tool) > 0 for again in steps[1:2] for call in calls)),
         "ef": max(0.0, 1.0 - _SURPLUS_COST * surplus),
     }
     failures = {name for step in steps for name in _failures(calls, step)}
@@ -91,11 +90,6 @@ def score_planning(
     failures |= {"wrong_call_order"} if _order(calls, task.calls) < 1 else set()
     failures |= {"recovery_failed"} if not terms["rs"] else set()
     return _scores(terms, failures)
-
-
-def _nothing() -> dict[str, float]:
-    """Terms of a reply that could not be read: nothing, but no fault in the run either."""
-    return {**dict.fromkeys(WEIGHTS, 0.0), "tm_name_only": 0.0, "er": 1.0, "ef": 1.0}
 
 
 def _scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> Scores:
@@ -214,17 +208,11 @@ def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
     return found
 
 
-def _has_recovery(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> bool:
-    if len(steps) <= _RECOVERY_STEP:
-        return False
-    return any(_name(call.name, steps[_RECOVERY_STEP].tool) >= _RECOVERY_SCORE for call in calls)
-
-
 def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
     """0.6 of the order of the calls and 0.4 of the steps whose run ids some call names; 1 without any call."""
     if not calls:
         return 1.0
-    named = sum(1.0 if _names_ids(calls, step) else 0.5 for step in steps) / (len(steps) or 1)
+    named = sum(1.0 if _names_ids(_candidates(calls, step), step) else 0.5 for step in steps) / (len(steps) or 1)
     return 0.6 * _order(calls, steps) + 0.4 * named
 
 
@@ -239,8 +227,7 @@ def _order(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
     return 1.0 - inverted_share(places) if len(places) > 1 else 1.0
 
 
-def _names_ids(calls: Sequence[_Call], step: GoldCall) -> bool:
+def _names_ids(fits: Sequence[_Call], step: GoldCall) -> bool:
     """Whether one call of the step's family gives all the run ids that the step asks for, whatever their values."""
     wanted = [key for key, value in step.required.items() if value in _RUN_ID_PLACEHOLDERS]
-    fits = _candidates(calls, step)
     return not wanted or any(all((call.args or {}).get(key) for key in wanted) for call in fits)

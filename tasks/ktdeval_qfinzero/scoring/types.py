@@ -19,40 +19,30 @@ METRICS: Final = ("tm", "pa", "ta")
 
 @dataclass(frozen=True)
 class GoldCall:
-    """One expected call.
-    `tool`: dotted tool name, or `REFUSE`; `endpoint`: path of the service, with `{name}` for what only a run can tell; None for a
-    refusal; `method`: `GET` or `POST`; None for a refusal; `required`: parameters that PA checks, as JSON; `optional`: parameters
-    that no metric reads; `times`: time fields with their expected values, and the entries `format` and `tolerance`; `step_id`: name
-    of a planning step; None in the calling suite; `notes`: the author's remark on this step.
-    """
+    """One expected call. `notes` are the author's."""
 
-    tool: str
-    endpoint: str | None = None
-    method: str | None = None
-    required: Mapping[str, JsonValue] = field(default_factory=dict)
-    optional: Mapping[str, JsonValue] = field(default_factory=dict)
-    times: Mapping[str, JsonValue] = field(default_factory=dict)
-    step_id: str | None = None
+    tool: str  # dotted name, or `REFUSE`
+    endpoint: str | None = None  # path of the service, with `{name}` for what only a run can tell; None for a refusal
+    method: str | None = None  # GET or POST; None for a refusal
+    required: Mapping[str, JsonValue] = field(default_factory=dict)  # parameters that PA checks, as JSON
+    optional: Mapping[str, JsonValue] = field(default_factory=dict)  # parameters that no metric reads
+    times: Mapping[str, JsonValue] = field(default_factory=dict)  # time fields' expected values, `format` and `tolerance`
+    step_id: str | None = None  # of a planning step
     notes: str = ""
 
 
 @dataclass(frozen=True)
 class GoldTask:
-    """One instruction with the calls that carry it out, in order.
-    `id`: unique within a file; `suite`: `calling` or `planning`; `category`: group that summaries are given for; `difficulty`:
-    `easy, medium` or `hard`; `instruction`: what the agent is told, with `{session_id}` and `{account_id}` where a run fills them
-    in; `calls`: expected calls, at least one in a loaded task; `notes`: the author's remark on the task; `truth`: facts of the
-    episode that no metric reads.
-    """
+    """One instruction with the calls that carry it out, in order. `notes` are the author's."""
 
-    id: str
+    id: str  # unique within a file
     suite: Suite
-    category: str
+    category: str  # summaries are given for it
     difficulty: str
-    instruction: str
-    calls: tuple[GoldCall, ...]
+    instruction: str  # with `{session_id}` and `{account_id}` where a run fills them in
+    calls: tuple[GoldCall, ...]  # at least one in a loaded task
     notes: str = ""
-    truth: Mapping[str, JsonValue] = field(default_factory=dict)
+    truth: Mapping[str, JsonValue] = field(default_factory=dict)  # facts of the episode that no metric reads
 
     @property
     def refuse(self) -> bool:
@@ -62,16 +52,13 @@ class GoldTask:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one answer on one task.
-    `tm`: tool match, 0 to 1; `pa`: parameter accuracy, 0 to 1; `ta`: time alignment, 0 to 1; `failure_modes`: sorted names of what
-    went wrong, each once; `detail`: further figures of the rule set that made the scores.
-    """
+    """Scores of one answer on one task: tool match, parameter accuracy and time alignment, each from 0 to 1."""
 
     tm: float
     pa: float
     ta: float
-    failure_modes: tuple[str, ...] = ()
-    detail: Mapping[str, JsonValue] = field(default_factory=dict)
+    failure_modes: tuple[str, ...] = ()  # sorted, each once
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures of the rule set
 
     @property
     def overall(self) -> float:

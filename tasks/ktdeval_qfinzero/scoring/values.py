@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ktdeval.jsonio import JsonValue
 
@@ -169,19 +169,18 @@ _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_]
 # ---- reference
 
 
-@dataclass(frozen=True)
-class ReferenceRules:
-    """Differences between the two public scorers.
-    `braces_are_placeholders`: `{...}` counts as a placeholder as well as `<...>`; `fold_list_case`: list items are compared in
-    upper case.
-    """
+class ReferenceRules(NamedTuple):
+    """Differences between the two public scorers."""
 
-    braces_are_placeholders: bool
-    fold_list_case: bool
+    braces_are_placeholders: bool  # `{...}` counts as a placeholder as well as `<...>`
+    fold_list_case: bool  # list items are compared in upper case
 
 
 CALLING_RULES: Final = ReferenceRules(braces_are_placeholders=False, fold_list_case=False)
 PLANNING_RULES: Final = ReferenceRules(braces_are_placeholders=True, fold_list_case=True)
+
+
+_BRACKETS: Final = ("<>", "{}")
 
 
 def text_of(value: JsonValue) -> str | None:
@@ -196,21 +195,19 @@ def reference_object(predicted: Mapping[str, JsonValue], expected: Mapping[str, 
     """Mean score over the keys of `expected`, 0 to 1; 1 where nothing is expected."""
     if not expected:
         return 1.0
-    return sum(_reference_key(predicted.get(key), value, rules) for key, value in expected.items()) / len(expected)
-
-
-def _reference_key(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:
-    return 0.0 if predicted is None else reference_value(predicted, expected, rules)
+    given = ((predicted.get(key), value) for key, value in expected.items())
+    return sum(0.0 if item is None else reference_value(item, value, rules) for item, value in given) / len(expected)
 
 
 def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:
     """Score of one value that is present, 0 to 1."""
-    if isinstance(expected, str) and _is_reference_placeholder(expected, rules):
+    if isinstance(expected, str) and (expected[:1] + expected[-1:] in _BRACKETS[: 1 + rules.braces_are_placeholders]):
         return 1.0
     if isinstance(expected, dict) and isinstance(predicted, dict):
         return reference_object(predicted, expected, rules)
     if isinstance(expected, list) and isinstance(predicted, list):
-        return _reference_list(predicted, expected, rules)
+        left_set, right_set = _reference_items(predicted, rules), _reference_items(expected, rules)
+        return 1.0 if left_set == right_set else len(left_set & right_set) / len(left_set | right_set)
     if isinstance(expected, int | float) and isinstance(predicted, int | float):
         return float(_near(predicted, expected))
     left, right = text_of(expected), text_of(predicted)
@@ -231,17 +228,6 @@ def reference_failures(predicted: Mapping[str, JsonValue], expected: Mapping[str
     return found
 
 
-def _is_reference_placeholder(text: str, rules: ReferenceRules) -> bool:
-    return (text.startswith("<") and text.endswith(">")) or (
-        rules.braces_are_placeholders and text.startswith("{") and text.endswith("}")
-    )
-
-
-def _reference_list(predicted: list[JsonValue], expected: list[JsonValue], rules: ReferenceRules) -> float:
-    left, right = _reference_items(predicted, rules), _reference_items(expected, rules)
-    return 1.0 if left == right else len(left & right) / len(left | right)
-
-
 def _reference_items(items: list[JsonValue], rules: ReferenceRules) -> set[str | None]:
     texts = [text_of(item) for item in items]
     return {text.upper() if text is not None and rules.fold_list_case else text for text in texts}
@@ -258,23 +244,17 @@ def _near(a: float, b: float) -> bool:
 # ---- paper
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Outcome of a recursive comparison.
-    `score`: mean over what could be compared, 0 to 1; None if nothing could; `missing`: dotted paths of what is absent or null;
-    `wrong`: dotted paths of what is there and differs.
-    """
+class Comparison(NamedTuple):
+    """Outcome of a recursive comparison; `missing` (absent or null) and `wrong` are dotted paths."""
 
-    score: Fraction | None
+    score: Fraction | None  # mean over what could be compared, 0 to 1; None if nothing could
     missing: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 
 
 def is_placeholder(value: JsonValue) -> bool:
     """Whether an expected value is `{...}` or `<...>`, or holds a `{name}` or `<name>` that only a run can fill."""
-    if not isinstance(value, str):
-        return False
-    return _WHOLE_PLACEHOLDER.fullmatch(value) is not None or _INNER_PLACEHOLDER.search(value) is not None
+    return isinstance(value, str) and bool(_WHOLE_PLACEHOLDER.fullmatch(value) or _INNER_PLACEHOLDER.search(value))
 
 
 def compare_objects(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]) -> Comparison:
@@ -301,10 +281,9 @@ def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> Compari
 
 def _is_comparable(expected: JsonValue) -> bool:
     """False for a placeholder, and for a non-empty list or object that holds nothing else."""
-    if isinstance(expected, dict):
-        return not expected or any(_is_comparable(value) for value in expected.values())
-    if isinstance(expected, list):
-        return not expected or any(_is_comparable(value) for value in expected)
+    if isinstance(expected, dict | list):
+        values = expected.values() if isinstance(expected, dict) else expected
+        return not expected or any(_is_comparable(value) for value in values)
     return not is_placeholder(expected)
 
 

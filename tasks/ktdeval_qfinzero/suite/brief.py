@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Item
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Item
 from ktdeval_qfinzero.benchmark.wordings import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.esp.types import StreamQuery
@@ -104,7 +104,8 @@ def tools_text() -> str:
     """All tools with their arguments, as a model reads them that is offered none.
     Limits on lengths and patterns are left out, and `cursor` too, which is told once for all tools whose answers have pages.
     """
-    tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {_compact(_told(each))}" for each in catalogue().operations)
+    shown = ((each, json.dumps(_told(each), ensure_ascii=False, separators=(",", ":"))) for each in catalogue().operations)
+    tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}" for each, arguments in shown)
     return f"{prompt_text('text_tools')}\n\n{tools}"
 
 
@@ -125,22 +126,15 @@ def _shortened(schema: Schema) -> dict[str, JsonValue]:
     return kept
 
 
-def _compact(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 # ---- situations
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Account and session that an agent finds.
-    `ids`: `session_id` and `account_id`, as far as there are any; `session`: arguments that the session was opened with; None
-    without one.
-    """
+    """Account and session that an agent finds."""
 
-    ids: Mapping[str, str]
-    session: Mapping[str, JsonValue] | None = None
+    ids: Mapping[str, str]  # `session_id` and `account_id`, as far as there are any
+    session: Mapping[str, JsonValue] | None = None  # arguments that the session was opened with; None without one
 
     @property
     def words(self) -> str:
@@ -162,17 +156,11 @@ def situation_of(item: Item) -> Situation:
     """Situation that the setup of an item makes.
     Raises DataError if more than one account or session, which there are no words for.
     """
-    accounts, sessions = _calls(item, "PMB.account.create"), _calls(item, "PMB.session.create")
+    accounts, sessions = ([call for call in item.setup if call.tool == f"PMB.{kind}.create"] for kind in ("account", "session"))
     if len(accounts) > 1 or len(sessions) > 1:
         raise DataError(f"{item.task.id} ({item.template}): its setup opens more than one account or session")
     ids = {"account_id": ACCOUNT} if accounts else {}
-    if not sessions:
-        return Situation(ids)
-    return Situation({**ids, "session_id": SESSION}, sessions[0].args)
-
-
-def _calls(item: Item, tool: str) -> list[Call]:
-    return [call for call in item.setup if call.tool == tool]
+    return Situation({**ids, "session_id": SESSION}, sessions[0].args) if sessions else Situation(ids)
 
 
 def clock_words(as_of_ns: int) -> str:

@@ -78,39 +78,42 @@ def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> None:
 # ---- environments
 
 
-class TextEnvironment:
-    """Nothing can be done: the calls stand in what is submitted."""
-
-    tools: tuple[Tool, ...] = ()
-
-    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return what was submitted, each call under the dotted name of its tool."""
-        return _answer(submitted, [recorded_call(call["tool"], call["arguments"]) for call in submitted["calls"]])
-
-
 class DryEnvironment:
-    """Calls are recorded, and answered with no more than that. `calls`: those recorded so far."""
+    """Calls are recorded, and answered with no more than that."""
 
-    def __init__(self) -> None:
-        self.tools: tuple[Tool, ...] = dry_tools()
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self.tools = tools
         self.calls: list[RecordedCall] = []
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return what was submitted, together with the calls."""
-        return _answer(submitted, self.calls)
+        answer = Answer(status=submitted["status"], summary=encodable(submitted["summary"]), calls=tuple(self.calls))
+        plain: dict[str, JsonValue] = to_plain(answer)
+        return plain
 
 
-class LiveEnvironment:
-    """Calls are made in the item's situation, which is opened with the first of them, and answered.
-    `open_situation`: makes the workspace; `max_answer_chars`: longest answer that is passed on. `calls`: those made so far, refused
-    ones among them.
+class TextEnvironment(DryEnvironment):
+    """Nothing can be done: the calls stand in what is submitted."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return what was submitted, each call under the dotted name of its tool."""
+        self.calls = [recorded_call(call["tool"], call["arguments"]) for call in submitted["calls"]]
+        return super().completed(submitted)
+
+
+class LiveEnvironment(DryEnvironment):
+    """Calls are made in the item's situation, which `open_situation` makes for the first of them, and answered.
+
+    `max_answer_chars`: longest answer that is passed on; `calls`: those made so far, refused ones among them.
     """
 
     def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:
+        super().__init__(live_tools())
         self._open = open_situation
         self.max_answer_chars = max_answer_chars
-        self.tools: tuple[Tool, ...] = live_tools()
-        self.calls: list[RecordedCall] = []
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -119,7 +122,7 @@ class LiveEnvironment:
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return what was submitted, together with the calls and the state that they left."""
-        return {**_answer(submitted, self.calls), "end_state": to_plain(end_state(self.workspace))}
+        return {**super().completed(submitted), "end_state": to_plain(end_state(self.workspace))}
 
 
 @cache
@@ -140,7 +143,7 @@ def live_tools() -> tuple[Tool, ...]:
     )
 
 
-def _record(operation: Operation, environment: DryEnvironment | LiveEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
+def _record(operation: Operation, environment: DryEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
     if not is_fit(arguments):
         message = "the arguments are too long, nested too deep, or not valid text; the call was not made"
         return _refusal("bad_arguments", message)
@@ -163,9 +166,3 @@ def _make(operation: Operation, tool: Tool, environment: LiveEnvironment, argume
 
 def _refusal(code: str, message: str) -> Refusal:
     return Refusal(Exact({"error": {"code": code, "message": message}}), code)
-
-
-def _answer(submitted: Mapping[str, JsonValue], calls: Sequence[RecordedCall]) -> dict[str, JsonValue]:
-    answer = Answer(status=submitted["status"], summary=encodable(submitted["summary"]), calls=tuple(calls))
-    plain: dict[str, JsonValue] = to_plain(answer)
-    return plain

@@ -17,7 +17,7 @@ from ktdeval_qfinzero.scoring.predicted import with_run_ids
 from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldTask, Scores
-from ktdeval_qfinzero.suite.records import RULE_SETS, Answer, Earned, Empty, Graded, Rules
+from ktdeval_qfinzero.suite.records import METRICS, RULE_SETS, Answer, Earned, Empty, Graded, Rules
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
@@ -62,14 +62,11 @@ _NOTHING: Final = Answer(status="done", summary="", calls=())
 
 @dataclass(frozen=True)
 class Case:
-    """Expected calls that answers are compared with.
-    `task`: the expected calls; `ids`: `session_id` and `account_id` of the run, as far as there are any; `is_own`: whether it is an
-    item of our own; a task of a file is scored as it stands.
-    """
+    """Expected calls that answers are compared with."""
 
-    task: GoldTask
-    ids: Mapping[str, str]
-    is_own: bool
+    task: GoldTask  # the expected calls
+    ids: Mapping[str, str]  # `session_id` and `account_id` of the run, as far as there are any
+    is_own: bool  # whether it is an item of our own; a task of a file is scored as it stands
 
 
 def grade(rules: Rules, case: Case, answer: Answer) -> Scores:
@@ -79,10 +76,8 @@ def grade(rules: Rules, case: Case, answer: Answer) -> Scores:
     planning scorer wants.
     """
     if rules == "paper":
-        calls = [
-            {"tool": call.tool, "args": with_defaults(call.tool, call.arguments) if case.is_own else call.arguments}
-            for call in answer.calls
-        ]
+        complete = with_defaults if case.is_own else lambda _, arguments: arguments
+        calls = [{"tool": call.tool, "args": complete(call.tool, call.arguments)} for call in answer.calls]
         return paper.score(case.task, calls, case.ids)
     if case.task.suite == "planning":
         planned: list[JsonValue] = [{"tool": call.tool, "args": call.arguments} for call in answer.calls]
@@ -96,13 +91,11 @@ def grade(rules: Rules, case: Case, answer: Answer) -> Scores:
 
 def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
     """Task with the run's ids in its calls' parameters, where texts hold their placeholders."""
-    calls = [
-        replace(
-            call,
-            required={name: with_run_ids(value, ids) if isinstance(value, str) else value for name, value in call.required.items()},
-        )
-        for call in task.calls
-    ]
+
+    def filled(value: JsonValue) -> JsonValue:
+        return with_run_ids(value, ids) if isinstance(value, str) else value
+
+    calls = (replace(call, required={name: filled(value) for name, value in call.required.items()}) for call in task.calls)
     return replace(task, calls=tuple(calls))
 
 
@@ -136,14 +129,8 @@ def _precision(task: GoldTask, scores: Scores, answer: Answer) -> float | None:
 def nothing_earned(rules: Rules, case: Case, end_state_match: float | None) -> Empty:
     """Grade an answer without any call under one rule set; `end_state_match` is that of live items."""
     scores, ours = grade(rules, case, _NOTHING), grade("paper", case, _NOTHING)
-    return Empty(
-        overall=scores.overall,
-        tm=scores.tm,
-        pa=scores.pa,
-        ta=scores.ta,
-        exact=float(is_exact(ours)),
-        end_state_match=end_state_match,
-    )
+    earned = {metric: getattr(scores, metric) for metric in METRICS}
+    return Empty(**earned, exact=float(is_exact(ours)), end_state_match=end_state_match)
 
 
 def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
@@ -153,10 +140,8 @@ def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
     differs = {
         "clock": state.as_of_ts != gold.as_of_ts,
         "accounts": [account.terms for account in state.accounts] != [account.terms for account in gold.accounts],
-        **{
-            part: {account.account_id: getattr(account, field) for account in state.accounts}
-            != {account.account_id: getattr(account, field) for account in gold.accounts}
-            for part, field in (("cash", "cash_e4"), ("positions", "positions"), ("orders", "orders"), ("sessions", "sessions"))
-        },
     }
+    for part, field in (("cash", "cash_e4"), ("positions", "positions"), ("orders", "orders"), ("sessions", "sessions")):
+        left, right = ({each.account_id: getattr(each, field) for each in of.accounts} for of in (state, gold))
+        differs[part] = left != right
     return tuple(part for part, is_so in differs.items() if is_so)

@@ -15,6 +15,8 @@ Rules = Literal["paper", "reference"]
 RULE_SETS: Final[tuple[Rules, ...]] = ("paper", "reference")
 METRICS: Final = ("overall", "tm", "pa", "ta")
 
+_PLAIN: Final = ("exact", "no_call", "call_precision", "ids_expected", "ids_right")
+
 FAILED: Final = "failed_"
 """Begins the names of failure modes in a record, each true."""
 DIFFERS: Final = "differs_"
@@ -53,7 +55,7 @@ class Earned(Value, frozen=True):
     @staticmethod
     def of(scores: Scores) -> Earned:
         """Take the figures of scores."""
-        return Earned(overall=scores.overall, tm=scores.tm, pa=scores.pa, ta=scores.ta)
+        return Earned(**{name: getattr(scores, name) for name in METRICS})
 
 
 class Empty(Earned, frozen=True, omit_defaults=True):
@@ -80,30 +82,24 @@ class Facts(Value, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Graded:
-    """Grades of an answer.
-    `earned`: by rule set; `exact`: whether nothing is wrong, absent or too much; `no_call`: whether no service was called;
-    `call_precision`: share of the calls that serve a step and are of its very tool; None without any call; `ids_expected,
-    ids_right`: ids that calls had to carry, and those that they carried, which no metric reads; `failure_modes`: of the headline's
-    rule set; `end_state_match`: of live items, whether the calls left what the expected ones leave; `differing`: parts of the end
-    state that differ.
-    """
+    """Grades of an answer."""
 
     earned: Mapping[Rules, Earned]
-    exact: bool
-    no_call: bool
-    call_precision: float | None
-    ids_expected: int
+    exact: bool  # whether nothing is wrong, absent or too much
+    no_call: bool  # whether no service was called
+    call_precision: float | None  # share of the calls that serve a step and are of its very tool; None without any call
+    ids_expected: int  # that calls had to carry, and those that they carried, which no metric reads
     ids_right: int
-    failure_modes: tuple[str, ...] = ()
-    end_state_match: bool | None = None
-    differing: tuple[str, ...] = ()
+    failure_modes: tuple[str, ...] = ()  # of the headline's rule set
+    end_state_match: bool | None = None  # of live items, whether the calls left what the expected ones leave
+    differing: tuple[str, ...] = ()  # parts of the end state that differ
 
     def to_scores(self) -> dict[str, JsonValue]:
         """Return the flat form of records."""
         flat: dict[str, JsonValue] = {
             f"{rules}_{name}": getattr(self.earned[rules], name) for rules in RULE_SETS for name in METRICS
         }
-        flat |= {name: getattr(self, name) for name in ("exact", "no_call", "call_precision", "ids_expected", "ids_right")}
+        flat |= {name: getattr(self, name) for name in _PLAIN}
         flat |= {f"{FAILED}{mode}": True for mode in self.failure_modes}
         if self.end_state_match is not None:
             flat["end_state_match"] = self.end_state_match
@@ -114,14 +110,10 @@ class Graded:
         """Read the flat form back."""
         return Graded(
             {rules: Earned(**{name: scores[f"{rules}_{name}"] for name in METRICS}) for rules in RULE_SETS},
-            scores["exact"],
-            scores["no_call"],
-            scores["call_precision"],
-            scores["ids_expected"],
-            scores["ids_right"],
-            tuple(name.removeprefix(FAILED) for name in scores if name.startswith(FAILED)),
-            scores.get("end_state_match"),
-            tuple(name.removeprefix(DIFFERS) for name in scores if name.startswith(DIFFERS)),
+            **{name: scores[name] for name in _PLAIN},
+            failure_modes=tuple(name.removeprefix(FAILED) for name in scores if name.startswith(FAILED)),
+            end_state_match=scores.get("end_state_match"),
+            differing=tuple(name.removeprefix(DIFFERS) for name in scores if name.startswith(DIFFERS)),
         )
 
 

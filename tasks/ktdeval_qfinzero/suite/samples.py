@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
@@ -15,7 +15,7 @@ from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.masking import Lens
 from ktdeval.typed import encode_canonical
-from ktdeval_qfinzero.benchmark.items import Call, Item
+from ktdeval_qfinzero.benchmark.items import Item
 from ktdeval_qfinzero.benchmark.scenario import EndState, end_state, open_workspace, refusal_of, run_calls
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.data.stores import Dataset
@@ -25,7 +25,7 @@ from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_o
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.brief import PUBLIC_IDS, Situation, public_system_text, situation_of, system_text, user_text
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.environment import DryEnvironment, LiveEnvironment, TextEnvironment, answer_form, make_calls
+from ktdeval_qfinzero.suite.environment import DryEnvironment, LiveEnvironment, TextEnvironment, answer_form, dry_tools, make_calls
 from ktdeval_qfinzero.suite.grading import Case, differing_parts, graded, nothing_earned
 from ktdeval_qfinzero.suite.records import Answer, Facts, facts_json
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -46,15 +46,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Material:
-    """All that the samples of a config are made of.
-    `questions`: in the order asked; `dataset`: what the items are about; None for the tasks of a file; `described`: hashes of it
-    all, for the card; `closed_days`: weekdays without a session, around the clocks of the items.
-    """
+    """All that the samples of a config are made of."""
 
-    questions: tuple[Question, ...]
-    dataset: Dataset | None
-    described: Mapping[str, JsonValue]
-    closed_days: tuple[date, ...] = ()
+    questions: tuple[Question, ...]  # in the order asked
+    dataset: Dataset | None  # what the items are about; None for the tasks of a file
+    described: Mapping[str, JsonValue]  # hashes of it all, for the card
+    closed_days: tuple[date, ...] = ()  # weekdays without a session, around the clocks of the items
 
 
 def open_material(config: SuiteConfig) -> Material:
@@ -117,13 +114,11 @@ def _item_json(item: Item) -> JsonValue:
         "task": task_to_row(item.task),
         "template": item.template,
         "as_of_ns": item.as_of_ns,
-        "setup": [_call_json(call) for call in item.setup],
-        "gold": [_call_json(call) for call in item.gold],
+        **{
+            name: [{"tool": call.tool, "arguments": dict(call.args)} for call in calls]
+            for name, calls in (("setup", item.setup), ("gold", item.gold))
+        },
     }
-
-
-def _call_json(call: Call) -> JsonValue:
-    return {"tool": call.tool, "arguments": dict(call.args)}
 
 
 @cache
@@ -138,8 +133,7 @@ def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Item,
     return make_items(embedded_dataset(data_seed), suite, items_seed)
 
 
-@dataclass(frozen=True)
-class _Start:
+class _Start(NamedTuple):
     """Clock of a question, None for a task of a file; of live items, the state in which an agent starts."""
 
     clock_ns: int | None
@@ -205,11 +199,11 @@ class SuiteSamples:
     def _question(self, number: int) -> Question:
         return self._material.questions[number]
 
-    def _environment(self, number: int) -> TextEnvironment | DryEnvironment | LiveEnvironment:
+    def _environment(self, number: int) -> DryEnvironment:
         if self._config.calls == "text":
             return TextEnvironment()
         if not self._config.is_live:
-            return DryEnvironment()
+            return DryEnvironment(dry_tools())
         return LiveEnvironment(lambda: self._open(number), self._config.max_answer_chars)
 
     def _open(self, number: int) -> Workspace:

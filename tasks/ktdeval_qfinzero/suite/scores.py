@@ -27,8 +27,9 @@ DRAWS: Final = 999
 
 NO_SUBMISSION: Final = "no_submission"
 """Failure mode of an item to which the model gave no valid submission."""
+_NO_MODES: Final = (NO_SUBMISSION,)
 
-_NO_ITEM: Final = "no item was answered"
+_NO_ITEM: Final = Score(None, 0, reason="no item was answered")
 _SCALE: Final = {"overall": 100.0}
 
 
@@ -96,7 +97,7 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
 
 def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
     if not asked:
-        return _nothing(_NO_ITEM)
+        return _NO_ITEM
     scale, other = _SCALE.get(name, 1.0), OTHER[rules]
     detail: dict[str, JsonValue] = {"other_rules": {"rules": other, "value": _mean(asked, _earned(other, name))}}
     if name == "overall":
@@ -108,12 +109,9 @@ def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
             "other_rules": {"rules": other, **means(asked, other)},
             "by_category": _groups(asked, lambda one: one.facts.category, means),
             "by_difficulty": _groups(asked, lambda one: one.facts.difficulty, means),
-            "failure_modes": _failure_modes(asked),
+            "failure_modes": _counts(mode for one in asked for mode in (one.graded.failure_modes if one.graded else _NO_MODES)),
             "without_submission": sum(one.graded is None for one in asked),
-            "ids": {
-                "expected": sum(one.graded.ids_expected for one in asked if one.graded),
-                "right": sum(one.graded.ids_right for one in asked if one.graded),
-            },
+            "ids": {part: sum(getattr(one.graded, f"ids_{part}") for one in asked if one.graded) for part in ("expected", "right")},
         }
     points = [(one.item, value / scale) for one, value in zip(asked, _values(asked, _earned(rules, name)), strict=True)]
     return _score(name, points, scale, _average([getattr(one.facts.empty, name) for one in asked]), detail)
@@ -121,7 +119,7 @@ def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
 
 def _exact(asked: Sequence[Asked]) -> Score:
     if not asked:
-        return _nothing(_NO_ITEM)
+        return _NO_ITEM
 
     def share(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
         return {"value": _mean(of_group, lambda graded: graded.exact)}
@@ -137,7 +135,7 @@ def _exact(asked: Sequence[Asked]) -> Score:
 
 def _end_state(asked: Sequence[Asked]) -> Score:
     if not asked:
-        return _nothing(_NO_ITEM)
+        return _NO_ITEM
 
     def match(graded: Graded) -> bool:
         return bool(graded.end_state_match)
@@ -153,10 +151,6 @@ def _end_state(asked: Sequence[Asked]) -> Score:
 
 def _refusal(asked: Sequence[Asked]) -> Score:
     """Score the items to refuse. The others, answered without a call, are in the detail: who never calls anything refuses all."""
-
-    def no_call(graded: Graded) -> bool:
-        return graded.no_call
-
     wanted = [one for one in asked if one.facts.refusal]
     others = [one for one in asked if not one.facts.refusal]
     false = sum(one.graded.no_call for one in others if one.graded)
@@ -166,25 +160,21 @@ def _refusal(asked: Sequence[Asked]) -> Score:
     }
     if not wanted:
         return Score(None, 0, detail=detail, reason="no item to refuse was answered")
-    return _score("refusal_accuracy", _points(wanted, no_call), 1.0, 1.0, detail)
+    return _score("refusal_accuracy", _points(wanted, lambda graded: graded.no_call), 1.0, 1.0, detail)
 
 
 def _precision(asked: Sequence[Asked]) -> Score:
     counted = [one for one in asked if one.graded is None or one.graded.call_precision is not None]
     if not counted:
-        return _nothing("no answer has a call")
+        return Score(None, 0, reason="no answer has a call")
     return _score("call_precision", _points(counted, lambda graded: graded.call_precision or 0.0), 1.0, None, {})
 
 
 def _unanswered(records: Sequence[AnswerRecord]) -> Score:
     if not records:
-        return _nothing("there are no items")
+        return Score(None, 0, reason="there are no items")
     points = [(record.sample, float(record.provenance == "error")) for record in records]
     return _score("unanswered", points, 1.0, None, {"count": int(sum(value for _, value in points))})
-
-
-def _nothing(reason: str) -> Score:
-    return Score(None, 0, reason=reason)
 
 
 def _score(
@@ -254,12 +244,6 @@ def _groups(
     for one in asked:
         groups.setdefault(key(one), []).append(one)
     return {group: {"n": len(groups[group]), **figures(groups[group])} for group in sorted(groups)}
-
-
-def _failure_modes(asked: Sequence[Asked]) -> dict[str, JsonValue]:
-    """Mode -> answers that it was found in."""
-    modes = [mode for one in asked if one.graded for mode in one.graded.failure_modes]
-    return _counts([*modes, *(NO_SUBMISSION for one in asked if one.graded is None)])
 
 
 def _counts(names: Iterable[str]) -> dict[str, JsonValue]:

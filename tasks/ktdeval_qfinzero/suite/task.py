@@ -21,12 +21,12 @@ from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 class SuiteTask:
     """One variant. Implements `ktdeval.api.ScoringTask`. The data are opened when they are first needed.
-    `name`: what a user types; `opened`: gives what is asked. `name`: what a user types; `version`: of the task family; `mask`:
-    `bright`; `mode`: such as `calling_native_dry`; `tools`: none; samples bring their own; `harness`: the limits; `windows,
-    default_windows`: for the runner; questions do not depend on them; `scores`: what `summarise` gives.
+    `name`: what a user types; `opened`: gives what is asked. Attributes:; `name`: what a user types; `version`: of the task family;
+    `mask`: `bright`; `mode`: such as `calling_native_dry`; `harness`: the limits; `windows, default_windows`: for the runner;
+    questions do not depend on them; `scores`: what `summarise` gives.
     """
 
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()  # none; samples bring their own
     target_task: str | None = None
 
     def __init__(self, name: str, config: SuiteConfig, opened: Callable[[SuiteConfig], Material] = open_material) -> None:

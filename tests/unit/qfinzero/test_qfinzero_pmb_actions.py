@@ -9,12 +9,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb.day_events import (
-    adjusted_contract,
-    entitlement,
-    orders_cancelled_by_split,
-    split_effects,
-)
+from ktdeval_qfinzero.pmb.day_events import adjusted_contract, entitlement, orders_cancelled_by_split, split_effects
 from ktdeval_qfinzero.pmb.holding_events import PositionSplit
 from ktdeval_qfinzero.pmb.values import Instrument, Order
 from qfinzero_margin import STOCK, account, contract, e4, marks, option

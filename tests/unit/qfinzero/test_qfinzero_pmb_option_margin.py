@@ -160,10 +160,7 @@ def test_a_long_butterfly_requires_only_what_was_paid() -> None:
 
 def test_a_ratio_spread_leaves_the_rest_uncovered() -> None:
     groups = margin_groups([held("C", 100, -3, 3), held("C", 105, 1, 1.5)], 0, e4(100), RULES)
-    assert [(group.strategy, group.required_e4) for group in groups] == [
-        ("SPREAD", e4(500)),
-        ("UNCOVERED", e4(2 * 100 * (3 + 20))),
-    ]
+    assert [(group.strategy, group.required_e4) for group in groups] == [("SPREAD", e4(500)), ("UNCOVERED", e4(2 * 100 * (3 + 20)))]
 
 
 def test_options_that_expire_apart_are_not_one_spread() -> None:

@@ -76,10 +76,7 @@ def test_tasks_survive_the_way_to_a_file_and_back(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ([], "expected `object`, got `array`"),
-        (
-            {**CALLING_ROW, "expected_steps": CALLING_ROW["expected_tool_calls"]},
-            "either expected_tool_calls .calling. or",
-        ),
+        ({**CALLING_ROW, "expected_steps": CALLING_ROW["expected_tool_calls"]}, "either expected_tool_calls .calling. or"),
         ({**CALLING_ROW, "expected_tool_calls": None}, "either expected_tool_calls"),
         ({**CALLING_ROW, "expected_tool_calls": []}, "expected_tool_calls: expected `array` of length >= 1"),
         ({**CALLING_ROW, "expected_tool_calls": CALLING_ROW["expected_tool_calls"] * 201}, "of length <= 200"),

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
 
 import anyio
 import click
@@ -17,7 +16,6 @@ from ktdeval_qfinzero.access.listen import address_of, bind, choose_security, se
 from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.stores import Dataset
 
 
 @click.command()
@@ -61,37 +59,16 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     """
     limits = Limits(max_workspaces, idle_minutes * 60)
     if transport == "stdio":
+        # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
         dataset = open_data(source)
-        _serve_stdio(dataset, start_at(dataset, limits, as_of))
+        limits = start_at(dataset, limits, as_of)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        anyio.run(serve_stdio, catalogue(), dataset, limits)
         return
-    _serve_http(_Place(host, port, token_env), _Data(source, as_of), limits)
-
-
-@dataclass(frozen=True)
-class _Place:
-    host: str
-    port: int
-    token_variable: str | None
-
-
-@dataclass(frozen=True)
-class _Data:
-    source: Source
-    as_of: str | None
-
-
-def _serve_stdio(dataset: Dataset, limits: Limits) -> None:
-    # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    anyio.run(serve_stdio, catalogue(), dataset, limits)
-
-
-def _serve_http(place: _Place, data: _Data, limits: Limits) -> None:
-    with bind(place.host, place.port) as bound:
-        security = choose_security(bound, place.token_variable, os.environ, _show_token if sys.stderr.isatty() else None)
-        dataset = open_data(data.source)
-        workspaces = Workspaces(dataset, start_at(dataset, limits, data.as_of), time.monotonic)
-        app = server_app(catalogue(), workspaces, security)
+    with bind(host, port) as bound:
+        security = choose_security(bound, token_env, os.environ, _show_token if sys.stderr.isatty() else None)
+        dataset = open_data(source)
+        app = server_app(catalogue(), Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic), security)
         address = address_of(bound)
         try:
             click.echo(f"serving {address} with {address}/openapi.json and {address}{MCP_PATH} (Ctrl-C ends it)")

@@ -204,46 +204,45 @@ class ModelClient:
                 call.notify("rate_limited", pause_s, call.attempts_made, attempts)
 
         reservation = self._budget.reserve(call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts))
+        made_before = call.attempts_made
         try:
             with self._limiter.slot(name_pause) as slot:
-                outcome = self._send(call, slot)
-        except BaseException:  # the run was over before there was a slot
-            self._budget.release(reservation)
+                reply = self._send(call, slot)
+        except BaseException as error:
+            self._fail(call, reservation, error, was_sent=call.attempts_made > made_before)
             raise
-        if isinstance(outcome, Reply):
-            self._keep(call, reservation, outcome)
-            return outcome
-        self._fail(call, reservation, outcome)
-        raise outcome
+        self._keep(call, reservation, reply)
+        return reply
 
-    def _send(self, call: _Call, slot: Slot) -> Reply | BaseException:
+    def _send(self, call: _Call, slot: Slot) -> Reply:
         call.attempts_made += 1
         began = time.perf_counter()
         try:
             reply = self._model.reply(call.request)
-        except BaseException as error:  # noqa: BLE001 - raised again, once it is written down
-            if isinstance(error, ModelError) and error.kind in _THROTTLING:
+        except ModelError as error:
+            if error.kind in _THROTTLING:
                 slot.is_throttled, wanted_s = True, error.retry_after_s
                 # Nobody would wait longer than a call may: such calls fail, and end the run.
                 slot.retry_after_s = wanted_s if wanted_s is not None and wanted_s <= self._settings.max_wait_s else None
-            return error
-        else:
-            slot.is_answered = True
-            return reply
+            raise
         finally:
             call.latency_s = time.perf_counter() - began
+        slot.is_answered = True
+        return reply
 
-    def _fail(self, call: _Call, reservation: Reservation, error: BaseException) -> None:
-        if isinstance(error, ModelError):
+    def _fail(self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool) -> None:
+        if was_sent and isinstance(error, ModelError):
             is_billed = error.kind in _POSSIBLY_BILLED
             held_usd = self._budget.hold(reservation) if is_billed else self._budget.release(reservation)
             self._log.record(self._record(call, error.kind, held_usd=held_usd), durable=held_usd > 0)
             self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
-        elif isinstance(error, ProviderError):
+        elif was_sent and isinstance(error, ProviderError):
             self._budget.release(reservation)
             self._log.record(self._record(call, REFUSED), durable=False)
-        else:  # a defect of the adapter, after which nobody knows what was billed
+        elif was_sent:  # a defect of the adapter, after which nobody knows what was billed
             self._budget.hold(reservation)
+        else:  # the run was over before there was a slot
+            self._budget.release(reservation)
 
     def _check_reach(self, error: ModelError, is_last: bool) -> None:
         """Raise ProviderError for an address that was never reached in this run, at the last attempt that is made of a call."""

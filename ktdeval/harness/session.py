@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from ktdeval.errors import ModelError, PluginError
@@ -86,9 +86,7 @@ class GuardedSession:
     """
 
     def __init__(self, parts: SessionParts, step: int, context: Any) -> None:
-        self._parts = parts
-        self._step = step
-        self._context = context
+        self._parts, self._step, self._context = parts, step, context
         self._tools = {tool.name: tool for tool in parts.tools}
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
@@ -97,15 +95,11 @@ class GuardedSession:
         self._calls = 0
         self._previous: tuple[Message, ...] = ()
         self._accepted: list[tuple[str, Submission]] = []
-        self.counts = StepCounts()
-        """Counts of this step so far."""
-        self.exchanges: list[dict[str, JsonValue]] = []
-        """Conversation of this step so far, as in `TranscriptEntry`."""
+        self.counts = StepCounts()  #: of this step so far
+        self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; where its model call failed, the engine holds. Raises PluginError: the agent returned
-        something else than a decision.
-        """
+        """Let an agent decide this step; where its model call failed, the engine holds. Raises PluginError for no decision."""
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
@@ -140,9 +134,7 @@ class GuardedSession:
         return 1 + self._parts.harness.schema_retries
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model. The run's call parameters replace the request's. Raises ModelError: the call failed; counted as
-        `model_<kind>`; LeakError: a message or tool holds an identity that the mask hides; nothing was sent.
-        """
+        """Call the model with the run's parameters. Raises ModelError (counted), or LeakError before anything is sent."""
         for spec in request.tools:
             self._clear_tool(spec)
         messages = tuple(self._clear(message) for message in request.messages)
@@ -151,7 +143,15 @@ class GuardedSession:
         sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed))
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
-        exchange = self._exchange(sent)
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
+        self._previous = messages
+        exchange: dict[str, JsonValue] = {
+            "kept": kept,
+            "sent": [message.to_json() for message in messages[kept:]],
+            "tools": [spec.name for spec in sent.tools],
+            "tool_choice": sent.tool_choice,
+            "seed": seed,
+        }
         self.exchanges.append(exchange)
         try:
             raw = self._parts.model.reply(sent)
@@ -200,7 +200,13 @@ class GuardedSession:
             return submission
         for _ in range(reading.unknown_assets):
             self.counts.fail("unknown_asset")
-        submission = withhold_identities(submission, self._parts.guard)
+        redact = self._parts.guard.redact  # a ledger may be quoted
+        submission = replace(
+            submission,
+            action=tuple(order._replace(reason=redact(order.reason)) for order in submission.action),
+            overall_reason=redact(submission.overall_reason),
+            stock_ids=tuple(map(redact, submission.stock_ids)),
+        )
         self._accepted.append((text, submission))
         return submission
 
@@ -209,9 +215,7 @@ class GuardedSession:
         self.counts.fail(kind)
 
     def accepted_text(self, decision: Decision) -> str | None:
-        """Return the arguments of the `submit_action` call whose orders the decision took as they were. None where there is none: a
-        hold of the engine, or an agent that changed or combined submissions.
-        """
+        """Arguments of the submission that the decision took as it was; None for a hold, or where an agent changed any."""
         written = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
         for text, submission in reversed(self._accepted):
             same = (submission.action, submission.overall_reason) == (decision.action, decision.overall_reason)
@@ -239,19 +243,15 @@ class GuardedSession:
                 calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
                 cleared = replace(message, content=self._withhold(message.content), tool_calls=calls)
             else:
-                self._check(message)
+                if message.role != "system" or message.content not in self._parts.cleared_prompts:
+                    self._parts.guard.check(message.content, f"a {message.role} message")
+                if message.role == "system":
+                    self._parts.cleared_prompts.add(message.content)
                 cleared = message
                 if message.tool_call_id is not None:
                     cleared = replace(message, tool_call_id=self._clear_id(message.tool_call_id))
             self._cleared[message] = cleared
         return cleared
-
-    def _check(self, message: Message) -> None:
-        if message.role == "system" and message.content in self._parts.cleared_prompts:
-            return
-        self._parts.guard.check(message.content, f"a {message.role} message")
-        if message.role == "system":
-            self._parts.cleared_prompts.add(message.content)
 
     def _withhold(self, text: str) -> str:
         return self._parts.guard.redact(text) if text else ""
@@ -269,38 +269,6 @@ class GuardedSession:
             is_clean = self._withhold(text) == text
             self._cleared_ids[text] = text if is_clean else f"call_{len(self._cleared_ids)}_withheld"
         return self._cleared_ids[text]
-
-    def _exchange(self, sent: ModelRequest) -> dict[str, JsonValue]:
-        kept = _common_prefix(self._previous, sent.messages)
-        self._previous = sent.messages
-        return {
-            "kept": kept,
-            "sent": [message.to_json() for message in sent.messages[kept:]],
-            "tools": [spec.name for spec in sent.tools],
-            "tool_choice": sent.tool_choice,
-            "seed": sent.params.seed,
-        }
-
-
-def withhold_identities(submission: Submission, guard: LeakGuard) -> Submission:
-    """Return a submission as it goes to the ledger: with hidden identities withheld, for a ledger may be quoted."""
-    if submission.action is None:
-        return submission
-    return replace(
-        submission,
-        action=tuple(order._replace(reason=guard.redact(order.reason)) for order in submission.action),
-        overall_reason=guard.redact(submission.overall_reason),
-        stock_ids=tuple(map(guard.redact, submission.stock_ids)),
-    )
-
-
-def _common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one is not other and one != other:
-            break
-        count += 1
-    return count
 
 
 def _encodable_reply(reply: Reply) -> Reply:

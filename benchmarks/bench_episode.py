@@ -34,7 +34,7 @@ import ktdeval.runner.run
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.harness.action import ActionForm
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper

@@ -14,7 +14,7 @@ from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Observation, S
 from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, encodable
 from ktdeval.harness.tools import Tool, call
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
 from ktdeval.trading.ledger import CountsRecord

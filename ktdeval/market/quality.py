@@ -96,11 +96,6 @@ def is_impossible(table: BarTable) -> BoolArray:
     return np.asarray(table.traded & wrong)
 
 
-def _check_codes(raw: RawMarket) -> Iterator[Finding]:
-    unknown = [code for code in raw.codes if not is_known_code(code)]
-    yield _finding("unknown_codes", len(unknown), unknown)
-
-
 def is_known_code(code: str) -> bool:
     """Whether a code is normalised (`600519.SH`) and belongs to an A-share board."""
     try:
@@ -112,6 +107,8 @@ def is_known_code(code: str) -> bool:
 
 def _check_rows(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
+    unknown = [code for code in raw.codes if not is_known_code(code)]
+    yield _finding("unknown_codes", len(unknown), unknown)
     masks = {
         "duplicate_rows": table.duplicated(),
         "incomplete_bars": is_incomplete(table),
@@ -266,6 +263,6 @@ def _check_indices(raw: RawMarket) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
-    _check_codes, _check_rows, _check_gaps, _check_amount, _check_factor, _check_returns, _check_calendar, _check_intervals,
+    _check_rows, _check_gaps, _check_amount, _check_factor, _check_returns, _check_calendar, _check_intervals,
     _check_members, _check_indices,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import LEDGER

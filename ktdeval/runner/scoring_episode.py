@@ -18,7 +18,7 @@ from ktdeval.harness.messages import CallParams, Model, ToolSpec
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.jsonio import loads_strict
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.store import ANSWERS
 

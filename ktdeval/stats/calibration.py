@@ -114,16 +114,18 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
 
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
     """Return the reliability table: for each bin that holds a forecast `low`, `high`, `n`, `mean_confidence`, `accuracy`."""
-    return [
-        {
-            "low": _EDGES[place],
-            "high": _EDGES[place + 1],
-            "n": len(inside),
-            "mean_confidence": math.fsum(forecast.confidence for forecast in inside) / len(inside),
-            "accuracy": sum(forecast.success for forecast in inside) / len(inside),
-        }
-        for place, inside in grouped(forecasts).items()
-    ]
+    bins = []
+    for place, inside in grouped(forecasts).items():
+        confidence, accuracy = _means(inside)
+        edges = {"low": _EDGES[place], "high": _EDGES[place + 1]}
+        bins.append({**edges, "n": len(inside), "mean_confidence": confidence, "accuracy": accuracy})
+    return bins
+
+
+def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
+    """Mean confidence and accuracy."""
+    n = len(forecasts)
+    return math.fsum(forecast.confidence for forecast in forecasts) / n, sum(forecast.success for forecast in forecasts) / n
 
 
 def grouped(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
@@ -155,12 +157,8 @@ def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
     """Return the `detail` of the calibration metrics: bins, and how many orders were left out and why."""
-    return {
-        "bins": calibration_bins(judged.forecasts),
-        "n": len(judged.forecasts),
-        "no_fill": judged.no_fill,
-        "no_next_open": judged.no_next_open,
-    }
+    counts = {"n": len(judged.forecasts), "no_fill": judged.no_fill, "no_next_open": judged.no_next_open}
+    return {"bins": calibration_bins(judged.forecasts), **counts}
 
 
 @built_in
@@ -191,20 +189,15 @@ def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
     if n == 0:
         return None
     base = sum(forecast.success for forecast in forecasts) / n
-    reliability: list[float] = []
-    resolution: list[float] = []
-    within: list[float] = []
-    for inside in grouped(forecasts).values():
-        share = len(inside) / n
-        confidence = math.fsum(forecast.confidence for forecast in inside) / len(inside)
-        accuracy = sum(forecast.success for forecast in inside) / len(inside)
-        reliability.append(share * (confidence - accuracy) ** 2)
-        resolution.append(share * (accuracy - base) ** 2)
-        within.extend(
-            (forecast.confidence - confidence) * (forecast.confidence - confidence - 2.0 * (forecast.success - accuracy)) / n
-            for forecast in inside
-        )
-    return BrierTerms(math.fsum(reliability), math.fsum(resolution), base * (1.0 - base), math.fsum(within))
+    bins = [(len(inside) / n, *_means(inside), inside) for inside in grouped(forecasts).values()]
+    reliability = math.fsum(share * (confidence - accuracy) ** 2 for share, confidence, accuracy, _ in bins)
+    resolution = math.fsum(share * (accuracy - base) ** 2 for share, _, accuracy, _ in bins)
+    within = math.fsum(
+        (stated - confidence) * (stated - confidence - 2.0 * (success - accuracy)) / n
+        for _, confidence, accuracy, inside in bins
+        for stated, success in inside
+    )
+    return BrierTerms(reliability, resolution, base * (1.0 - base), within)
 
 
 def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
@@ -212,15 +205,12 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    plain: list[float] = []
-    bias: list[float] = []
-    for entry in calibration_bins(forecasts):
-        share, gap = entry["n"] / n, abs(entry["mean_confidence"] - entry["accuracy"])
-        spread = math.sqrt(entry["accuracy"] * (1.0 - entry["accuracy"]) / entry["n"])
-        plain.append(share * gap)
-        bias.append(share * (_folded_mean(gap, spread) - gap))
-    ece, excess = math.fsum(plain), math.fsum(bias)
-    return MetricValue(max(ece - excess, 0.0), n, None, {"plain": ece, "bias": excess})
+    bins = [
+        (entry["n"], abs(entry["mean_confidence"] - entry["accuracy"]), entry["accuracy"]) for entry in calibration_bins(forecasts)
+    ]
+    plain = math.fsum(count / n * gap for count, gap, _ in bins)
+    bias = math.fsum(count / n * (_folded_mean(gap, math.sqrt(hit * (1.0 - hit) / count)) - gap) for count, gap, hit in bins)
+    return MetricValue(max(plain - bias, 0.0), n, None, {"plain": plain, "bias": bias})
 
 
 def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
@@ -229,15 +219,8 @@ def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
     n = sum(entry["n"] for entry in bins)
     if n == 0:
         return undefined("no bin holds two orders" if forecasts else NO_ORDERS, 0)
-    terms = [
-        entry["n"] / n
-        * (
-            (entry["mean_confidence"] - entry["accuracy"]) ** 2
-            - entry["accuracy"] * (1.0 - entry["accuracy"]) / (entry["n"] - 1)
-        )
-        for entry in bins
-    ]  # fmt: skip
-    return defined(math.fsum(terms), n)
+    rows = [(entry["n"], entry["mean_confidence"], entry["accuracy"]) for entry in bins]
+    return defined(math.fsum(k / n * ((stated - hit) ** 2 - hit * (1.0 - hit) / (k - 1)) for k, stated, hit in rows), n)
 
 
 def _folded_mean(centre: float, spread: float) -> float:

@@ -75,11 +75,6 @@ def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
     return math.sqrt(sharpe_variance) * best
 
 
-def deflated_sharpe(shape: Shape, trials: int, sharpe_variance: float) -> float:
-    """DSR: the probabilistic Sharpe ratio against the best that so many worthless trials would have shown."""
-    return probabilistic_sharpe(shape, expected_best_sharpe(trials, sharpe_variance))
-
-
 def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trials: int | None = None) -> MetricValue:
     """Deflated Sharpe ratio of [n] daily returns among trials with these (a day's) ratios, its own included; `trials`: how many,
     when more than are known. `detail` holds `trials`, `sharpe_variance` and the bar `expected_best`.
@@ -91,9 +86,9 @@ def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trial
     if made > 1 and len(trial_sharpes) < 2:
         return undefined("the Sharpe ratios of the other trials are not known", n)
     variance = standard_deviation(trial_sharpes) ** 2 if made > 1 else 0.0
-    value = deflated_sharpe(shape_of(returns), made, variance)
-    detail = {"trials": made, "sharpe_variance": variance, "expected_best": expected_best_sharpe(made, variance)}
-    return MetricValue(value, n, None, detail)
+    best = expected_best_sharpe(made, variance)
+    detail = {"trials": made, "sharpe_variance": variance, "expected_best": best}
+    return MetricValue(probabilistic_sharpe(shape_of(returns), best), n, None, detail)
 
 
 def sharpe_shape(ledger: Ledger) -> Shape | None:

@@ -23,7 +23,7 @@ from ktdeval.harness.messages import CallParams, FinishReason, Message, Model, M
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
 from ktdeval.stats.metric import Metric, MetricValue
 from ktdeval.testing.ledgers import sample_ledgers

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ktdeval.harness.messages import ModelRequest, Reply
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.testing.conformance import check_task
 from ktdfin_market import poisoned, small_market

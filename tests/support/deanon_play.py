@@ -18,7 +18,7 @@ from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.jsonio import dumps_canonical, loads_strict
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdfin_market import FIRST, LAST
 

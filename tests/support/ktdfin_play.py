@@ -10,7 +10,7 @@ from ktdeval.harness.agent import Observation
 from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.trading.ledger import StepRecord

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
 from ktdeval.testing.markets import Details, tiny_snapshot
 

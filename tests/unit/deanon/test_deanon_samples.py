@@ -19,7 +19,7 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.messages import CallParams, ToolCall
 from ktdeval.harness.session import GuardedSession, SessionParts
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account

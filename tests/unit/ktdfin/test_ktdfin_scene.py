@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import StepRecord

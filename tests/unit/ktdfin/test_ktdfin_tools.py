@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.attribution.factors import FACTORS, factor_values
 from ktdeval.harness.tools import call
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading.executor import execute
 from ktdeval.trading.market_tape import MarketTape

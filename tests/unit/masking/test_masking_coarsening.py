@@ -17,7 +17,7 @@ from ktdeval.fields import build, to_mapping
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, Price, Shares
 from ktdeval.registry import load_plugins

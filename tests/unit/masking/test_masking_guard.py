@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.guard import LeakGuard
+from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Price, SectorRef, Shares, render_json
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, guard_of, lens_of

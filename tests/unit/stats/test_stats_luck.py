@@ -18,7 +18,6 @@ from ktdeval.runner.store import RunFolder, RunManifest
 from ktdeval.runner.trials import count_trials
 from ktdeval.stats.luck import (
     Shape,
-    deflated_sharpe,
     deflated_sharpe_ratio,
     expected_best_sharpe,
     min_track_record,
@@ -44,7 +43,7 @@ def test_the_bar_of_a_hundred_trials_is_that_of_the_paper() -> None:
     ("shape", "trials", "value"), [(FOUND, 100, 0.9004), (FOUND, 46, 0.9505), (Shape(1250, 2.5 / math.sqrt(250)), 88, 0.9505)]
 )
 def test_deflated_sharpe_ratios_are_those_of_the_paper(shape: Shape, trials: int, value: float) -> None:
-    assert deflated_sharpe(shape, trials, VARIANCE) == pytest.approx(value, abs=5e-5)
+    assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(value, abs=5e-5)
 
 
 def test_probabilistic_sharpe_ratios_are_those_of_the_paper() -> None:
@@ -115,7 +114,9 @@ def test_unfinished_trials_count_with_the_variance_of_the_known_ones() -> None:
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
     sharpes = [0.02, 0.05, 0.11]
     found = deflated_sharpe_ratio(returns, sharpes, trials=40)
-    assert found.value == pytest.approx(deflated_sharpe(shape_of(returns), 40, float(np.var(sharpes, ddof=1))), rel=1e-12)
+    assert found.value == pytest.approx(
+        probabilistic_sharpe(shape_of(returns), expected_best_sharpe(40, float(np.var(sharpes, ddof=1)))), rel=1e-12
+    )
     assert deflated_sharpe_ratio(returns, sharpes[:1], trials=40).reason == "the Sharpe ratios of the other trials are not known"
 
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -66,23 +67,15 @@ MODEL = """
 # ---- finding
 
 
-def test_built_ins_are_found_through_entry_points() -> None:
-    plugins = load_plugins()
-    assert plugins.broken == {}
-    assert {"ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"} <= set(plugins.info)
-
-
-def test_each_load_is_a_fresh_object() -> None:
+def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_object() -> None:
     first, second = load_plugins(), load_plugins()
+    assert first.broken == {}
+    assert {"ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"} <= set(first.info)
     first.broken["x"] = "y"
     assert second.broken == {}
 
 
-def test_the_fast_scan_finds_what_the_standard_library_finds() -> None:
-    assert sorted(discovery._scan()) == sorted(discovery._standard_library())
-
-
-def test_entry_points_of_a_stranger_are_found(install: Callable[[str, str], None]) -> None:
+def test_entry_points_of_a_stranger_are_found_as_the_standard_library_finds_them(install: Callable[[str, str], None]) -> None:
     install("Foreign.Plugin", "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x")
     found = [entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"]
     assert [(entry.value, entry.version) for entry in found] == [("foreign_one", "1.2"), ("foreign_two:manifest", "1.2")]
@@ -99,61 +92,42 @@ def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(tmp_pat
     assert [entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"] == ["first"]
 
 
-def test_an_archive_on_the_path_is_left_to_the_standard_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "archive.zip").write_bytes(b"PK\x05\x06" + bytes(18))
-    monkeypatch.syspath_prepend(str(tmp_path / "archive.zip"))
-    assert discovery._needs_standard_library()
-
-
-def test_a_finder_of_distributions_is_left_to_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Finder(importlib.metadata.DistributionFinder):
         def find_distributions(self, context: object = None) -> list[importlib.metadata.Distribution]:
             return []
 
     assert not discovery._needs_standard_library()
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+        assert discovery._needs_standard_library()
+    (tmp_path / "archive.zip").write_bytes(b"PK\x05\x06" + bytes(18))
+    monkeypatch.syspath_prepend(str(tmp_path / "archive.zip"))
     assert discovery._needs_standard_library()
 
 
-def test_a_plugin_that_fails_to_import_is_reported_and_skipped(install: Callable[[str, str], None], tmp_path: Path) -> None:
-    install("broken", "broken = broken_manifest\ngone = no_such_module")
+def test_an_installed_plugin_that_fails_is_reported_and_skipped(install: Callable[[str, str], None], tmp_path: Path) -> None:
+    install("broken", "broken = broken_manifest\ngone = no_such_module\nlate = late_manifest")
     (tmp_path / "broken_manifest.py").write_text("1 / 0\n")
+    (tmp_path / "late_manifest.py").write_text(HEADER + "@hookimpl\ndef ktdeval_models(): return {}['no']\n")
     heard: list[str] = []
     plugins = load_plugins(warn=heard.append)
     assert plugins.broken["broken_manifest"] == "can't be imported: ZeroDivisionError: division by zero"
     assert "No module named 'no_such_module'" in plugins.broken["no_such_module"]
-    assert "ktdeval_models" in plugins.info
     assert sorted(heard)[0] == "plugin broken_manifest is skipped: can't be imported: ZeroDivisionError: division by zero"
-
-
-def test_a_plugin_whose_hook_raises_is_reported_and_skipped(install: Callable[[str, str], None], tmp_path: Path) -> None:
-    install("late", "late = late_manifest")
-    (tmp_path / "late_manifest.py").write_text(HEADER + "@hookimpl\ndef ktdeval_models(): return {}['no']\n")
-    heard: list[str] = []
-    plugins = load_plugins(warn=heard.append)
-    assert heard == []
+    assert len(heard) == 2  # of the third nothing is known before its hook is called
     assert "builtin/momentum" in plugins.specs("models")
     assert plugins.broken["late_manifest"] == "ktdeval_models: KeyError: 'no'"
-    assert len(heard) == 1
-    with pytest.raises(UsageError, match=r"skipped plugins: late_manifest"):
+    assert len(heard) == 3
+    with pytest.raises(UsageError, match=r"skipped plugins: broken_manifest, late_manifest"):
         plugins.spec("models", "late/model")
-
-
-def test_an_error_of_a_plugin_asked_for_by_name_is_an_error(write_plugin: Callable[[str, str], str]) -> None:
-    with pytest.raises(PluginError, match=r"--plugin .*bad_import.py: can't be imported: NameError: name 'x'"):
-        load_plugins([write_plugin("bad_import", "x")])
-    plugins = load_plugins([write_plugin("bad_hook", "@hookimpl\ndef ktdeval_models(): raise RuntimeError('boom')\n")])
-    with pytest.raises(PluginError, match="plugin bad_hook: ktdeval_models: RuntimeError: boom"):
-        plugins.specs("models")
 
 
 @pytest.mark.parametrize(
     ("reference", "message"),
-    [
-        ("./nowhere.py", "no such file"),
-        ("no_such_module_anywhere", "No module named"),
-        ("pathlib_.py/", "no such file"),
-    ],
+    [("./nowhere.py", "no such file"), ("no_such_module_anywhere", "No module named"), ("pathlib_.py/", "no such file")],
 )
 def test_a_plugin_that_is_not_there_is_named(reference: str, message: str) -> None:
     with pytest.raises(PluginError, match=message):
@@ -166,13 +140,10 @@ def test_a_file_whose_name_belongs_to_a_loaded_module_is_refused(tmp_path: Path)
         load_plugins([str(tmp_path / "json.py")])
 
 
-def test_a_file_is_a_plugin(write_plugin: Callable[[str, str], str]) -> None:
+def test_a_file_or_a_package_folder_is_a_plugin(write_plugin: Callable[[str, str], str], tmp_path: Path) -> None:
     path = write_plugin("file_plugin", MODEL.format(name="mine/echo"))
     assert load_plugins([path, path]).make_model("mine/echo").name == "echo"
     assert load_plugins([path]).owner("models", "mine/echo") == "file_plugin"
-
-
-def test_a_package_folder_is_a_plugin(tmp_path: Path) -> None:
     folder = tmp_path / "folder_plugin"
     folder.mkdir()
     (folder / "words.py").write_text("SUMMARY = 'from a submodule'\n")
@@ -183,128 +154,104 @@ def test_a_package_folder_is_a_plugin(tmp_path: Path) -> None:
 
 # ---- refusing
 
-
-def test_a_misspelled_hook_names_the_plugin_and_the_near_one(write_plugin: Callable[[str, str], str]) -> None:
-    path = write_plugin("misspelled", "@hookimpl\ndef ktdeval_modles(): return []\n")
-    with pytest.raises(PluginError, match="plugin misspelled: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'"):
-        load_plugins([path])
-
-
-def test_a_forgotten_hookimpl_is_an_error(write_plugin: Callable[[str, str], str]) -> None:
-    with pytest.raises(PluginError, match="plugin unmarked: ktdeval_models is not marked as a hook; put @hookimpl"):
-        load_plugins([write_plugin("unmarked", "def ktdeval_models(): return []\n")])
-
-
-def test_hook_arguments_that_do_not_exist_are_an_error(write_plugin: Callable[[str, str], str]) -> None:
-    with pytest.raises(PluginError, match=r"plugin argued: .*ktdeval_models"):
-        load_plugins([write_plugin("argued", "@hookimpl\ndef ktdeval_models(registry): return []\n")])
-
-
-def test_a_hook_wrapper_is_an_error(write_plugin: Callable[[str, str], str]) -> None:
-    with pytest.raises(PluginError, match="plugin wrapping: ktdeval_models is a hook wrapper"):
-        load_plugins([write_plugin("wrapping", "@hookimpl(wrapper=True)\ndef ktdeval_models(): return (yield)\n")])
-
-
-def test_a_name_clash_names_both_plugins(write_plugin: Callable[[str, str], str]) -> None:
-    plugins = load_plugins([write_plugin("clashing", MODEL.format(name="builtin/momentum"))])
-    with pytest.raises(PluginError, match=r"model 'builtin/momentum' is offered by plugin \w+ and by plugin \w+; rename") as caught:
-        plugins.specs("models")
-    assert "ktdeval_models" in str(caught.value)
-    assert "clashing" in str(caught.value)
+HOOK = "@hookimpl\ndef ktdeval_models(): "
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("code", "message"),
     [
-        ("return 'text'", "returned str, expected a list of Spec"),
-        ("return ['text']", "returned a list with str in it"),
-        ("return [Spec('a/b', list, ''), Spec('a/b', list, '')]", "offers 'a/b' twice"),
+        ("x", r"--plugin .*odd.py: can't be imported: NameError: name 'x'"),
+        (
+            "@hookimpl\ndef ktdeval_modles(): return []",
+            "plugin odd: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'",
+        ),
+        ("def ktdeval_models(): return []", "plugin odd: ktdeval_models is not marked as a hook; put @hookimpl"),
+        ("@hookimpl\ndef ktdeval_models(registry): return []", r"plugin odd: .*ktdeval_models"),
+        ("@hookimpl(wrapper=True)\ndef ktdeval_models(): return (yield)", "plugin odd: ktdeval_models is a hook wrapper"),
     ],
 )
-def test_a_hook_that_returns_no_specs_is_an_error(write_plugin: Callable[[str, str], str], body: str, message: str) -> None:
-    path = write_plugin("wrong_return", f"@hookimpl\ndef ktdeval_models(): {body}\n")
-    with pytest.raises(PluginError, match=f"plugin wrong_return: ktdeval_models {message}"):
-        load_plugins([path]).specs("models")
+def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
+    write_plugin: Callable[[str, str], str], code: str, message: str
+) -> None:
+    with pytest.raises(PluginError, match=message):
+        load_plugins([write_plugin("odd", code + "\n")])
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (HOOK + "raise RuntimeError('boom')", "plugin odd: ktdeval_models: RuntimeError: boom"),
+        (HOOK + "return 'text'", "plugin odd: ktdeval_models returned str, expected a list of Spec"),
+        (HOOK + "return ['text']", "plugin odd: ktdeval_models returned a list with str in it"),
+        (HOOK + "return [Spec('a/b', list, ''), Spec('a/b', list, '')]", "plugin odd: ktdeval_models offers 'a/b' twice"),
+        (
+            MODEL.format(name="builtin/momentum"),
+            r"model 'builtin/momentum' is offered by plugin (ktdeval_models and by plugin odd|odd and .* ktdeval_models); rename",
+        ),
+    ],
+)
+def test_what_its_hook_offers_wrongly_is_an_error(write_plugin: Callable[[str, str], str], code: str, message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        load_plugins([write_plugin("odd", code + "\n")]).specs("models")
 
 
 # ---- naming and making
 
-
-@pytest.fixture
-def echo(write_plugin: Callable[[str, str], str]) -> Plugins:
-    code = """
-        from dataclasses import dataclass
-        @dataclass(frozen=True)
-        class Params:
-            depth: int = option(3, help="how deep", minimum=1)
-            label: str = option("", help="any text")
-            dims: tuple[str, ...] = option((), help="some names")
-        class Echo:
-            def __init__(self, name, params): self.name, self.params = name, params
-            def reply(self, request): ...
-        def missing():
-            import a_module_that_is_not_installed
-        @hookimpl
-        def ktdeval_models():
-            return [Spec("echo", Echo, "a provider", Params), Spec("echo/plain", lambda name: Echo(name, None), "one model")]
-        @hookimpl
-        def ktdeval_metrics(): return [Spec("needs_more", missing, "needs what is not there")]
-    """
-    return load_plugins([write_plugin("echo_plugin", code)])
+ECHO = """
+    from dataclasses import dataclass
+    @dataclass(frozen=True)
+    class Params:
+        depth: int = option(3, help="how deep", minimum=1)
+        label: str = option("", help="any text")
+        dims: tuple[str, ...] = option((), help="some names")
+    class Echo:
+        def __init__(self, name, params): self.name, self.params = name, params
+        def reply(self, request): ...
+    def missing():
+        import a_module_that_is_not_installed
+    @hookimpl
+    def ktdeval_models():
+        return [Spec("echo", Echo, "a provider", Params), Spec("echo/plain", lambda name: Echo(name, None), "one model")]
+    @hookimpl
+    def ktdeval_metrics(): return [Spec("needs_more", missing, "needs what is not there")]
+"""
 
 
-def test_a_provider_answers_for_any_model_of_its_name(echo: Plugins) -> None:
+def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(write_plugin: Callable[[str, str], str]) -> None:
+    echo = load_plugins([write_plugin("echo_plugin", ECHO)])
     model = echo.make_model("echo/some/model-4.1", {"depth": "5", "label": 7, "dims": "a,b"})
     assert (model.name, model.params.depth, model.params.label, model.params.dims) == ("some/model-4.1", 5, "7", ("a", "b"))
-
-
-def test_a_listed_model_goes_before_its_provider(echo: Plugins) -> None:
-    assert echo.make_model("echo/plain").params is None
-
-
-def test_a_provider_alone_is_no_model(echo: Plugins) -> None:
-    with pytest.raises(UsageError, match="'echo' is a provider of models; name one of its models, as in echo/NAME"):
-        echo.make_model("echo")
-
-
-def test_unknown_models_suggest_near_ones(echo: Plugins) -> None:
-    with pytest.raises(UsageError, match="unknown model 'builtin/momentun'; did you mean 'builtin/momentum'"):
-        echo.make_model("builtin/momentun")
-
-
-def test_bad_parameters_are_named(echo: Plugins) -> None:
-    with pytest.raises(ConfigError, match="model echo: unknown field 'deph'; did you mean 'depth'"):
-        echo.make_model("echo/x", {"deph": 1})
-    with pytest.raises(ConfigError, match="model echo: depth: expected a value in 1"):
-        echo.make_model("echo/x", {"depth": 0})
-    with pytest.raises(UsageError, match="model echo/plain takes no arguments, was given depth"):
-        echo.make_model("echo/plain", {"depth": 1})
-
-
-def test_a_missing_requirement_names_the_plugin(echo: Plugins) -> None:
+    assert echo.make_model("echo/plain").params is None, "a listed model goes before its provider"
+    refused: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
+        (UsageError, "'echo' is a provider of models; name one of its models, as in echo/NAME", ("echo",)),
+        (UsageError, "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'", ("builtin/momentun",)),
+        (ConfigError, "model echo: unknown field 'deph'; did you mean 'depth'", ("echo/x", {"deph": 1})),
+        (ConfigError, "model echo: depth: expected a value in 1", ("echo/x", {"depth": 0})),
+        (UsageError, "model echo/plain takes no arguments, was given depth", ("echo/plain", {"depth": 1})),
+    ]
+    for kind, message, asked in refused:
+        with pytest.raises(kind, match=message):
+            echo.make_model(*asked)
     with pytest.raises(PluginError, match="metric needs_more of plugin echo_plugin needs what is not installed: No module named"):
         echo.make_metric("needs_more")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_unknown_names_of_every_kind_are_usage_errors(kind: str) -> None:
-    with pytest.raises(UsageError, match=r"unknown .* 'zzzzzz'; see `ktdeval "):
-        load_plugins().spec(kind, "zzzzzz")
+def test_unknown_names_of_every_kind_are_usage_errors() -> None:
+    plugins = load_plugins()
+    for kind in KINDS:
+        with pytest.raises(UsageError, match=r"unknown .* 'zzzzzz'; see `ktdeval "):
+            plugins.spec(kind, "zzzzzz")
 
 
 def test_tasks_resolve_by_name_group_and_glob() -> None:
     plugins = load_plugins()
     assert plugins.resolve_tasks(["blinded_open_research"]) == ["blinded_open_research"]
-    assert len(plugins.resolve_tasks(["ktdfin"])) == 12
+    assert len(plugins.resolve_tasks(["ktdfin"])) == len(plugins.resolve_tasks(["ktdfin", "blinded_*"])) == 12
     blinded = plugins.resolve_tasks(["blinded_*"])
     assert blinded == ["blinded_fixed_candidate", "blinded_memory_only", "blinded_open_research"]
     assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"
-    assert len(plugins.resolve_tasks(["ktdfin", "blinded_*"])) == 12
-
-
-def test_an_unknown_task_suggests_near_ones() -> None:
     with pytest.raises(UsageError, match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'"):
-        load_plugins().resolve_tasks(["blindd_open_research"])
+        plugins.resolve_tasks(["blindd_open_research"])
 
 
 # ---- observing
@@ -322,25 +269,21 @@ def test_observers_see_events_and_one_that_raises_is_dropped() -> None:
             if self.fails:
                 raise ModelError("server", "boom")
 
-    heard: list[str] = []
-    plugins = Plugins(heard.append)
-    good, bad = Watcher(False), Watcher(True)
-    plugins.register_observer(good)
-    plugins.register_observer(bad)
-    plugins.emit("one")  # type: ignore[arg-type]
-    plugins.emit("two")  # type: ignore[arg-type]
-    assert good.seen == ["one", "two"]
-    assert bad.seen == ["one"]
-    assert len(heard) == 1
-    assert "sees no further events" in heard[0]
-
-
-def test_an_observer_without_hookimpl_is_refused() -> None:
     class Unmarked:
         def ktdeval_event(self, event: object) -> None: ...
 
+    heard: list[str] = []
+    plugins = Plugins(heard.append)
+    good, bad = Watcher(False), Watcher(True)
+    for observer in (good, bad):
+        plugins.register_observer(observer)
+    for event in ("one", "two"):
+        plugins.emit(event)  # type: ignore[arg-type]
+    assert (good.seen, bad.seen) == (["one", "two"], ["one"])
+    assert len(heard) == 1
+    assert "sees no further events" in heard[0]
     with pytest.raises(PluginError, match="not marked as a hook"):
-        Plugins().register_observer(Unmarked())
+        plugins.register_observer(Unmarked())
 
 
 # ---- task files
@@ -362,7 +305,7 @@ variants:
 """
 
 
-def _plugins_with(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch | None = None) -> Plugins:
+def plugins_with(tmp_path: Path, text: str) -> Plugins:
     path = tmp_path / "tasks.yaml"
     path.write_text(text)
 
@@ -377,7 +320,7 @@ def _plugins_with(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch | N
 
 
 def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) -> None:
-    plugins = _plugins_with(tmp_path, FILE)
+    plugins = plugins_with(tmp_path, FILE)
     name, config, where = plugins.spec("tasks", "toy_two").make()
     assert (name, where) == ("toy_two", f"{tmp_path}/tasks.yaml: variants: toy_two")
     assert config == {
@@ -402,40 +345,31 @@ def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) 
         (("family: toy", "family: toy\nfamily: toy"), "line 3: key 'family' was already given on line 2"),
         (('version: "1"', "version: 1"), "version: expected str, was int 1"),
         (("groups: [small]", "groups: small"), "groups: expected a list, was str"),
-        (
-            ("toy_one: {harness: {b: 3}, groups: [first]}", "toy_one: 3"),
-            "variants: toy_one: expected a mapping of overrides, was int",
-        ),
+        (("{harness: {b: 3}, groups: [first]}", "3"), "variants: toy_one: expected a mapping of overrides, was int"),
         (("variants:", "variants: ["), "tasks.yaml: line 11, column 3: not YAML"),
         (("extends: toy_one", "extends: toy_on"), "variants: toy_two: extends: no task 'toy_on'; did you mean 'toy_one'"),
         (("extends: toy_one", "extends: toy_two"), "extends: a circle, toy_two -> toy_two"),
     ],
 )
 def test_mistakes_in_task_files_name_file_and_key(tmp_path: Path, change: tuple[str, str], message: str) -> None:
-    plugins = _plugins_with(tmp_path, FILE.replace(*change))
+    plugins = plugins_with(tmp_path, FILE.replace(*change))
     plugins.specs("tasks")
     assert message in plugins.broken["toy"]
     assert f"{tmp_path}/tasks.yaml" in plugins.broken["toy"]
 
 
-def test_a_variant_without_a_maker_must_extend(tmp_path: Path) -> None:
-    path = tmp_path / "tasks.yaml"
-    path.write_text(FILE)
-    with pytest.raises(ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "):
-        task_specs(path)
-
-
-def test_a_task_not_made_from_a_file_can_not_be_extended(tmp_path: Path) -> None:
-    plugins = _plugins_with(tmp_path, FILE.replace("extends: toy_one", "extends: handmade"))
-
+def test_a_variant_extends_what_is_made_from_a_file_or_has_a_maker(tmp_path: Path) -> None:
     class Other:
         @hookimpl
         def ktdeval_tasks(self) -> list[Spec]:
             return [Spec("handmade", list, "built in code")]
 
+    plugins = plugins_with(tmp_path, FILE.replace("extends: toy_one", "extends: handmade"))
     plugins.add(Other(), "other", "other-dist", "1")
     assert set(plugins.specs("tasks")) == {"toy_one", "handmade"}
     assert "task 'handmade' is not made from a task file" in plugins.broken["toy"]
+    with pytest.raises(ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "):
+        task_specs(tmp_path / "tasks.yaml")
 
 
 plain = st.recursive(
@@ -458,16 +392,8 @@ def test_merging_layers_is_associative_and_leaves_its_inputs_alone(one: dict, tw
 
 def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
     text = "a: 2024-01-02\nb: no\nc: 1e-3\nd: 010\ne: [1, 2.5, ~, null, true, -.inf]\nf:\ng: {<<: {x: 1}, y: -3}\nh: 1:30"
-    assert parse_yaml(text, "f") == {
-        "a": "2024-01-02",
-        "b": "no",
-        "c": 0.001,
-        "d": 10,
-        "e": [1, 2.5, None, None, True, float("-inf")],
-        "f": None,
-        "g": {"x": 1, "y": -3},
-        "h": "1:30",
-    }
+    nested = {"e": [1, 2.5, None, None, True, float("-inf")], "g": {"x": 1, "y": -3}}
+    assert parse_yaml(text, "f") == {"a": "2024-01-02", "b": "no", "c": 0.001, "d": 10, "f": None, "h": "1:30", **nested}
 
 
 @pytest.mark.parametrize(
@@ -484,45 +410,25 @@ def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
     ],
 )
 def test_yaml_mistakes_are_one_line_with_the_file(text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=rf"^file.yaml: [^\n]*{re.escape(message)}[^\n]*$"):
         parse_yaml(text, "file.yaml")
-    assert str(caught.value).startswith("file.yaml: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_assignments_are_read_as_typed() -> None:
-    assert parse_assignments(["a=1,b=x,y,c=true", "d=1e-3", "e=007,f=", '{"g": [1, 2]}'], "--model-args") == {
-        "a": 1,
-        "b": "x,y",
-        "c": True,
-        "d": 0.001,
-        "e": "007",
-        "f": "",
-        "g": [1, 2],
-    }
+    read = parse_assignments(["a=1,b=x,y,c=true", "d=1e-3", "e=007,f=", '{"g": [1, 2]}'], "--model-args")
+    assert read == {"a": 1, "b": "x,y", "c": True, "d": 0.001, "e": "007", "f": "", "g": [1, 2]}
 
 
-@pytest.mark.parametrize("text", ["a", "=1", "a=1,a=2", '{"a": NaN}', "{", "{]"])
-def test_what_is_no_assignment_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^--model-args: ") as caught:
-        parse_assignments([text], "--model-args")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_key_given_twice_over_two_options_is_refused() -> None:
-    with pytest.raises(UsageError, match="'a' is given twice"):
-        parse_assignments(["a=1", "a=2"], "--model-args")
+@pytest.mark.parametrize("texts", [["a"], ["=1"], ["a=1,a=2"], ["a=1", "a=2"], ['{"a": NaN}'], ["{"], ["{]"]])
+def test_what_is_no_assignment_or_given_twice_is_refused_in_one_line(texts: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"^--model-args: [^\n]*$"):
+        parse_assignments(texts, "--model-args")
 
 
 @given(st.integers(-(10**12), 10**12) | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_scalars_come_back_from_their_text(value: object) -> None:
-    text = (
-        {True: "true", False: "false", None: "null"}.get(value, repr(value))
-        if isinstance(value, (bool, type(None)))
-        else repr(value)
-    )
-    assert parse_scalar(text) == value
+    words = {"True": "true", "False": "false", "None": "null"}
+    assert parse_scalar(words.get(repr(value), repr(value))) == value
 
 
 @given(st.text())
@@ -539,16 +445,13 @@ class Everything:
     on: bool = option(False, help="a switch")
 
 
-def test_parameters_take_text_where_it_plainly_fits() -> None:
+def test_parameters_take_text_where_it_plainly_fits_and_are_refused_by_name_where_not() -> None:
     built = build_params(Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here")
     assert built == Everything(3, 1.0, "7", (1, 2), True)
     assert build_params(Everything, {"names": 4, "name": None}, "here") == Everything(names=(4,))
-
-
-@pytest.mark.parametrize("args", [{"number": "x"}, {"number": 1.5}, {"on": "maybe"}, {"share": "2"}, {"names": "a"}])
-def test_parameters_that_do_not_fit_are_refused_by_name(args: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=f"^here: {next(iter(args))}"):
-        build_params(Everything, args, "here")
+    for name, value in [("number", "x"), ("number", 1.5), ("on", "maybe"), ("share", "2"), ("names", "a")]:
+        with pytest.raises(ConfigError, match=f"^here: {name}"):
+            build_params(Everything, {name: value}, "here")
 
 
 MADE = """
@@ -582,11 +485,7 @@ MADE = """
         ("tasks", "TASK | windows=[]", "windows of SimpleNamespace must be a mapping, was list"),
         ("data", "{}", "data provider x of plugin made: dict has no meta, no days, no codes"),
         ("runners", "None", "runner x of plugin made: NoneType has no run"),
-        (
-            "commands",
-            "print",
-            r"builtin_function_or_method has no params, .*\(expected a click.Command\)",
-        ),
+        ("commands", "print", r"builtin_function_or_method has no params, .*\(expected a click.Command\)"),
     ],
 )
 def test_what_a_plugin_makes_is_checked_when_it_is_made(

@@ -75,12 +75,19 @@ CALLS = summarise_calls(
 )
 
 
-def remote_card(**changes: Any) -> dict[str, Any]:
-    """A card of a model behind a provider, at 2 and 8 USD a million tokens."""
-    call = {"temperature": 0.7, "tool_protocol": "json_schema"}
-    made = spec(call=call)
-    price = Price(2.0, 8.0, cache_read=0.5, as_of="2026-01-02", source="a price list").to_json()
-    return card(**{"call": call, "specs": [made], "ledgers": [episode(made)], "price": price, "calls": CALLS} | changes)
+PRICE = Price(2.0, 8.0, cache_read=0.5, as_of="2026-01-02", source="a price list").to_json()
+
+
+def paid(protocol: str = "native", price: Any = PRICE) -> dict[str, Any]:
+    """What inputs of a card say of a model behind a provider, at 2 and 8 USD a million tokens."""
+    return {"call": {"temperature": 0.7, "tool_protocol": protocol}, "price": price}
+
+
+def remote_card(seeds: Sequence[int] = (0,), **changes: Any) -> dict[str, Any]:
+    """A trading card of a model behind a provider; in each of five steps it reads 10 tokens and writes 2."""
+    of = paid("json_schema")
+    specs = [spec(seed, call=of["call"]) for seed in seeds]
+    return card(seeds, **{**of, "specs": specs, "ledgers": [episode(each) for each in specs], "calls": CALLS} | changes)
 
 
 def typed(made: dict[str, Any]) -> Any:

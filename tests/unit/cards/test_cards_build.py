@@ -1,4 +1,4 @@
-"""Building cards: what they say, that they say it the same way every time, and what is refused."""
+"""Building cards of both kinds: what they say, that they say it the same way every time, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,24 +13,28 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
-from card_cases import PROVENANCE, card, episode, inputs, open_objects, remote_card, typed
-from ktdeval.calls.prices import Price
+from card_cases import CALLS, PRICE, PROVENANCE, card, episode, inputs, open_objects, paid, remote_card, typed
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
-from ktdeval.cards.card import TradingCard
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.derive import decided_percent, trading_cost
 from ktdeval.cards.parts import Coverage
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
+from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.cards.trading import build_card
+from ktdeval.contracts.scoring import Score
 from ktdeval.contracts.spec import Window
 from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.messages import Usage
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.panel import panel_metric, panel_metrics
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
-from metric_cases import TASK, ledger, market, nav_ledger, spec, step
-from scoring_cases import scoring_card
+from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
+from scoring_cases import DEFINITIONS, TASK, answers, record, score_spec, scoring_card, scoring_inputs, share
+
+REAL = market(synthetic=False)
+BARE = market(synthetic=False, has_factor=False)
+IDLE = ledger([step(number, 1000) for number in range(5)], 1000, spec())
 
 
 class Custom:
@@ -51,101 +54,35 @@ def metric_values(of: dict[str, Any], name: str) -> list[float]:
     return [entry["metrics"][name]["value"] for entry in of["episodes"]]
 
 
-# -- what a card says ---------------------------------------------------------------------------------------------------
+# ---- cards of both kinds
 
 
 @pytest.mark.parametrize(
     "made",
-    [card(), card((0, 1, 2), {1}), card(limit=3), card(rules="paper"), card((0, 1), {0, 1}), card(snapshot=market(), metrics=[])],
-    ids=["one episode", "a missing episode", "limited", "paper rules", "every episode missing", "no metrics"],
-)
-def test_what_is_built_is_valid(made: dict[str, Any]) -> None:
+    [
+        *(make(*given) for make in (card, scoring_card) for given in ((), ((0, 1, 2), {1}), ((0,), (), 3), ((0, 1), {0, 1}))),
+        card(rules="paper"), card(snapshot=market(), metrics=[]), remote_card(), remote_card(price=None),
+        scoring_card(**paid(), calls=CALLS), scoring_card(**paid(price=None)),
+    ],
+)  # fmt: skip
+def test_what_is_built_is_valid_and_the_same_in_its_file_and_as_a_type(made: dict[str, Any]) -> None:
     validate_card(made)
-    assert made == json.loads(dumps_pretty(made))
+    assert made == json.loads(dumps_pretty(made)) == typed(made).plain
+    assert dumps_pretty(typed(made).plain) == dumps_pretty(made)
 
 
-def test_equal_inputs_in_any_order_give_the_same_bytes_apart_from_provenance() -> None:
-    first, again = inputs((3, 1, 2, 0), {2}), inputs((3, 1, 2, 0), {2})
+@pytest.mark.parametrize(
+    ("given", "build", "unordered"),
+    [(inputs, build_card, ("specs", "ledgers", "metrics")), (scoring_inputs, build_scoring_card, ("specs", "answers"))],
+)
+def test_equal_inputs_in_any_order_give_the_same_bytes_apart_from_provenance(given: Any, build: Any, unordered: Any) -> None:
+    first, again = given((3, 1, 2, 0), {2}), given((3, 1, 2, 0), {2})
     chance = random.Random(0)
-    mixed = {name: chance.sample(list(getattr(again, name)), len(getattr(again, name))) for name in ("specs", "ledgers", "metrics")}
-    other = build_card(dataclasses.replace(again, **mixed, provenance={**PROVENANCE, "wall_time_s": 99.0})).plain
-    one = build_card(first).plain
+    mixed = {name: chance.sample(list(getattr(again, name)), len(getattr(again, name))) for name in unordered}
+    one = build(first).plain
+    other = build(dataclasses.replace(again, **mixed, provenance={**PROVENANCE, "wall_time_s": 99.0})).plain
     assert one["provenance"] != other["provenance"]
     assert dumps_pretty(one | {"provenance": 0}) == dumps_pretty(other | {"provenance": 0})
-
-
-def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range() -> None:
-    made = card((0, 1, 2, 3))
-    values = metric_values(made, "total_return")
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    headline = made["metrics"]["total_return"]
-    assert (headline["n"], headline["value"]) == (4, pytest.approx(middle, rel=1e-12))
-    assert headline["interval"] == {
-        "kind": "interquartile",
-        "low": pytest.approx(low, rel=1e-12),
-        "high": pytest.approx(high, rel=1e-12),
-    }
-
-
-def test_one_episode_has_its_own_value_and_its_own_interval_over_days() -> None:
-    headline, own = card()["metrics"]["total_return"], card()["episodes"][0]["metrics"]["total_return"]
-    assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
-    assert own["interval"]["reason"] == "fewer than 20 days"  # of a five-day window there is nothing to resample
-    assert "interval" not in card()["metrics"]["turnover"]
-
-
-def test_episodes_where_a_metric_is_undefined_are_left_out_of_the_median_and_counted() -> None:
-    specs = [spec(seed) for seed in (0, 1)]
-    idle = ledger([step(number, 1000) for number in range(5)], 1000, specs[1])
-    made = card((0, 1), ledgers=[episode(specs[0]), idle])
-    assert made["metrics"]["hhi"]["n"] == 1
-    assert made["metrics"]["hhi"]["undefined"] == {"nothing was ever held": 1}
-    assert made["metrics"]["hhi"]["value"] == metric_values(made, "hhi")[0]
-
-
-def test_a_metric_that_is_undefined_everywhere_is_null_with_its_reason() -> None:
-    idle = ledger([step(number, 1000) for number in range(5)], 1000, spec())
-    headline = card(ledgers=[idle])["metrics"]["ece"]
-    assert (headline["value"], headline["n"], headline["reason"]) == (None, 0, "no filled order with a next open")
-
-
-def test_a_card_without_a_finished_episode_has_no_figures_but_says_what_is_missing() -> None:
-    made = card((0, 1), {0, 1})
-    assert made["metrics"]["sharpe"]["reason"] == "no finished episode"
-    assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
-    nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
-    assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
-    assert made["cost"]["per_episode"]["reason"] == "no finished episode"
-
-
-def test_counts_are_sums_over_episodes() -> None:
-    made = card((0, 1))
-    assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
-    assert made["failures"] == {"schema": 2}
-    assert made["orders"] == {"submitted": 20, "filled": 10, "partially_filled": 0, "rejected": 10, "rules": {"price_limit": 10}}
-    assert made["usage"] == {
-        "input_tokens": 100,
-        "output_tokens": 20,
-        "reasoning_tokens": 0,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        "tool_calls": 40,
-        "tool_calls_valid": 30,
-        "submissions": 20,
-    }
-
-
-def test_the_reference_buys_the_benchmark_at_the_close_before_the_window() -> None:
-    reference = card()["reference"]["benchmark_buy_and_hold"]["long"]
-    # 100 at the close of 2 January, 103 at the close of 9 January, 101 to 99 on the way.
-    assert (reference["base_day"], reference["last_day"]) == ("2024-01-02", "2024-01-09")
-    assert reference["metrics"]["total_return"] == {"value": pytest.approx(0.03, abs=1e-15), "n": 5}
-    assert reference["metrics"]["max_drawdown"]["value"] == pytest.approx(2 / 101, abs=1e-15)
-
-
-def test_the_reference_of_a_limited_card_covers_the_same_days_as_its_episodes() -> None:
-    reference = card(limit=3)["reference"]["benchmark_buy_and_hold"]["long"]
-    assert (reference["last_day"], reference["metrics"]["total_return"]["n"]) == ("2024-01-05", 3)
 
 
 @pytest.mark.parametrize(
@@ -153,134 +90,95 @@ def test_the_reference_of_a_limited_card_covers_the_same_days_as_its_episodes() 
     [
         (card(), ["synthetic", "mask not certified"]),
         (card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "low coverage", "mask not certified"]),
-        (card(snapshot=market(synthetic=False)), ["mask not certified"]),
-        (card(snapshot=market(synthetic=False, has_factor=False)), ["mask not certified", "no adjustment factor"]),
+        (card(snapshot=REAL), ["mask not certified"]),
+        (card(snapshot=BARE), ["mask not certified", "no adjustment factor"]),
         (card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]), ["synthetic"]),
+        # Probes are what certificates are made of: their cards lack none.
+        (scoring_card(), ["synthetic"]),
+        (scoring_card((0, 1), {1}, limit=3), ["synthetic", "limited", "incomplete", "low coverage"]),
+        (scoring_card(snapshot=BARE), ["no adjustment factor"]),
     ],
 )
 def test_labels_say_what_a_reader_must_know_first(made: dict[str, Any], labels: list[str]) -> None:
     assert made["labels"] == labels
 
 
-def test_calibration_pools_the_orders_of_all_episodes() -> None:
-    pooled, single = card((0, 1))["calibration"], card()["calibration"]
-    assert (pooled["n"], pooled["no_fill"], pooled["no_next_open"]) == (2 * single["n"], 10, 2)
-    assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
-
-
-def test_the_rule_set_changes_the_figures_and_is_named() -> None:
-    strict, paper = card(), card(rules="paper")
-    assert (strict["rules"], paper["rules"]) == ("strict", "paper")
-    changed = {name for name in strict["metrics"] if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]}
-    assert changed == {"turnover", "hhi"}
-
-
-def test_a_plugin_metric_stands_beside_the_panel() -> None:
-    made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
-    assert made["metrics"]["custom"]["value"] == 0.25
-    assert made["episodes"][0]["metrics"]["custom"]["detail"] == {"table": [1, 2]}
-
-
-# -- whether it may be ranked -------------------------------------------------------------------------------------------
-
-
 def decided(steps: int, of: int = 20) -> dict[str, Any]:
-    """A card over four episodes of five days, of whose steps the model decided the first few."""
-    specs = [spec(seed) for seed in range(of // 5)]
+    """A card over episodes of five days, of whose steps the model decided the first few."""
     ledgers = []
-    for place, each in enumerate(specs):
-        own = range(5 * place, 5 * place + 5)
-        who = ["model" if number < steps else "error" for number in own]
-        ledgers.append(ledger([step(number, 1000, provenance=provenance) for number, provenance in enumerate(who)], 1000, each))
+    for place in range(of // 5):
+        who = ["model" if 5 * place + number < steps else "error" for number in range(5)]
+        ledgers.append(ledger([step(number, 1000, provenance=one) for number, one in enumerate(who)], 1000, spec(place)))
     return card(range(of // 5), ledgers=ledgers)
 
 
-def test_a_card_is_rankable_from_95_percent_of_steps_decided_by_the_model() -> None:
-    assert decided(20)["rankable"] == {"value": True, "reasons": []}
-    assert decided(19)["rankable"] == {"value": True, "reasons": []}
-    short = decided(18)
-    assert short["rankable"] == {"value": False, "reasons": ["the model decided 90.0 % of 20 steps; 95 % are needed"]}
-    assert "low coverage" in short["labels"]
-    assert "low coverage" not in decided(19)["labels"]
+@pytest.mark.parametrize(
+    ("made", "reasons"),
+    [
+        (decided(20), []),
+        (decided(19), []),
+        (decided(18), ["the model decided 90.0 % of 20 steps; 95 % are needed"]),
+        (decided(189, 200), ["the model decided 94.5 % of 200 steps; 95 % are needed"]),
+        (card((0, 1, 2), {1}), ["1 of 3 episodes did not finish", "the model decided 66.6 % of 15 steps; 95 % are needed"]),
+        (card(limit=3), ["every episode was cut after 3 steps"]),
+        (scoring_card(), []),
+        (
+            scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=2))]),
+            ["the model decided 90.0 % of 20 samples; 95 % are needed"],
+        ),
+        (
+            scoring_card((0, 1), {1}, limit=3),
+            [
+                *("every episode was cut after 3 samples", "1 of 2 episodes did not finish"),
+                "the model decided 33.3 % of 6 samples; 95 % are needed",
+            ],
+        ),
+    ],
+)
+def test_a_card_is_rankable_from_95_percent_of_steps_decided_by_the_model(made: dict[str, Any], reasons: list[str]) -> None:
+    assert made["rankable"] == {"value": not reasons, "reasons": reasons}
+    assert ("low coverage" in made["labels"]) == any("95 % are needed" in reason for reason in reasons)
 
 
 def test_a_share_just_below_the_limit_is_not_rounded_up_to_it() -> None:
-    assert decided(189, 200)["rankable"]["reasons"] == ["the model decided 94.5 % of 200 steps; 95 % are needed"]
-    assert (
-        decided_percent(Coverage(episodes_planned=1, episodes_finished=1, steps_planned=10_000, steps=10_000, steps_decided=9496))
-        == "94.9"
-    )
+    counts = {"episodes_planned": 1, "episodes_finished": 1, "steps_planned": 10_000, "steps": 10_000}
+    assert decided_percent(Coverage(**counts, steps_decided=9496)) == "94.9"
 
 
-def test_missing_episodes_count_as_steps_that_the_model_did_not_decide() -> None:
-    made = card((0, 1, 2), {1})
-    assert made["rankable"]["reasons"] == [
-        "1 of 3 episodes did not finish",
-        "the model decided 66.6 % of 15 steps; 95 % are needed",
-    ]
-
-
-def test_a_card_of_cut_episodes_is_not_rankable() -> None:
-    assert card(limit=3)["rankable"] == {"value": False, "reasons": ["every episode was cut after 3 steps"]}
-
-
-# -- what it cost -------------------------------------------------------------------------------------------------------
-
-PRICE = Price(2.0, 8.0, cache_read=0.5, as_of="2026-01-02", source="a price list").to_json()
-
-
-def paid_card(seeds: Sequence[int] = (0, 1), **changes: Any) -> dict[str, Any]:
-    """A card of a model with a provider; in each of five steps it reads 10 tokens and writes 2."""
-    call = {"temperature": 0.7, "tool_protocol": "native"}
-    specs = [spec(seed, call=call) for seed in seeds]
-    return card(seeds, **{"call": call, "specs": specs, "ledgers": [episode(each) for each in specs], "price": PRICE} | changes)
-
-
-def test_cost_is_usage_times_price() -> None:
-    made = paid_card()
-    assert made["cost"]["value"] == pytest.approx(2 * (50 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
-    assert (made["cost"]["currency"], made["cost"]["price"]) == ("USD", PRICE)
-    assert made["cost"]["per_episode"]["value"] == pytest.approx(180e-6, rel=1e-12)
+def test_cost_is_usage_times_price_and_null_where_no_price_is_known() -> None:
+    made, scores = remote_card((0, 1))["cost"], scoring_card((0, 1), **paid())["cost"]
+    assert made["value"] == pytest.approx(2 * (50 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
+    assert (made["currency"], made["price"]) == ("USD", PRICE)
+    assert made["per_episode"]["value"] == pytest.approx(180e-6, rel=1e-12)
+    assert scores["value"] == pytest.approx(2 * 20 * (10 * 2.0 + 2 * 8.0) / 1e6, rel=1e-12)
+    assert scores["per_episode"]["value"] == pytest.approx(20 * 36e-6, rel=1e-12)
+    assert scores.keys() == {"value", "currency", "price", "per_episode"}, "a probe earns nothing"
+    unknown = {"value": None, "reason": "no price of the model is known; give one with --price or --price-table"}
+    assert remote_card(price=None)["cost"] == unknown
+    own = card()["cost"]
+    assert (own["value"], own["price"]["source"]) == (0.0, "a model of this machine, which bills nothing")
+    assert scoring_card()["cost"]["value"] == 0.0
 
 
 def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
-    of = paid_card((0,))
+    of = remote_card()
     of["episodes"][0]["usage"] |= {"cache_read_tokens": 30, "cache_write_tokens": 10}
     read = typed(of)
-    assert isinstance(read, TradingCard)
     made = trading_cost(read.episodes, read.cost.price or None)
     assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
 
 
-def test_return_per_dollar_is_the_median_over_episodes() -> None:
-    made = paid_card((0, 1, 2))
+def test_return_per_dollar_is_the_median_over_episodes_or_says_why_there_is_none() -> None:
+    made = remote_card((0, 1, 2))
     gains = [value / 180e-6 for value in metric_values(made, "total_return")]
-    assert made["cost"]["return_per_usd"]["value"] == pytest.approx(sorted(gains)[1], rel=1e-12)
-    assert made["cost"]["return_per_usd"]["n"] == 3
-
-
-def test_return_per_dollar_says_why_there_is_none() -> None:
-    undefined = paid_card(metrics=[panel_metric("ece")])["cost"]["return_per_usd"]
-    assert (undefined["value"], undefined["reason"]) == (None, "metric total_return was not asked for")
-    free = card()["cost"]["return_per_usd"]
-    assert (free["value"], free["reason"]) == (None, "the episode cost nothing")
-
-
-def test_a_model_of_this_machine_costs_nothing() -> None:
-    made = card()["cost"]
-    assert (made["value"], made["price"]["source"]) == (0.0, "a model of this machine, which bills nothing")
-
-
-def test_the_cost_of_a_provider_whose_price_is_not_known_is_null_and_not_nothing() -> None:
-    made = paid_card(price=None)
-    assert made["cost"] == {
-        "value": None,
-        "reason": "no price of the model is known; give one with --price or --price-table",
-    }
-    validate_card(made)
-
-
-# -- what was asked of a provider ---------------------------------------------------------------------------------------
+    gain = made["cost"]["return_per_usd"]
+    assert (gain["value"], gain["n"]) == (pytest.approx(sorted(gains)[1], rel=1e-12), 3)
+    for of, reason in (
+        (remote_card(metrics=[panel_metric("ece")]), "metric total_return was not asked for"),
+        (card(), "the episode cost nothing"),
+    ):
+        none = of["cost"]["return_per_usd"]
+        assert (none["value"], none["reason"]) == (None, reason)
 
 
 def test_calls_stand_in_the_provenance_so_that_a_run_from_the_cache_gives_the_same_card() -> None:
@@ -288,7 +186,6 @@ def test_calls_stand_in_the_provenance_so_that_a_run_from_the_cache_gives_the_sa
     made, other = card(calls=calls), card()
     assert (made["provenance"]["calls"], other["provenance"]["calls"]) == (calls, None)
     assert made | {"provenance": 0} == other | {"provenance": 0}
-    validate_card(made)
 
 
 def test_drift_is_kept_as_it_was_found_or_null_with_a_reason() -> None:
@@ -298,54 +195,195 @@ def test_drift_is_kept_as_it_was_found_or_null_with_a_reason() -> None:
     assert card()["drift"] == {"value": None, "reason": "no fixed questions were asked"}
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# ---- trading cards
 
 
-def short_ledger() -> Any:
-    return ledger([step(number, 1000) for number in range(4)], 1000, spec())
+def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range_or_the_only_episodes_own() -> None:
+    made = card((0, 1, 2, 3))
+    low, middle, high = (
+        pytest.approx(end, rel=1e-12) for end in np.quantile(metric_values(made, "total_return"), [0.25, 0.5, 0.75])
+    )
+    headline = made["metrics"]["total_return"]
+    assert (headline["n"], headline["value"]) == (4, middle)
+    assert headline["interval"] == {"kind": "interquartile", "low": low, "high": high}
+    headline, own = card()["metrics"]["total_return"], card()["episodes"][0]["metrics"]["total_return"]
+    assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
+    assert own["interval"]["reason"] == "fewer than 20 days"  # of a five-day window there is nothing to resample
+    assert "interval" not in card()["metrics"]["turnover"]
 
 
-REFUSED = {
+def test_episodes_where_a_metric_is_undefined_are_left_out_of_the_median_and_counted() -> None:
+    idle = ledger([step(number, 1000) for number in range(5)], 1000, spec(1))
+    made = card((0, 1), ledgers=[episode(spec(0)), idle])
+    hhi = made["metrics"]["hhi"]
+    assert (hhi["n"], hhi["undefined"]) == (1, {"nothing was ever held": 1})
+    assert hhi["value"] == metric_values(made, "hhi")[0]
+    none = card(ledgers=[IDLE])["metrics"]["ece"]
+    assert (none["value"], none["n"], none["reason"]) == (None, 0, "no filled order with a next open")
+
+
+def test_a_card_without_a_finished_episode_has_no_figures_but_says_what_is_missing() -> None:
+    made = card((0, 1), {0, 1})
+    assert made["metrics"]["sharpe"]["reason"] == made["cost"]["per_episode"]["reason"] == "no finished episode"
+    assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
+    nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
+    assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
+
+
+def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> None:
+    made, single = card((0, 1)), card()["calibration"]
+    assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
+    assert made["failures"] == {"schema": 2}
+    assert made["orders"] == {"submitted": 20, "filled": 10, "partially_filled": 0, "rejected": 10, "rules": {"price_limit": 10}}
+    counted = {"input_tokens": 100, "output_tokens": 20, "tool_calls": 40, "tool_calls_valid": 30, "submissions": 20}
+    assert made["usage"] == {"reasoning_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0, **counted}
+    pooled = made["calibration"]
+    assert (pooled["n"], pooled["no_fill"], pooled["no_next_open"]) == (2 * single["n"], 10, 2)
+    assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
+
+
+def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_covers_the_same_days() -> None:
+    reference = card()["reference"]["benchmark_buy_and_hold"]["long"]
+    # 100 at the close of 2 January, 103 at the close of 9 January, 101 to 99 on the way.
+    assert (reference["base_day"], reference["last_day"]) == ("2024-01-02", "2024-01-09")
+    assert reference["metrics"]["total_return"] == {"value": pytest.approx(0.03, abs=1e-15), "n": 5}
+    assert reference["metrics"]["max_drawdown"]["value"] == pytest.approx(2 / 101, abs=1e-15)
+    limited = card(limit=3)["reference"]["benchmark_buy_and_hold"]["long"]
+    assert (limited["last_day"], limited["metrics"]["total_return"]["n"]) == ("2024-01-05", 3)
+
+
+def test_the_rule_set_changes_the_figures_and_is_named() -> None:
+    strict, paper = card(), card(rules="paper")
+    assert (strict["rules"], paper["rules"]) == ("strict", "paper")
+    changed = {name for name in strict["metrics"] if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]}
+    assert changed == {"turnover", "hhi"}
+
+
+def test_a_plugin_metric_stands_beside_the_panel_and_keeps_the_contract() -> None:
+    made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
+    assert made["metrics"]["custom"]["value"] == 0.25
+    assert made["episodes"][0]["metrics"]["custom"]["detail"] == {"table": [1, 2]}
+    with pytest.raises(PluginError, match="metric 'custom' returned float"):
+        card(metrics=[Custom(1.0)])
+
+
+# ---- scoring cards
+
+
+def test_a_score_stands_with_what_it_is_made_of_and_what_it_means() -> None:
+    made, wanted = scoring_card((0, 1)), share(2, 38)
+    assert wanted.interval is not None
+    figures = {"value": 2 / 38, "n": 38, "interval": wanted.interval.to_json(), "baseline": 0.05, "detail": dict(wanted.detail)}
+    meaning = {"formula": "the name is right", "unit": "fraction of answers", "range": [0.0, 1.0], "better": "lower"}
+    assert made["scores"]["right_name"] == {**figures, **meaning, "source": "a test", "headline": True}
+    assert made["score_order"] == list(DEFINITIONS)
+    assert made["scores"]["distance"]["better"] == "neither", "a direction that a task leaves open"
+    none = scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=20))])
+    assert (none["scores"]["right_name"]["value"], none["scores"]["right_name"]["reason"]) == (None, "no probe has a valid answer")
+    validate_card(none)
+
+
+def test_samples_are_counted_over_episodes() -> None:
+    made = scoring_card((0, 1, 2), {1})
+    assert made["decisions"] == {"model": 38, "model_after_retry": 0, "fallback": 2, "error": 0}
+    assert made["failures"] == {"schema": 2}
+    assert [episode["answered"] for episode in made["episodes"]] == [19, 19]
+    assert (made["usage"]["input_tokens"], made["usage"]["tool_calls_valid"], made["usage"]["submissions"]) == (400, 38, 40)
+    steps = {"steps_planned": 60, "steps": 40, "steps_decided": 38}
+    assert made["coverage"] == {"episodes_planned": 3, "episodes_finished": 2, **steps}
+    # A decision of the model without an answer of its own is no answer.
+    records = [record(0, answer=None, scores={}), *answers(score_spec())[1:]]
+    made = scoring_card(answers=[(score_spec(), records)])
+    assert (made["decisions"]["model"], made["coverage"]["steps_decided"]) == (19, 18)
+    validate_card(made)
+
+
+def test_the_target_task_stands_by_name_and_hash_and_its_config_in_the_tasks() -> None:
+    made = scoring_card()
+    assert made["subject"] == {"name": "blinded_open_research", "hash": content_hash(SUBJECT)}
+    assert made["task"]["config"]["subject_config"] == SUBJECT
+    task = {name: value for name, value in TASK.items() if name != "subject_config"}
+    specs = [score_spec(task_hash=content_hash(task))]
+    alone = scoring_card(task=task, task_hash=content_hash(task), target_task=None, specs=specs)
+    assert alone["subject"] is None
+    validate_card(alone)
+
+
+# ---- what is refused
+
+SHORT = ledger([step(number, 1000) for number in range(4)], 1000, spec())
+FOREIGN_DAY = dataclasses.replace(
+    IDLE, steps=[structs.replace(one, filled_on="2024-02-01") for one in nav_ledger([1000] * 5).steps]
+)
+OTHER_WINDOW = Window("long", "2024-01-04", "2024-01-09")
+FOREIGN, OWN = score_spec(9), answers(score_spec())
+TRADING: dict[str, tuple[dict[str, Any], str]] = {
     "no plan": ({"specs": [], "ledgers": []}, "at least one planned episode"),
     "a foreign ledger": ({"ledgers": [episode(spec(9))]}, "which the plan does not have"),
     "two ledgers of one episode": ({"ledgers": [episode(spec()), episode(spec())]}, "has two ledgers"),
     "an episode that vanished": ({"ledgers": []}, "has neither a ledger nor an error"),
     "an error of a finished episode": ({"missing_episodes": [{"id": spec().id, "error": "x"}]}, "is finished or was never planned"),
-    "a part of an episode": ({"ledgers": [short_ledger()]}, "4 steps that are not the 5 trading days"),
+    "a part of an episode": ({"ledgers": [SHORT]}, "4 steps that are not the 5 trading days"),
+    "a day of another market": ({"ledgers": [FOREIGN_DAY]}, "are not the 5 trading days"),
     "another snapshot": ({"snapshot": market(benchmark=[1.0, 2, 3, 4, 5, 6])}, "its snapshot is not the card's"),
     "another model": ({"model": {"name": "builtin/hold", "args": {}}}, "its model is not the card's"),
     "other call parameters": ({"call": {}}, "its call is not the card's"),
-    "a config that does not hash": ({"task": {**TASK, "name": "other"}}, "task_hash .* is not the content hash"),
+    "a config that does not hash": ({"task": {**SUBJECT, "name": "other"}}, "task_hash .* is not the content hash"),
     "one episode twice": ({"specs": [spec(), spec()]}, "is planned twice"),
     "one metric twice": ({"metrics": [panel_metric("ece"), panel_metric("ece")]}, "metric 'ece' is given twice"),
     "a table with NaN": ({"metrics": [Custom(MetricValue(1.0, 1, detail=[math.nan]))]}, "'episodes' is not strict JSON"),
-    "one name for two windows": (
-        {"specs": [spec(), spec(window=Window("long", "2024-01-04", "2024-01-09"))]},
-        "window 'long' has two date ranges",
-    ),
+    "one name for two windows": ({"specs": [spec(), spec(window=OTHER_WINDOW)]}, "window 'long' has two date ranges"),
 }
+SCORING: dict[str, tuple[dict[str, Any], str]] = {
+    "no plan": ({"specs": (), "answers": ()}, "at least one planned episode"),
+    "foreign answers": ({"answers": [(FOREIGN, answers(FOREIGN))]}, "which the plan does not have"),
+    "two sets of answers": ({"answers": [(score_spec(), OWN)] * 2}, "has two sets of answers"),
+    "an episode that vanished": ({"answers": []}, "has neither answers nor an error"),
+    "an error of a finished episode": ({"missing_episodes": [{"id": score_spec().id, "error": "x"}]}, "is finished or was never"),
+    "a part of an episode": ({"answers": [(score_spec(), OWN[:-1])]}, "19 answers are not those of its 20"),
+    "answers out of order": ({"answers": [(score_spec(), OWN[::-1])]}, "not those of its 20 samples in order"),
+    "an unknown number of samples": ({"samples": {}}, "how many samples it has is not given"),
+    "an answer that nobody gave": (
+        {"answers": [(score_spec(), [record(0, "error", answer={"name": "A"})])]}, "has an answer though the model gave none"
+    ),
+    "another subject": ({"target_task": {**SUBJECT, "version": "2"}}, "the target task is not the one in the task's config"),
+    "another model": ({"model": {"name": "builtin/hold", "args": {}}}, "its model is not the card's"),
+    "a score of NaN": ({"scores": {**scoring_inputs().scores, "distance": Score(math.nan, 19)}}, "'scores' is not strict JSON"),
+    "one name for two windows": ({"specs": [score_spec(), score_spec(window=OTHER_WINDOW)]}, "window 'long' has two date ranges"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_inputs_that_contradict_each_other_are_refused(case: str) -> None:
-    changes, message = REFUSED[case]
-    with pytest.raises(CardError, match=message):
-        card(**changes)
+@pytest.mark.parametrize(
+    ("given", "build", "case"),
+    [
+        *((inputs, build_card, case) for case in TRADING.values()),
+        *((scoring_inputs, build_scoring_card, case) for case in SCORING.values()),
+    ],
+    ids=[*TRADING, *(f"scoring: {name}" for name in SCORING)],
+)
+def test_inputs_that_contradict_each_other_are_refused(given: Any, build: Any, case: tuple[dict[str, Any], str]) -> None:
+    with pytest.raises(CardError, match=case[1]):
+        build(dataclasses.replace(given(), **case[0]))
 
 
-def test_a_metric_that_returns_a_bare_number_breaks_the_plugin_contract() -> None:
-    with pytest.raises(PluginError, match="metric 'custom' returned float"):
-        card(metrics=[Custom(1.0)])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"extra": Score(1.0, 1)}, "score 'extra' is not defined in its scores"),
+        ({"distance": 1.0}, "score 'distance' is a float"),
+        ({"distance": Score(None, 0)}, "must have either a value or the reason"),
+        ({"distance": Score(1.0, 1, reason="why")}, "must have either a value or the reason"),
+        ({"distance": ...}, "score 'distance' is missing from what summarise"),
+    ],
+)
+def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(changes: dict[str, Any], message: str) -> None:
+    base = scoring_inputs()
+    scores = {name: score for name, score in {**base.scores, **changes}.items() if score is not ...}
+    with pytest.raises(PluginError, match=f"task name_probe: .*{message}"):
+        build_scoring_card(dataclasses.replace(base, scores=scores))
 
 
-def test_a_ledger_with_a_day_of_another_market_is_refused() -> None:
-    shifted = nav_ledger([1000] * 5)
-    steps = [structs.replace(record, filled_on="2024-02-01") for record in shifted.steps]
-    with pytest.raises(CardError, match="are not the 5 trading days"):
-        card(ledgers=[dataclasses.replace(shifted, steps=steps)])
-
-
-# -- the schemas --------------------------------------------------------------------------------------------------------
+# ---- the schemas
 
 
 def test_the_schemas_are_those_of_the_types_and_close_every_object_but_those_that_others_fill() -> None:
@@ -358,9 +396,3 @@ def test_the_schemas_are_those_of_the_types_and_close_every_object_but_those_tha
         own = {"data_args", "harness"} if name == "certificate" else {"config", "detail"} if name == "scoring-card" else {"config"}
         own |= {"request_settings", "sent_as", "value"} & open_objects(made)
         assert open_objects(made) == {"args", "call", "environment"} | own
-
-
-@pytest.mark.parametrize("made", [card((0, 1), {1}), remote_card(), scoring_card((0, 1))], ids=["trading", "remote", "scoring"])
-def test_a_typed_card_gives_the_json_it_was_read_from(made: dict[str, Any]) -> None:
-    assert typed(made).plain == made
-    assert dumps_pretty(typed(made).plain) == dumps_pretty(made)

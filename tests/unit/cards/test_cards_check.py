@@ -1,56 +1,45 @@
-"""Reading cards: every tampered or malformed one is refused on one line that names the place."""
+"""Reading and comparing cards: every tampered or malformed one is refused on one line that names the place."""
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
-from card_cases import card, changed, numbers
-from ktdeval.cards.card import TradingCard, TradingFacts
+from card_cases import PRICE, PROVENANCE, card, changed, episode, numbers, paid
+from ktdeval.cards.card import ScoringCard, ScoringFacts, TradingCard, TradingFacts
 from ktdeval.cards.check import load_card, parse_card, validate_card
-from ktdeval.cards.compare import line_of, path_text
+from ktdeval.cards.compare import card_difference, first_difference, line_of, path_text, steps_difference
 from ktdeval.errors import CardError
 from ktdeval.jsonio import dumps_pretty
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.typed import from_plain, to_plain
+from metric_cases import spec
+from scoring_cases import scoring_card
 
-CARD = card((0, 1, 2), {1})
 Path_ = tuple[str | int, ...]
-DERIVED = set(TradingCard.__struct_fields__) - set(TradingFacts.__struct_fields__)
-
-
-def leaves(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves(item, (*path, key))
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from leaves(item, (*path, place))
-    else:
-        yield path, value
-
-
-def test_a_written_card_reads_back_equal(tmp_path: Path) -> None:
-    (tmp_path / "card.json").write_text(dumps_pretty(CARD))
-    assert load_card(tmp_path / "card.json").plain == CARD
-
-
-TAMPERED: list[tuple[Path_, Any, str]] = [
+CARD, SCORES = card((0, 1, 2), {1}), scoring_card((0, 1, 2), {1}, **paid(price=PRICE | {"cache_read": None}))
+RIGHT: Path_ = ("scores", "right_name")
+HASH = "is not the hash of the episode's spec"
+TRADING: list[tuple[Path_, Any, str]] = [
     (("metrics", "sharpe", "value"), 9.5, r"recorded 9\.5, recomputed"),
     (("metrics", "sharpe", "value"), "high", "expected number or null, was string"),
     (("metrics", "sharpe", "value"), None, "field 'reason' is missing"),
     (("metrics", "sharpe", "reason"), "because", "has a reason though it has a value"),
     (("episodes", 1, "metrics", "total_return", "value"), 0.9, "total_return.*recomputed"),
     (("episodes", 0, "metrics", "brier"), ..., "'brier' must be in every episode and under metrics"),
-    (("episodes", 0, "seed"), 7, "is not the hash of the episode's spec"),
+    (("episodes", 0, "seed"), 7, HASH),
     (("episodes", 0, "window"), "lang", "no window of that name; did you mean 'long'"),
     (("episodes", 0, "steps"), 4, "give 5 steps"),
-    (("model", "name"), "gpt-9", "is not the hash of the episode's spec"),
+    (("model", "name"), "gpt-9", HASH),
     (("snapshot", "synthetic"), False, "labels"),
     (("labels",), [], "labels"),
-    (("limit",), 3, "is not the hash of the episode's spec"),
+    (("limit",), 3, HASH),
     (("missing_episodes",), [], "coverage.episodes_planned"),
     (("failures", "schema"), 0, "failures.schema"),
     (("rankable", "value"), True, "rankable.value"),
@@ -72,39 +61,123 @@ TAMPERED: list[tuple[Path_, Any, str]] = [
     (("metrisc",), {}, "unknown field; did you mean 'metrics'"),
     (("schema_version",), 2, "expected 1, was 2"),
     (("usage",), ..., "field 'usage' is missing"),
+    (("kind",), ..., "field 'kind' is missing"),
     (("artefacts", "episodes/x/ledger.parquet"), "0", "does not have the form"),
 ]
+SCORING: list[tuple[Path_, Any, str]] = [
+    (("kind",), "trading", "line"),
+    (("kind",), "scorin", "kind: expected trading or scoring.*, was 'scorin'"),
+    ((*RIGHT, "value"), 0.5, r"recorded 0.5, 2 successes of 38 are"),
+    ((*RIGHT, "value"), None, "field 'reason' is missing"),
+    ((*RIGHT, "value"), 1.5, r"outside the score's range 0.0 … 1.0"),
+    ((*RIGHT, "baseline"), -0.1, r"outside the score's range"),
+    ((*RIGHT, "reason"), "because", "has a reason though it has a value"),
+    ((*RIGHT, "n"), 41, "the finished episodes have 40 samples"),
+    ((*RIGHT, "n"), 37, "value: recorded"),
+    ((*RIGHT, "detail", "successes"), 3, "value: recorded"),
+    ((*RIGHT, "detail", "successes"), 39, "of 38 trials"),
+    ((*RIGHT, "detail", "upper_95"), 0.01, "upper_95: recorded 0.01, 2 successes of 38 give"),
+    ((*RIGHT, "interval", "high"), 0.06, "interval.high: recorded 0.06, 2 successes of 38 give"),
+    ((*RIGHT, "interval", "low"), 0.0, "interval.low: recorded 0.0"),
+    ((*RIGHT, "better"), "", "expected higher or lower or neither"),
+    (RIGHT, ..., "must name every score once"),
+    (("score_order",), ["right_name"], "must name every score once"),
+    (("episodes", 0, "steps"), 21, "decisions: the episode has 21 steps"),
+    (("episodes", 0, "answered"), 20, "more answers than steps that the model decided"),
+    (("episodes", 0, "answered"), 18, "coverage.steps_decided"),
+    (("episodes", 0, "seed"), 7, HASH),
+    (("missing_episodes", 0, "steps"), 5, "coverage.steps_planned"),
+    (("missing_episodes",), [], "coverage.episodes_planned"),
+    (("limit",), 3, HASH),
+    (("labels",), [], "labels"),
+    (("rankable", "value"), True, "rankable.value"),
+    (("cost", "value"), 0.0, "cost.value"),
+    (("cost", "return_per_usd"), {}, "unknown field"),
+    (("subject", "hash"), "0" * 64, "subject.hash"),
+    (("subject",), None, "subject"),
+    (("task", "config", "subject_config", "version"), "2", "is not the hash of the task's config"),
+    (("metrics",), {}, "unknown field"),
+    (("scorse",), {}, "unknown field; did you mean 'scores'"),
+    (("usage",), ..., "field 'usage' is missing"),
+    (("provenance", "calls"), ..., "field 'calls' is missing"),
+]
+TAMPERED = [(made, *row) for made, table in ((CARD, TRADING), (SCORES, SCORING)) for row in table]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), TAMPERED, ids=[f"{path_text(path)}={value}" for path, value, _ in TAMPERED])
-def test_a_tampered_card_is_refused_with_file_line_and_field(path: Path_, value: Any, message: str) -> None:
-    text = dumps_pretty(changed(CARD, path, value))
+@pytest.mark.parametrize(
+    ("made", "path", "value", "message"),
+    TAMPERED,
+    ids=[f"{made['kind']}-{path_text(path)}={value}" for made, path, value, _ in TAMPERED],
+)
+def test_a_tampered_card_is_refused_with_file_line_and_field(made: dict[str, Any], path: Path_, value: Any, message: str) -> None:
     with pytest.raises(CardError, match=message) as caught:
-        parse_card(text, "card.json")
+        parse_card(dumps_pretty(changed(made, path, value)), "card.json")
     assert str(caught.value).startswith("card.json: line ")
     assert "\n" not in str(caught.value)
 
 
-def test_no_derived_number_can_be_changed_unnoticed() -> None:
-    found = [path for path in numbers({name: CARD[name] for name in DERIVED}) if "range" not in path]
-    assert len(found) > 50
+@pytest.mark.parametrize(
+    ("made", "whole", "facts"), [(CARD, TradingCard, TradingFacts), (SCORES, ScoringCard, ScoringFacts)], ids=["trading", "scoring"]
+)
+def test_no_derived_number_can_be_changed_unnoticed(made: dict[str, Any], whole: Any, facts: Any) -> None:
+    derived = ({*whole.__struct_fields__} - {*facts.__struct_fields__}) & made.keys()
+    found = [path for path in numbers({name: made[name] for name in derived}) if "range" not in path]
+    assert len(found) > 20
     for path in found:
         with pytest.raises(CardError):
-            validate_card(changed(CARD, path, 12345))
+            validate_card(changed(made, path, 12345))
 
 
-def test_a_number_of_another_type_is_refused_where_only_the_type_tells() -> None:
+def test_what_no_single_line_shows_is_refused_too() -> None:
     with pytest.raises(CardError, match=r"card: episodes\[0\]\.steps: expected `int`, got `float`"):
         validate_card(changed(CARD, ("episodes", 0, "steps"), 5.0))
+    with pytest.raises(CardError, match="steps: the limit is 3"):
+        validate_card(changed(scoring_card((0, 1), {1}, limit=3), ("missing_episodes", 0, "steps"), 4))
 
 
-def test_the_line_named_is_the_line_changed() -> None:
-    made = changed(CARD, ("metrics", "turnover", "value"), 1.25)
-    lines = dumps_pretty(made).splitlines()
-    with pytest.raises(CardError) as caught:
-        parse_card(dumps_pretty(made), "card.json")
-    number = int(str(caught.value).split("line ")[1].split(":")[0])
-    assert lines[number - 1].strip() == '"value": 1.25'
+def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refuses_the_other(tmp_path: Path) -> None:
+    for made, kind, other in ((CARD, "trading", "scoring"), (SCORES, "scoring", "trading")):
+        path = tmp_path / f"{kind}.json"
+        path.write_text(dumps_pretty(made))
+        assert load_card(path).plain == load_card(path, kind).plain == made
+        with pytest.raises(CardError) as caught:
+            load_card(path, other)
+        assert str(caught.value) == f"{path}: is a {kind} card; this command takes {other} cards"
+
+
+MALFORMED: dict[str, tuple[str | bytes, str]] = {
+    "not JSON": ("{", "line 1: is not JSON"),
+    "a list": ("[]", "line 1: card: expected object, was array"),
+    "NaN": ('{"a": NaN}', "NaN is no JSON number"),
+    "an overflowing number": ('{"a": 1e999}', "1e999 is too large"),
+    "an enormous integer": ('{"a": 1%s}' % ("0" * 400), "does not fit 64 bits"),
+    "a doubled field": ('{"a": 1, "a": 2}', "field 'a' stands twice"),
+    "a lone surrogate": (dumps_pretty(CARD).replace("written by hand", "\\ud800"), "is not strict JSON"),
+    "deep nesting": ("[" * 200_000, "is nested too deeply"),
+    "an empty file": ("", "is not JSON"),
+    "not text": (b"\xff\xfe\x00", "is not UTF-8 text at byte 0"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_card_is_refused_on_one_line(case: str, tmp_path: Path) -> None:
+    text, message = MALFORMED[case]
+    (tmp_path / "card.json").write_bytes(text.encode() if isinstance(text, str) else text)
+    for path, reason in {tmp_path / "card.json": message, tmp_path / "absent": "No such file", tmp_path: "Is a directory"}.items():
+        with pytest.raises(CardError, match=reason) as caught:
+            load_card(path)
+        assert "\n" not in str(caught.value)
+
+
+# ---- lines
+
+
+def leaves(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, (*path, key))
+    else:
+        yield path, value
 
 
 @pytest.mark.parametrize("layout", [{"indent": 1, "sort_keys": True}, {"indent": 4}, {"separators": (",", ":")}, {"indent": "\t"}])
@@ -115,37 +188,56 @@ def test_every_value_is_found_on_its_line_whatever_the_layout(layout: dict[str, 
         lines = text.splitlines()
         for path, leaf in leaves(value):
             assert json.dumps(leaf, ensure_ascii=False) in lines[line_of(text, path) - 1]
+    ends_early = '{\n "a": {\n  "b": 1\n }\n}'
+    paths: list[Path_] = [(), ("a",), ("a", "b"), ("a", "c"), ("a", "b", 0), (3,)]
+    assert [line_of(ends_early, path) for path in paths] == [1, 2, 3, 2, 3, 1]
 
 
-def test_a_path_that_ends_early_gives_the_line_of_what_is_there() -> None:
-    text = '{\n "a": {\n  "b": 1\n }\n}'
-    assert [line_of(text, path) for path in [(), ("a",), ("a", "b"), ("a", "c"), ("a", "b", 0), (3,)]] == [1, 2, 3, 2, 3, 1]
+# ---- differences
+
+STEPS = episode(spec()).steps
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=12,
+)
 
 
-MALFORMED = {
-    "not JSON": ("{", "line 1: is not JSON"),
-    "a list": ("[]", "line 1: card: expected object, was array"),
-    "NaN": ('{"a": NaN}', "NaN is no JSON number"),
-    "an overflowing number": ('{"a": 1e999}', "1e999 is too large"),
-    "an enormous integer": ('{"a": 1%s}' % ("0" * 400), "does not fit 64 bits"),
-    "a doubled field": ('{"a": 1, "a": 2}', "field 'a' stands twice"),
-    "a lone surrogate": (dumps_pretty(CARD).replace("written by hand", "\\ud800"), "is not strict JSON"),
-    "deep nesting": ("[" * 200_000, "is nested too deeply"),
-    "an empty file": ("", "is not JSON"),
-}
+@given(json_values, json_values)
+def test_a_difference_is_found_exactly_when_the_written_forms_differ(left: Any, right: Any) -> None:
+    assert first_difference(left, copy.deepcopy(left)) is None
+    assert (first_difference(left, right) is None) == (dumps_pretty(left) == dumps_pretty(right))
 
 
-@pytest.mark.parametrize("case", MALFORMED)
-def test_a_malformed_card_is_refused_on_one_line(case: str, tmp_path: Path) -> None:
-    text, message = MALFORMED[case]
-    (tmp_path / "card.json").write_text(text)
-    with pytest.raises(CardError, match=message) as caught:
-        load_card(tmp_path / "card.json")
-    assert "\n" not in str(caught.value)
+def test_the_first_difference_in_the_order_of_the_file_is_named_with_both_values() -> None:
+    made = changed(changed(CARD, ("usage", "tool_calls"), 1), ("metrics", "sharpe", "value"), 1.5)
+    line = dumps_pretty(made).splitlines().index('   "value": 1.5') + 1
+    wanted = f"line {line}: metrics.sharpe.value: recorded 1.5, recomputed {CARD['metrics']['sharpe']['value']!r}"
+    assert first_difference(made, CARD) == wanted
+    assert first_difference({"a": 1, "b": 2}, {"a": 1, "b": 3}, '{"a": 1,\n\n\n"b": 2}') == "line 4: b: recorded 2, recomputed 3"
+    for left, right, difference in (
+        ({"a": 1}, {"a": 1, "b": 2}, "line 1: b: recorded nothing, recomputed 2"),
+        ({"a": [1, 2]}, {"a": [1]}, "line 4: a[1]: recorded 2, recomputed nothing"),
+        ({"a": 1}, {"a": 1.0}, "line 2: a: recorded 1, recomputed 1.0"),
+        ({"a": True}, {"a": 1}, "line 2: a: recorded true, recomputed 1"),
+        ({"a": 0.0}, {"a": -0.0}, "line 2: a: recorded 0.0, recomputed -0.0"),
+        ({"a": {}}, {"a": []}, "line 2: a: recorded {}, recomputed []"),
+    ):
+        assert first_difference(left, right) == difference
 
 
-def test_a_card_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for name, message in {"absent.json": "No such file", ".": "Is a directory", "binary": "is not UTF-8 text at byte 0"}.items():
-        with pytest.raises(CardError, match=message):
-            load_card(tmp_path / name)
+def test_provenance_is_no_difference_between_cards() -> None:
+    other = card((0, 1, 2), {1}, provenance={**PROVENANCE, "suite_version": "9.9.9"})
+    assert first_difference(CARD, other) is not None
+    assert card_difference(CARD, other) is None
+
+
+def test_a_changed_or_absent_step_is_named_by_line_day_and_field() -> None:
+    steps = to_plain(STEPS)
+    steps[2]["orders"][0]["filled_shares"] = 900
+    steps[4]["cash_fen"] = 0
+    odd = from_plain(steps, list[StepRecord], "steps")
+    assert steps_difference(odd, STEPS) == "line 3 (step 2, 2024-01-05): orders[0].filled_shares: recorded 900, recomputed 100"
+    assert steps_difference(STEPS[:3], STEPS) == "line 4: recorded 3 steps, recomputed 5"
+    assert steps_difference(STEPS, STEPS) is None

@@ -1,4 +1,4 @@
-"""What people see of a card, and the commands that show it."""
+"""What people see of a card of either kind, and the commands that show it."""
 
 from __future__ import annotations
 
@@ -10,148 +10,188 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from card_cases import card, remote_card, section, typed
+from card_cases import CALLS, card, paid, remote_card, section, typed
 from ktdeval.cards.show import make_report, plain_summary, plain_text, print_card
 from ktdeval.cli.main import main
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import PANEL_FAMILIES
 from metric_cases import ledger, market, spec, step
+from scoring_cases import TASK, score_spec, scoring_card
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
-
-
-def shown(**changes: Any) -> str:
-    return text_of(card(**changes))
-
-
-def idle_card() -> dict[str, Any]:
-    return card(ledgers=[ledger([step(number, 1000) for number in range(5)], 1000, spec())])
 
 
 def text_of(made: dict[str, Any]) -> str:
     return plain_text(make_report(typed(made)))
 
 
-def test_the_ten_headline_metrics_stand_in_their_three_families() -> None:
-    words = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(shown(), "Metrics")]
+def words(made: dict[str, Any], title: str) -> list[list[str]]:
+    return [line.split() for line in section(text_of(made), title)]
+
+
+# ---- trading cards
+
+
+def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones_apart() -> None:
+    made = card()
+    made["metrics"]["zeal"] = {**made["metrics"]["ece"], "unit": "zeals"}
+    names = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(text_of(made), "Metrics")]
     expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
-    assert words[1 : 1 + len(expected)] == expected
-    assert words[1 + len(expected)] == "diagnostics"
+    assert names[1 : 1 + len(expected)] == expected
+    assert names[1 + len(expected)] == "diagnostics"
+    assert names[-2:] == ["further metrics", "zeal"]
 
 
 def test_the_benchmark_stands_beneath_the_model() -> None:
-    head, own, benchmark = section(shown(), BENCHMARK)
-    assert head.split() == ["window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown"]
-    assert own.split()[:6] == ["long", "builtin/momentum", "5", "1", "+2.80", "-0.20"]
-    assert benchmark.split() == ["CSI300", "buy", "and", "hold", "5", "+3.00", "5.291", "1.98"]
+    head, own, benchmark = words(card(), BENCHMARK)
+    assert head == ["window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown"]
+    assert own[:6] == ["long", "builtin/momentum", "5", "1", "+2.80", "-0.20"]
+    assert benchmark == ["CSI300", "buy", "and", "hold", "5", "+3.00", "5.291", "1.98"]
 
 
-def test_labels_come_before_any_figure() -> None:
-    text = shown(seeds=(0, 1), failed={1}, limit=3)
-    assert text.splitlines()[1] == "[synthetic] [limited] [incomplete] [low coverage] [mask not certified]"
-    assert "the first 3 steps of each" in text
+def test_several_episodes_show_median_spread_and_count() -> None:
+    head, _, first, *_ = words(card((0, 1, 2)), "Metrics")
+    assert head == ["metric", "median", "unit", "better", "quartiles", "episodes"]
+    assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
 
 
-def test_whether_a_card_may_be_ranked_stands_below_its_labels() -> None:
-    assert shown().splitlines()[2] == "rankable"
-    assert shown(seeds=(0, 1), failed={1}).splitlines()[2] == (
-        "not rankable: 1 of 2 episodes did not finish; the model decided 50.0 % of 10 steps; 95 % are needed"
-    )
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (card(), ["rankable", "0.00 USD"]),
+        (
+            card((0, 1), {1}, limit=3),
+            [
+                "[synthetic] [limited] [incomplete] [low coverage] [mask not certified]",
+                "not rankable: every episode was cut after 3 steps; 1 of 2 episodes did not finish; the model decided 50.0 %",
+                *("the first 3 steps of each", "1 of 2 finished", "missing: window long, seed 1: the model call failed"),
+                *("6 submitted: filled 3, rejected 3", "price_limit 3", "schema 1"),
+            ],
+        ),
+        (card((0,), {0}), ["0 of 1 finished"]),
+        (card(snapshot=market(synthetic=False)), ["[mask not certified]"]),
+        (remote_card(), ["temperature 0.7, tool_protocol json_schema", "no drift: no fixed questions were asked"]),
+        (remote_card(price=None), ["not known: no price of the model is known"]),
+        (
+            scoring_card(),
+            [
+                "name_probe · builtin/momentum\n[synthetic]\nrankable\n",
+                *("  subject ", "19 of 20 samples decided by the model = 95.0 %"),
+            ],
+        ),
+        (
+            scoring_card((0, 1), {1}, limit=3),
+            [
+                "[synthetic] [limited] [incomplete] [low coverage]",
+                "not rankable: every episode was cut after 3 samples; 1 of 2 episodes did not finish;",
+                *("the first 3 samples of each", "missing: window long, seed 1: the model call failed"),
+                "the scores are of the finished episodes alone",
+            ],
+        ),
+        (scoring_card((0,), {0}), ["right_name is not defined: no probe has a valid answer"]),
+        (
+            scoring_card(**paid(), calls=CALLS),
+            ["0.00072 USD", "3: 1 answered by the provider", "no drift: no fixed questions were asked"],
+        ),
+    ],
+)
+def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: dict[str, Any], said: list[str]) -> None:
+    text = text_of(made)
+    for part in said:
+        assert part in text
+    labels, ranking = text.splitlines()[1:3]
+    assert labels == " ".join(f"[{label}]" for label in made["labels"]), "before any figure"
+    assert ranking.startswith("rankable" if made["rankable"]["value"] else "not rankable: ")
+    assert "None" not in text
+    assert ("Against the benchmark" in text) == (made["kind"] == "trading" and bool(made["episodes"]))
+    assert ("USD a million" in text) == bool(made["cost"]["value"])
+    assert ("drift" in text) == (made["provenance"]["calls"] is not None), "of a model of this machine nobody asks"
+
+
+def test_a_task_without_a_target_task_shows_none() -> None:
+    task = {name: value for name, value in TASK.items() if name != "subject_config"}
+    specs = [score_spec(task_hash=content_hash(task))]
+    assert "subject" not in text_of(scoring_card(task=task, task_hash=content_hash(task), target_task=None, specs=specs))
+
+
+def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:
+    idle = ledger([step(number, 1000) for number in range(5)], 1000, spec())
+    text = text_of(card(ledgers=[idle]))
+    assert re.search(r"^ +ece +- ", text, re.MULTILINE)
+    assert "ece is not defined: no filled order with a next open" in text
+    assert re.search(r"^ +right_name +- ", text_of(scoring_card((0,), {0})), re.MULTILINE)
 
 
 def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> None:
     lines = {line[:18].strip(): line[18:].strip() for line in section(text_of(remote_card()), "Activity")}
-    assert lines["tokens"] == "50 in, 10 out"
-    assert lines["cost"] == "0.00018 USD"
-    assert lines["price"] == "2 in, 8 out, 0.5 cache read USD a million tokens (as of"
-    assert lines["return per USD"].endswith(" %")
-    assert lines["requests"] == "3: 1 answered by the provider, 1 from the cache; 2 failed"
-    assert lines["latency"] == "median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in"
-    assert lines["paid"] == "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD"
-    assert lines["served by"] == "gpt-4.1-2025-04-14 (2)"
-
-
-def test_how_tools_were_offered_is_shown() -> None:
-    assert "temperature 0.7, tool_protocol json_schema" in text_of(remote_card())
-
-
-def test_a_cost_that_is_not_known_is_not_shown_as_nothing() -> None:
-    text = text_of(remote_card(price=None))
-    assert "not known: no price of the model is known" in text
-    assert "USD a million" not in text
-    assert "0.00 USD" in shown()
-
-
-def test_drift_is_shown_with_what_one_sitting_varies_by() -> None:
+    assert lines.pop("return per USD").endswith(" %")
+    assert lines.items() >= {
+        "tokens": "50 in, 10 out",
+        "cost": "0.00018 USD",
+        "price": "2 in, 8 out, 0.5 cache read USD a million tokens (as of",
+        "requests": "3: 1 answered by the provider, 1 from the cache; 2 failed",
+        "latency": "median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in",
+        "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
+        "served by": "gpt-4.1-2025-04-14 (2)",
+    }.items()  # fmt: skip
     found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
     text = " ".join(text_of(remote_card(drift=found)).split())
     assert "0.250 between start and end over 6 questions, 0.125 within one sitting" in text
     assert "the provider named another model at the end" in text
-    assert "no drift: no fixed questions were asked" in text_of(remote_card())
-    assert "drift" not in shown()  # of a model of this machine
 
 
-def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:
-    text = text_of(idle_card())
-    assert re.search(r"^ +ece +- ", text, re.MULTILINE)
-    assert "ece is not defined: no filled order with a next open" in text
-    assert "None" not in text
+# ---- scoring cards
 
 
-def test_failures_rejections_and_missing_episodes_are_counted() -> None:
-    text = shown(seeds=(0, 1), failed={1})
-    assert "1 of 2 finished" in text
-    assert "10 submitted: filled 5, rejected 5" in text
-    assert "price_limit 5" in text
-    assert "schema 1" in text
-    assert "missing: window long, seed 1: the model call failed" in text
+def test_scores_are_a_table_with_interval_bound_baseline_and_n() -> None:
+    assert words(scoring_card(), "Scores") == [
+        ["score", "value", "unit", "95", "%", "interval", "upper", "95", "%", "baseline", "n"],
+        ["scores"],
+        ["right_name", "5.26", "%", "0.94", "…", "24.64", "22.64", "5.00", "19"],
+        ["distance", "12.5", "days", "19"],
+        ["diagnostics"],
+        ["unparsable_rate", "5.00", "%", "0.89", "…", "23.61", "21.61", "20"],
+    ]
+    text = text_of(scoring_card())
+    assert text.index("  subject ") < text.index("Scores"), "facts come first"
 
 
-def test_several_episodes_show_median_spread_and_count() -> None:
-    head, _, first, *_ = section(shown(seeds=(0, 1, 2)), "Metrics")
-    assert head.split() == ["metric", "median", "unit", "better", "quartiles", "episodes"]
-    assert first.split() == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
+# ---- both
 
 
-def test_a_card_without_finished_episodes_can_be_shown() -> None:
-    text = shown(failed={0})
-    assert "0 of 1 finished" in text
-    assert "Against the benchmark" not in text
-
-
-def test_a_metric_outside_the_panel_is_shown_apart() -> None:
-    made = card()
-    made["metrics"]["zeal"] = {**made["metrics"]["ece"], "unit": "zeals"}
-    assert "further metrics" in text_of(made)
-
-
-def test_control_characters_of_a_strangers_card_never_reach_the_terminal() -> None:
-    made = card()
-    made["model"]["name"] = "evil\x1b[2J\x9b31m\u202egpt"
-    made["metrics"]["ece"]["undefined"] = {"\x1b]0;title\x07": 1}
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text_of(made))
+def test_several_cards_end_in_one_table_for_each_kind() -> None:
+    trading, probes = [card(), card()], [scoring_card() for _ in range(3)]
+    for made, name in zip(
+        [*trading, *probes], ("blinded_open_research", "another_task", "name_probe", "name_probe_bright", "name_probe_date_blind")
+    ):
+        made["task"]["name"] = name
+    text = plain_summary([typed(made) for made in (*trading, *probes)])
+    first, scoring = (part.splitlines() for part in text.split("All scoring tasks (fractions in %)\n"))
+    rows = [line.split() for line in first if line.startswith("  ")]
+    assert [row[:2] for row in rows[1:]] == [["blinded_open_research", "+2.80"], ["another_task", "+2.80"]]
+    assert [line.split() for line in scoring] == [
+        ["score", "name_probe", "…bright", "…date_blind"],
+        ["right_name", "5.26", "5.26", "5.26"],
+        ["distance", "12.5", "12.5", "12.5"],
+    ]
+    assert "All tasks" not in plain_summary([typed(made) for made in probes])
+    assert "All scoring tasks" not in plain_summary([typed(made) for made in trading])
 
 
 def test_tables_fit_a_terminal_of_80_columns() -> None:
-    made = card(seeds=(0, 1, 2), failed={1})
+    made = card((0, 1, 2), {1})
     made["model"]["name"] = "a-house-with-a-long-name/a-model-with-a-long-name-2025-08-07"
     made["failures"] = {f"a_kind_of_failure_{number}": 1000 + number for number in range(12)}
-    wide = {"kind": "a test", "low": 12.34, "high": 345.67}
     wide = {"kind": "a test", "low": 12.34, "high": 345.67}
     made["metrics"]["turnover"] |= {"value": 34.56, "interval": wide}  # the tiny market's is absurd
     text = text_of(made) + plain_summary([typed(made), typed(made)])
     tables = text[text.index("Metrics") : text.index("Notes")].splitlines()
-    assert max(map(len, tables)) <= 80
     assert "a_kind_of_failure_11 1,011" in text
-
-
-def test_several_cards_end_in_one_row_each() -> None:
-    made = card()
-    made["task"]["name"] = "another_task"
-    head, first, second = plain_summary([typed(card()), typed(made)]).splitlines()[2:]
-    assert head.split() == ["task", "return", "sharpe", "drawdown", "info", "ratio", "decided"]
-    assert [first.split()[0], second.split()[0]] == ["blinded_open_research", "another_task"]
-    assert first.split()[1] == "+2.80"
+    scores = scoring_card()
+    scores["scores"]["unparsable_rate"] |= {"value": 1.0, "n": 99_999, "baseline": 1.0}
+    scores["scores"]["distance"]["unit"] = "a unit with a very long name"
+    assert max(map(len, [*tables, *section(text_of(scores), "Scores")])) <= 80
+    assert "distance is given in a unit with a very long name" in text_of(scores)
 
 
 def test_columns_align_below_wide_characters() -> None:
@@ -159,6 +199,15 @@ def test_columns_align_below_wide_characters() -> None:
     made["model"]["name"] = "千问"
     own, benchmark = section(text_of(made), BENCHMARK)[1:]
     assert len(own) + 2 == len(benchmark)  # Two characters take two more cells than they count.
+
+
+def test_control_characters_of_a_strangers_card_never_reach_the_terminal() -> None:
+    made, scores = card(), scoring_card()
+    for each in (made, scores):
+        each["model"]["name"] = "evil\x1b[2J\x9b31m\u202egpt"
+    made["metrics"]["ece"]["undefined"] = {"\x1b]0;title\x07": 1}
+    scores["scores"]["distance"] |= {"unit": "\x1b]0;t\x07", "value": None, "reason": "\x9b31m"}
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text_of(made) + text_of(scores))
 
 
 def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
@@ -170,39 +219,26 @@ def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
     assert re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue()) == pipe.getvalue()
 
 
-# -- the commands -------------------------------------------------------------------------------------------------------
+# ---- the commands
 
 
-@pytest.fixture
-def card_file(tmp_path: Path) -> Path:
-    """A run folder with one card."""
+def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["card", "show", str(tmp_path)]) == 2
+    assert "no cards here" in capsys.readouterr().err
     (tmp_path / "cards").mkdir()
     path = tmp_path / "cards" / "blinded_open_research.json"
     path.write_text(dumps_pretty(card()))
-    return path
-
-
-def test_card_show_prints_a_card_or_the_cards_of_a_run(card_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["card", "show", "--plain", str(card_file)]) == 0
-    text = capsys.readouterr().out
-    assert text == shown()
-    assert main(["card", "show", str(card_file.parent.parent)]) == 0
-    assert capsys.readouterr().out == text
-
-
-def test_card_validate_says_yes_or_names_the_line(card_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["card", "validate", str(card_file)]) == 0
-    assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in capsys.readouterr().out
-    card_file.write_text(card_file.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
-    assert main(["card", "validate", str(card_file)]) == 2
+    for arguments in (["--plain", str(path)], [str(tmp_path)]):
+        assert main(["card", "show", *arguments]) == 0
+        assert capsys.readouterr().out == text_of(card())
+    (tmp_path / "cards" / "name_probe.json").write_text(dumps_pretty(scoring_card((0, 1))))
+    assert main(["card", "validate", str(tmp_path)]) == 0
+    valid = capsys.readouterr().out
+    assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in valid
+    assert "valid (episodes: 2, scores: 3)" in valid
+    assert main(["card", "show", "--plain", str(tmp_path)]) == 0
+    assert "All scoring tasks" in capsys.readouterr().out
+    path.write_text(path.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
+    assert main(["card", "validate", str(path)]) == 2
     error = capsys.readouterr().err
     assert re.fullmatch(r"ktdeval: error: .*\.json: line \d+: rules: expected paper or strict, was 'lenient'\n", error)
-
-
-def test_a_folder_without_cards_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["card", "show", str(tmp_path)]) == 2
-    assert "no cards here" in capsys.readouterr().err
-
-
-def test_a_real_market_has_no_synthetic_label() -> None:
-    assert "synthetic" not in shown(snapshot=market(synthetic=False))

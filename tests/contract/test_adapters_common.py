@@ -12,16 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.http_errors import (
-    Caller,
-    ContentFiltered,
-    Refusal,
-    error_of,
-    one_line,
-    read_refusal,
-    refusal_of,
-    retry_after_s,
-)
+from ktdeval.calls.http_errors import Caller, ContentFiltered, Refusal, error_of, one_line, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.fields import build, build_params, parse_assignments

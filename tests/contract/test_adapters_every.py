@@ -20,23 +20,14 @@ from stub_provider import KEY, FaultPlan, running_stub
 
 
 class Wire(NamedTuple):
-    """How a model is made over one wire.
+    """How a model is made over one wire."""
 
-    Attributes:
-        stub: the wire's name at the stub.
-        provider: of the model.
-        args: further parameters.
-        variables: that may hold its key, as messages name them.
-        package: module of its SDK.
-        lacks: faults that this provider's errors can't express, or express otherwise.
-    """
-
-    stub: str
-    provider: str
-    args: dict[str, Any]
-    variables: str
-    package: str
-    lacks: frozenset[str] = frozenset()
+    stub: str  # the wire's name at the stub
+    provider: str  # of the model
+    args: dict[str, Any]  # further parameters
+    variables: str  # that may hold its key, as messages name them
+    package: str  # module of its SDK
+    lacks: frozenset[str] = frozenset()  # faults that this provider's errors can't express, or express otherwise
 
     def at(self, address: str, name: str = "stub-model", **params: Any) -> Any:
         return load_plugins().make_model(f"{self.provider}/{name}", {"base_url": address, **self.args, **params})

@@ -25,12 +25,7 @@ from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
 from stub_provider import KEY, FaultPlan, running_stub
 
-ANSWER = {
-    "status": "completed",
-    "model": "m",
-    "output": [],
-    "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
-}
+ANSWER = {"status": "completed", "model": "m", "output": [], "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
 
 
 @pytest.fixture(autouse=True)
@@ -261,9 +256,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     )
     pem = serialization.Encoding.PEM
     (folder / "cert.pem").write_bytes(made.public_bytes(pem))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
     return folder / "cert.pem", folder / "key.pem"
 
 

@@ -305,8 +305,7 @@ def test_a_response_of_another_shape_or_an_unknown_end_is_a_bad_response(answer:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
-    [("server_error", "server"), ("rate_limit_exceeded", "rate_limited"), ("vector_store_timeout", "server")],
+    ("code", "kind"), [("server_error", "server"), ("rate_limit_exceeded", "rate_limited"), ("vector_store_timeout", "server")]
 )
 def test_a_failed_response_is_classified_by_its_error(code: str, kind: str) -> None:
     with prepared(response(status="failed", error={"code": code, "message": "no"})) as server, pytest.raises(ModelError) as caught:

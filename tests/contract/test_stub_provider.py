@@ -104,9 +104,7 @@ def _google() -> dict[str, Any]:
             {"role": "model", "parts": [call, {"functionCall": {"id": "b", "name": "portfolio_state", "args": {}}}]},
             {"role": "user", "parts": [response, second]},
         ],
-        "tools": [
-            {"functionDeclarations": [{"name": "submit_action", "description": "Submit.", "parametersJsonSchema": SCHEMA}]},
-        ],
+        "tools": [{"functionDeclarations": [{"name": "submit_action", "description": "Submit.", "parametersJsonSchema": SCHEMA}]}],
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["submit_action"]}},
         "generationConfig": {"temperature": 0.7, "maxOutputTokens": 4096, "seed": 7},
     }

@@ -99,26 +99,17 @@ def _second(call: ToolCall, asked: Asked) -> ToolCall:
 
 @dataclass
 class FaultPlan:
-    """When which fault happens. By number it is a schedule; by content it hits the same decisions in whatever order they come.
+    """When which fault happens. By number it is a schedule; by content it hits the same decisions in whatever order they come."""
 
-    Attributes:
-        by_number: fault by number of the request, from 1.
-        faults: faults by content: each content that is hit takes the next one.
-        every: one in this many contents is hit, by its hash; 1: all of them.
-        attempts: how often a content that is hit fails before it is answered.
-        unit: what counts as one content: all that a request says (`content`), or all requests of one step and phase (`step`), so
-            that only the first of them fails, also when the agent asks again in other words.
-        phase: hit only `submission`, `research` or `text` requests; empty: all.
-        retry_after_s: what a 429, 503 or 529 asks to wait; None: it does not say.
-    """
-
-    by_number: Mapping[int, str] = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
-    every: int = 1
-    attempts: int = 1
+    by_number: Mapping[int, str] = field(default_factory=dict)  # fault by number of the request, from 1
+    faults: tuple[str, ...] = ()  # faults by content: each content that is hit takes the next one
+    every: int = 1  # one in this many contents is hit, by its hash; 1: all of them
+    attempts: int = 1  # how often a content that is hit fails before it is answered
+    #: what counts as one content: all that a request says (`content`), or all requests of one step and phase (`step`), so that only
+    #: the first of them fails, also when the agent asks again in other words
     unit: Literal["content", "step"] = "content"
-    phase: str = ""
-    retry_after_s: float | None = 0
+    phase: str = ""  # hit only `submission`, `research` or `text` requests; empty: all
+    retry_after_s: float | None = 0  # what a 429, 503 or 529 asks to wait; None: it does not say
     _taken: dict[str, str] = field(default_factory=dict)
     _seen: Counter[str] = field(default_factory=Counter)
 

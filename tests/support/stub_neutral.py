@@ -34,33 +34,19 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class StubOptions:
-    """How the stub behaves.
+    """How the stub behaves."""
 
-    Attributes:
-        model: the keyless model that decides: what follows `builtin/`.
-        names: model names that it serves; any other is unknown.
-        key: the one key that it takes.
-        latency_s: how long it thinks before each answer.
-        reasoning: whether replies have a reasoning channel, and reasoning tokens.
-        tools: whether tools of the wire are taken, refused or silently left aside.
-        json_schema: the same for replies that must follow a JSON Schema.
-        refuses: request fields that this model does not support, such as `temperature`.
-        extra: request fields taken besides the wire's own, as OpenAI-compatible servers have them.
-        hold_after: after this many whole answers, all further requests wait until `Stub.go_on`.
-        keep_bodies: whether `Seen.body` is kept.
-    """
-
-    model: str = "momentum"
-    names: tuple[str, ...] = (MODEL,)
-    key: str = KEY
-    latency_s: float = 0.0
-    reasoning: bool = False
-    tools: Support = "yes"
-    json_schema: Support = "yes"
-    refuses: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    hold_after: int | None = None
-    keep_bodies: bool = True
+    model: str = "momentum"  # the keyless model that decides: what follows `builtin/`
+    names: tuple[str, ...] = (MODEL,)  # model names that it serves; any other is unknown
+    key: str = KEY  # the one key that it takes
+    latency_s: float = 0.0  # how long it thinks before each answer
+    reasoning: bool = False  # whether replies have a reasoning channel, and reasoning tokens
+    tools: Support = "yes"  # whether tools of the wire are taken, refused or silently left aside
+    json_schema: Support = "yes"  # the same for replies that must follow a JSON Schema
+    refuses: tuple[str, ...] = ()  # request fields that this model does not support, such as `temperature`
+    extra: tuple[str, ...] = ()  # request fields taken besides the wire's own, as OpenAI-compatible servers have them
+    hold_after: int | None = None  # after this many whole answers, all further requests wait until `Stub.go_on`
+    keep_bodies: bool = True  # whether `Seen.body` is kept
 
 
 class Refused(Exception):
@@ -74,7 +60,8 @@ class Refused(Exception):
 @dataclass(frozen=True)
 class Asked:
     """A request, read: what is wanted of which model, over which wire it came, in which form tools are written, if they are, and
-    what is to be seen of thoughts, if there are any."""
+    what is to be seen of thoughts, if there are any.
+    """
 
     wire: str
     model: str
@@ -108,10 +95,8 @@ class Asked:
 
 
 def asked_of(wire: str, model: str, request: ModelRequest, options: StubOptions) -> Asked:
-    """The request as this server sees it: without what it silently leaves aside, and with written tools read.
-
-    Raises:
-        Refused: it asks for a form of reply that the server does not offer.
+    """The request as this server sees it: without what it silently leaves aside, and with written tools read. Raises Refused: it
+    asks for a form of reply that the server does not offer.
     """
     if options.tools == "ignored":
         request = replace(request, tools=(), tool_choice=None)

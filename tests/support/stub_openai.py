@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.harness.messages import Message, ToolSpec
-from stub_neutral import (
-    Refused,
-    StubOptions,
-    check_range,
-    check_type,
-    check_word,
-    take,
-)
+from stub_neutral import Refused, StubOptions, check_range, check_type, check_word, take
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")

@@ -129,12 +129,7 @@ def _responses_tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str
     parts = []
     for place, tool in enumerate(body.get("tools", ())):
         at = f"tools[{place}]"
-        take(
-            tool,
-            at,
-            {"type": str, "name": str, "parameters": (dict, NULL)},
-            {"description": (str, NULL), "strict": (bool, NULL)},
-        )
+        take(tool, at, {"type": str, "name": str, "parameters": (dict, NULL)}, {"description": (str, NULL), "strict": (bool, NULL)})
         check_word(tool["type"], f"{at}.type", ("function",))
         check_tool_name(tool["name"], f"{at}.name")
         if tool.get("strict", True) is not False:  # strict is the default here, other than in chat completions

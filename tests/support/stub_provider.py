@@ -44,34 +44,21 @@ _LONGEST_S = 60.0
 
 @dataclass
 class Seen:
-    """One request that reached the stub.
+    """One request that reached the stub."""
 
-    Attributes:
-        number: in order of arrival, from 1.
-        wire: `chat`, `responses`, `anthropic` or `google`.
-        path: of its URL.
-        body: what was sent.
-        headers: without the key's value.
-        digest: hash of its content, the same on all wires; empty where it was refused before it was read.
-        phase: `research`, `submission` or `text`.
-        attempt: how many requests of this content there were, this one included.
-        outcome: `answered`, the name of the fault, or `status` and kind of a refusal; `open` while it is worked on, `lost` when
-            the client had gone before the answer was out.
-        is_answered: whether it got a whole answer, which a provider would have billed.
-        at: monotonic seconds of its arrival.
-    """
-
-    number: int
-    wire: str
-    path: str
-    body: Any
-    headers: dict[str, str]
-    digest: str = ""
-    phase: str = ""
-    attempt: int = 0
+    number: int  # in order of arrival, from 1
+    wire: str  # `chat`, `responses`, `anthropic` or `google`
+    path: str  # of its URL
+    body: Any  # what was sent
+    headers: dict[str, str]  # without the key's value
+    digest: str = ""  # hash of its content, the same on all wires; empty where it was refused before it was read
+    phase: str = ""  # `research`, `submission` or `text`
+    attempt: int = 0  # how many requests of this content there were, this one included
+    #: `answered`, the name of the fault, or `status` and kind of a refusal; `open` while it is worked on, `lost` when the client
+    #: had gone before the answer was out
     outcome: str = "open"
-    is_answered: bool = False
-    at: float = 0.0
+    is_answered: bool = False  # whether it got a whole answer, which a provider would have billed
+    at: float = 0.0  # monotonic seconds of its arrival
 
 
 class Gone(Exception):
@@ -79,18 +66,11 @@ class Gone(Exception):
 
 
 class Stub:
-    """A running stub provider. What it counts may be read from any thread.
-
-    Attributes:
-        port: where it listens.
-        options: how it behaves.
-        plan: what goes wrong when; may be replaced while it runs.
-        mood: in another one, questions without tools are answered in another way; may be replaced while it runs.
-        requests: every request, in order of arrival.
-        answered: how often each content was answered in whole, by digest: what a provider would have billed.
-        counts: requests by outcome.
-        held: how many requests wait for `go_on`.
-        most_at_once: the most requests it ever worked on at the same time.
+    """A running stub provider. What it counts may be read from any thread. `port`: where it listens. `options`: how it behaves.
+    `plan`: what goes wrong when; may be replaced while it runs. `mood`: in another one, questions without tools are answered in
+    another way; may be replaced while it runs. `requests`: every request, in order of arrival. `answered`: how often each content
+    was answered in whole, by digest: what a provider would have billed. `counts`: requests by outcome. `held`: how many requests
+    wait for `go_on`. `most_at_once`: the most requests it ever worked on at the same time.
     """
 
     def __init__(self, options: StubOptions, plan: FaultPlan | None) -> None:

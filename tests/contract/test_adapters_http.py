@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from adapter_server import Prepared, prepared
@@ -23,7 +22,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
-from stub_provider import KEY, FaultPlan, running_stub
+from stub_provider import KEY
 
 ANSWER = {"status": "completed", "model": "m", "output": [], "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
 
@@ -37,12 +36,12 @@ def model_at(base_url: str) -> Any:
     return make_openai("stub-model", OpenAIParams(base_url=base_url))
 
 
-def ask(model: Any, timeout_s: float = 10.0, text: str = "hello") -> Reply:
+def ask(model: Any, timeout_s: float = 240.0, text: str = "hello") -> Reply:
     reply: Reply = model.reply(ModelRequest((Message("user", text),), params=CallParams(timeout_s=timeout_s)))
     return reply
 
 
-def failure(base_url: str, kind: str, *words: str, timeout_s: float = 10.0, text: str = "hello") -> None:
+def failure(base_url: str, kind: str, *words: str, timeout_s: float = 240.0, text: str = "hello") -> None:
     """One call fails, with this kind and these words in its message."""
     with pytest.raises(ModelError) as caught:
         ask(model_at(base_url), timeout_s, text)
@@ -99,26 +98,29 @@ def response(body: Any = ANSWER, head: str = "HTTP/1.1 200 OK", *headers: str) -
     return "\r\n".join(lines).encode() + payload
 
 
-@pytest.mark.parametrize("where", ["head", "body", "error body"])
-def test_the_timeout_holds_for_the_whole_call_however_the_server_drips(where: str) -> None:
-    whole = response(head="HTTP/1.1 500 Oops") if where == "error body" else response()
-    begins = 0 if where == "head" else whole.index(b"\r\n\r\n") + 4
+BEGINNINGS = {
+    "head": b"HTTP/1.1 200 OK\r\nX: ",
+    "body": b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n",
+    "error body": b"HTTP/1.1 500 Oops\r\nContent-Length: 9999999\r\n\r\n",
+}
 
+
+@pytest.mark.parametrize("where", BEGINNINGS)
+def test_the_timeout_holds_for_the_whole_call_however_the_server_drips(where: str) -> None:
     def drip(connection: socket.socket) -> None:
         read_request(connection)
-        connection.sendall(whole[:begins])
-        for place in range(begins, len(whole)):
-            connection.sendall(whole[place : place + 1])
+        connection.sendall(BEGINNINGS[where])
+        while True:  # until the client has gone
+            connection.sendall(b"x")
             time.sleep(0.05)
 
     with raw_server(drip) as url:
-        started = time.monotonic()
         failure(url, "timeout", f"no whole reply from {url} within --timeout-s", timeout_s=0.3)
-    assert time.monotonic() - started < 0.05 * (len(whole) - begins)  # what the drip takes to its end
 
 
 def test_one_connection_serves_many_calls_and_is_replaced_when_the_server_closes_it() -> None:
     connections: list[int] = []
+    closed = threading.Semaphore(0)
 
     def serve(connection: socket.socket) -> None:
         connections.append(0)
@@ -126,17 +128,20 @@ def test_one_connection_serves_many_calls_and_is_replaced_when_the_server_closes
             read_request(connection)
             connections[-1] += 1
             connection.sendall(response())
+        connection.close()
+        closed.release()
 
     with raw_server(serve) as url:
         model = model_at(url)
-        for _ in range(7):
+        for number in range(1, 8):
             assert ask(model).finish_reason == "stop"
-            time.sleep(0.01)  # so that the end of a connection has arrived
+            if number % 3 == 0:
+                closed.acquire()
     assert connections == [3, 3, 1]
 
 
 def test_there_are_as_many_connections_as_calls_at_once() -> None:
-    barrier = threading.Barrier(4, timeout=10)
+    barrier = threading.Barrier(4, timeout=240)
     connections: list[int] = []
 
     def serve(connection: socket.socket) -> None:
@@ -156,17 +161,16 @@ def test_there_are_as_many_connections_as_calls_at_once() -> None:
 
 def test_a_connection_survives_no_failure() -> None:
     """After a cut or late reply, what is still on the wire must not be taken for the next one."""
-    answers = iter([response()[:-10], response({**ANSWER, "model": "second"})])
 
     def serve(connection: socket.socket) -> None:
-        read_request(connection)
-        connection.sendall(next(answers))
-        time.sleep(0.3)
+        is_first = b"the first" in read_request(connection)
+        connection.sendall(response()[:-10] if is_first else response({**ANSWER, "model": "second"}))
+        connection.recv(1)  # until the client has gone
 
     with raw_server(serve) as url:
         model = model_at(url)
         with pytest.raises(ModelError, match="no whole reply"):
-            ask(model, 0.15)
+            ask(model, 0.15, "the first")
         assert ask(model).served_by == "second"
 
 
@@ -197,11 +201,6 @@ def test_a_body_without_bounds_is_a_bad_response(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ktdeval_models.remote.transport.MAX_REPLY_BYTES", 1 << 20)
     with prepared(Prepared(b'{"output": "' + b"x" * (2 << 20) + b'"}')) as server:
         failure(server.address, "bad_response", "the reply is longer than 1 MiB")
-
-
-def test_a_body_that_is_not_packed_as_it_says_is_a_bad_response() -> None:
-    with prepared(Prepared(ANSWER, headers={"Content-Encoding": "gzip"})) as server:
-        failure(server.address, "bad_response", "can't be unpacked")
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -275,11 +274,3 @@ def test_tls_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         failure(url, "connection", "certificate verify failed")
         monkeypatch.setenv("SSL_CERT_FILE", str(cert))
         assert ask(model_at(url)).served_by == "m"
-
-
-def test_the_sdk_makes_one_attempt_only() -> None:
-    with running_stub(plan=FaultPlan(by_number=dict.fromkeys(range(1, 9), "server"))) as stub:
-        with pytest.raises(ModelError):
-            ask(model_at(stub.base_url))
-        assert len(stub.requests) == 1
-    assert openai.DEFAULT_MAX_RETRIES > 0  # it would make more by itself

@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, PreparedServer, prepared
+from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, PreparedServer, ask, prepared
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, Usage
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
 from stub_provider import KEY, running_stub
 
 APIS = ("responses", "chat")
-LOOK = ToolSpec("get_snapshot", "One stock.", {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
-SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object", "properties": {"orders": {"type": "array"}}})
-QUESTION = (Message("system", "You trade."), Message("user", "Day 3."))
 CALLS = (ToolCall("call_a", "get_snapshot", '{"id": "S1"}'), ToolCall("call_b", "get_snapshot", '{"id": "S2"}'))
 ROUND = (
     *QUESTION,
@@ -47,19 +44,10 @@ def server_at(base_url: str, provider: str = "openai_compatible", **params: Any)
     return make_compatible(provider, "some-model", CompatibleParams(base_url=base_url, **params))
 
 
-def ask(messages: tuple[Message, ...] = QUESTION, tools: tuple[ToolSpec, ...] = (), **fields: Any) -> ModelRequest:
-    names = ("tool_choice", "response_schema")
-    params = CallParams(**{"timeout_s": 10.0, **{name: value for name, value in fields.items() if name not in names}})
-    return ModelRequest(messages, tools, params=params, **{name: fields[name] for name in names if name in fields})
-
-
 def completion(message: dict[str, Any] | None = None, finish: Any = "stop", **fields: Any) -> Prepared:
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": "hi"} if message is None else message,
-        "finish_reason": finish,
-    }
-    return Prepared({"model": "served", "choices": [choice], "usage": USAGE, **fields})
+    said = {"role": "assistant", "content": "hi"} if message is None else message
+    choices = [{"index": 0, "message": said, "finish_reason": finish}]
+    return Prepared({"model": "served", "choices": choices, "usage": USAGE, **fields})
 
 
 def response(*output: Any, status: str = "completed", **fields: Any) -> Prepared:
@@ -97,9 +85,9 @@ def test_a_conversation_with_several_calls_is_taken_by_a_strict_server(api: str)
             ask(),
             ask(tools=(LOOK, SUBMIT)),
             ask(ROUND, (LOOK,)),
-            ask((*ROUND[:2], replace(ROUND[2], content=""), *ROUND[3:]), (SUBMIT,), tool_choice="submit_action"),
-            ask((*ROUND, Message("assistant", "I hold."), Message("user", "Once more.")), (SUBMIT,), tool_choice="submit_action"),
-            ask(response_schema=SCHEMA),
+            ask((*ROUND[:2], replace(ROUND[2], content=""), *ROUND[3:]), (SUBMIT,), forced="submit_action"),
+            ask((*ROUND, Message("assistant", "I hold."), Message("user", "Once more.")), (SUBMIT,), forced="submit_action"),
+            ask(schema=SCHEMA),
             ask(ROUND),
         ):
             assert model.reply(request).finish_reason in ("stop", "tool_calls")
@@ -108,7 +96,7 @@ def test_a_conversation_with_several_calls_is_taken_by_a_strict_server(api: str)
 
 def test_both_apis_say_the_same_to_the_model() -> None:
     """The stub hashes what was said, offered and forced, whatever the wire."""
-    requests = [ask(), ask(tools=(LOOK, SUBMIT)), ask(ROUND, (LOOK,)), ask(ROUND, (SUBMIT,), tool_choice="submit_action")]
+    requests = [ask(), ask(tools=(LOOK, SUBMIT)), ask(ROUND, (LOOK,)), ask(ROUND, (SUBMIT,), forced="submit_action")]
     with running_stub() as stub:
         for api in APIS:
             for request in requests:
@@ -142,9 +130,7 @@ def test_a_response_is_asked_for_whole_and_not_stored(responses_server: Prepared
     model = openai_at(
         f"{responses_server.address}/v1", reasoning_summary="auto", service_tier="flex", extra_body={"truncation": "auto"}
     )
-    request = ask(
-        ROUND, (SUBMIT,), tool_choice="submit_action", reasoning_effort="low", temperature=0.2, seed=5, max_output_tokens=99
-    )
+    request = ask(ROUND, (SUBMIT,), forced="submit_action", reasoning_effort="low", temperature=0.2, seed=5, max_output_tokens=99)
     assert sent(model, request, responses_server) == {
         "model": "stub-model",
         "input": [
@@ -180,9 +166,7 @@ def test_a_response_is_asked_for_whole_and_not_stored(responses_server: Prepared
 
 def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: PreparedServer) -> None:
     model = openai_at(f"{chat_server.address}/v1", "chat", service_tier="priority")
-    request = ask(
-        ROUND, (LOOK, SUBMIT), tool_choice="submit_action", reasoning_effort="none", seed=2**40 + 3, response_schema=SCHEMA
-    )
+    request = ask(ROUND, (LOOK, SUBMIT), forced="submit_action", reasoning_effort="none", seed=2**40 + 3, schema=SCHEMA)
     assert sent(model, request, chat_server) == {
         "model": "stub-model",
         "messages": [
@@ -296,11 +280,19 @@ def test_a_response_is_read_item_by_item() -> None:
         response(usage=None),
         Prepared([1, 2]),
         Prepared(b'{"status": "completed", "output": [], "usage": {"input_tokens": NaN}}'),
+        completion(finish="something_new"),
+        completion(finish=None),
+        completion({"role": "assistant", "tool_calls": [{"id": "c"}]}, "tool_calls"),
+        completion({"role": "assistant", "tool_calls": ["c"]}, "tool_calls"),
+        completion({"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "x", "arguments": 5}}]}, "tool_calls"),
+        completion(choices=[]),
+        completion(choices=["x"]),
+        completion(choices=None),
     ],
 )
-def test_a_response_of_another_shape_or_an_unknown_end_is_a_bad_response(answer: Prepared) -> None:
+def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(answer: Prepared) -> None:
     with prepared(answer) as server, pytest.raises(ModelError) as caught:
-        openai_at(server.address).reply(ask())
+        (server_at if isinstance(answer.body, dict) and "choices" in answer.body else openai_at)(server.address).reply(ask())
     assert caught.value.kind == "bad_response"
 
 
@@ -316,25 +308,6 @@ def test_a_failed_response_is_classified_by_its_error(code: str, kind: str) -> N
 def test_a_response_that_a_policy_blocks_is_an_outcome() -> None:
     with prepared(response(status="failed", error={"code": "invalid_prompt", "message": "flagged"})) as server:
         assert openai_at(server.address).reply(ask()) == Reply(finish_reason="content_filter")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        completion(finish="something_new"),
-        completion(finish=None),
-        completion({"role": "assistant", "tool_calls": [{"id": "c"}]}, "tool_calls"),
-        completion({"role": "assistant", "tool_calls": ["c"]}, "tool_calls"),
-        completion({"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "x", "arguments": 5}}]}, "tool_calls"),
-        completion(choices=[]),
-        completion(choices=["x"]),
-        completion(choices=None),
-    ],
-)
-def test_a_completion_of_another_shape_or_an_unknown_end_is_a_bad_response(answer: Prepared) -> None:
-    with prepared(answer) as server, pytest.raises(ModelError) as caught:
-        server_at(server.address).reply(ask())
-    assert caught.value.kind == "bad_response"
 
 
 @pytest.mark.parametrize(
@@ -413,7 +386,7 @@ def test_a_paid_server_must_say_what_a_reply_took() -> None:
 # ---- the servers
 
 
-FORCED = ask(ROUND, (LOOK, SUBMIT), tool_choice="submit_action")
+FORCED = ask(ROUND, (LOOK, SUBMIT), forced="submit_action")
 NAMED = {"type": "function", "function": {"name": "submit_action"}}
 
 
@@ -488,79 +461,80 @@ def test_an_earlier_turn_with_calls_has_the_field_that_a_thinking_server_insists
 
 def test_where_a_server_takes_no_schema_it_stands_in_the_first_message(chat_server: PreparedServer) -> None:
     model = server_at(chat_server.address, "zhipu")
-    body = sent(model, ask(response_schema=SCHEMA), chat_server)
+    body = sent(model, ask(schema=SCHEMA), chat_server)
     assert body["response_format"] == {"type": "json_object"}
     assert body["messages"][0]["content"].startswith("You trade.\n\nReply with one JSON object")
     assert '"answer"' in body["messages"][0]["content"]
-    body = sent(model, ask((Message("user", "Day 3."),), response_schema=SCHEMA), chat_server)
+    body = sent(model, ask((Message("user", "Day 3."),), schema=SCHEMA), chat_server)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     told = (Message("system", "Each reply is one JSON object."), Message("user", "Day 3."))
-    assert sent(model, ask(told, response_schema=SCHEMA), chat_server)["messages"][0]["content"] == told[0].content
-    assert sent(server_at(chat_server.address, "zhipu", json_mode="json_schema"), ask(response_schema=SCHEMA), chat_server)[
+    assert sent(model, ask(told, schema=SCHEMA), chat_server)["messages"][0]["content"] == told[0].content
+    assert sent(server_at(chat_server.address, "zhipu", json_mode="json_schema"), ask(schema=SCHEMA), chat_server)[
         "response_format"
     ]["json_schema"]["schema"] == SCHEMA  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("provider", "status", "body", "kind"),
-    [
-        ("minimax", 200, {"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "rate_limited"),
-        ("minimax", 200, {"base_resp": {"status_code": 1001, "status_msg": "timeout"}}, "server"),
-        ("minimax", 200, {"base_resp": {"status_code": 2013, "status_msg": "invalid params"}}, "bad_request"),
-        ("dashscope", 429, {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}, "rate_limited"),
-        ("dashscope", 429, {"error": {"code": "Throttling.AllocationQuota", "message": "Allocated quota"}}, "rate_limited"),
-        ("zhipu", 429, {"error": {"code": "1302", "message": "High concurrency"}}, "rate_limited"),
-        ("moonshot", 429, {"error": {"type": "engine_overloaded_error", "message": "busy"}}, "overloaded"),
-        ("volcengine", 429, {"error": {"code": "ServerOverloaded", "type": "TooManyRequests"}}, "overloaded"),
-        ("vllm", 400, {"object": "error", "message": '"auto" tool choice requires --enable-auto-tool-choice'}, "bad_request"),
-        ("ollama", 500, {"error": {"message": "model runner has unexpectedly stopped"}}, "server"),
-    ],
-)
-def test_what_passes_at_each_server_is_a_failed_attempt(provider: str, status: int, body: Any, kind: str) -> None:
-    with prepared(Prepared(body, status)) as server, pytest.raises(ModelError) as caught:
-        server_at(server.address, provider).reply(ask(tools=(LOOK,)))
-    assert caught.value.kind == kind
+def told(status: int, **error: str) -> Prepared:
+    return Prepared({"error": error}, status)
+
+
+def minimax(code: int, text: str) -> Prepared:
+    return Prepared({"base_resp": {"status_code": code, "status_msg": text}})
 
 
 @pytest.mark.parametrize(
-    ("provider", "status", "body", "words"),
+    ("provider", "answer", "means"),
     [
-        ("minimax", 200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "MINIMAX_API_KEY"),
-        ("minimax", 200, {"base_resp": {"status_code": 1004, "status_msg": "not authorized"}}, "MINIMAX_API_KEY to a valid key"),
-        ("dashscope", 400, {"error": {"code": "Arrearage", "message": "Access denied"}}, "no quota or balance"),
-        ("dashscope", 403, {"error": {"code": "AllocationQuota.FreeTierOnly", "message": "exhausted"}}, "no quota or balance"),
-        ("deepseek", 402, {"error": {"message": "Insufficient Balance"}}, "DEEPSEEK_API_KEY"),
-        ("moonshot", 429, {"error": {"type": "exceeded_current_quota_error", "message": "suspended"}}, "no quota or balance"),
-        ("moonshot", 400, {"error": {"message": "invalid temperature: only 1 is allowed for this model"}}, "omit=temperature"),
-        ("zhipu", 429, {"error": {"code": "1113", "message": "arrears"}}, "ZHIPUAI_API_KEY or ZAI_API_KEY"),
-        ("zhipu", 400, {"error": {"code": "1211", "message": "Model does not exist"}}, "there is no model 'some-model'"),
-        ("volcengine", 403, {"error": {"code": "AccountOverdueError", "message": "overdue"}}, "no quota or balance"),
-        ("ollama", 404, {"error": {"message": "model 'some-model' not found"}}, "there is no model 'some-model'"),
+        # A failed attempt of a kind.
+        ("minimax", minimax(1002, "rate limit"), "rate_limited"),
+        ("minimax", minimax(1001, "timeout"), "server"),
+        ("minimax", minimax(2013, "invalid params"), "bad_request"),
+        ("dashscope", told(429, code="insufficient_quota", message="You exceeded your current quota"), "rate_limited"),
+        ("dashscope", told(429, code="Throttling.AllocationQuota", message="Allocated quota"), "rate_limited"),
+        ("zhipu", told(429, code="1302", message="High concurrency"), "rate_limited"),
+        ("moonshot", told(429, type="engine_overloaded_error", message="busy"), "overloaded"),
+        ("volcengine", told(429, code="ServerOverloaded", type="TooManyRequests"), "overloaded"),
+        (
+            "vllm",
+            Prepared({"object": "error", "message": '"auto" tool choice requires --enable-auto-tool-choice'}, 400),
+            "bad_request",
+        ),
+        ("ollama", told(500, message="model runner has unexpectedly stopped"), "server"),
+        # An error that stops the run, and says what to set.
+        ("minimax", minimax(1008, "insufficient balance"), "MINIMAX_API_KEY"),
+        ("minimax", minimax(1004, "not authorized"), "MINIMAX_API_KEY to a valid key"),
+        ("dashscope", told(400, code="Arrearage", message="Access denied"), "no quota or balance"),
+        ("dashscope", told(403, code="AllocationQuota.FreeTierOnly", message="exhausted"), "no quota or balance"),
+        ("deepseek", told(402, message="Insufficient Balance"), "DEEPSEEK_API_KEY"),
+        ("moonshot", told(429, type="exceeded_current_quota_error", message="suspended"), "no quota or balance"),
+        ("moonshot", told(400, message="invalid temperature: only 1 is allowed for this model"), "omit=temperature"),
+        ("zhipu", told(429, code="1113", message="arrears"), "ZHIPUAI_API_KEY or ZAI_API_KEY"),
+        ("zhipu", told(400, code="1211", message="Model does not exist"), "there is no model 'some-model'"),
+        ("volcengine", told(403, code="AccountOverdueError", message="overdue"), "no quota or balance"),
+        ("ollama", told(404, message="model 'some-model' not found"), "there is no model 'some-model'"),
+        # An outcome.
+        ("dashscope", told(400, code="data_inspection_failed", message="inappropriate"), "content_filter"),
+        ("zhipu", told(400, code="1301", message="sensitive"), "content_filter"),
+        ("zhipu", completion({"content": ""}, "sensitive"), "content_filter"),
+        ("minimax", minimax(1027, "output sensitive"), "content_filter"),
+        ("minimax", completion({"content": ""}, "stop", output_sensitive=True), "content_filter"),
+        ("moonshot", told(400, type="content_filter", message="high risk"), "content_filter"),
+        ("volcengine", told(400, code="SensitiveContentDetected.Violence", message="sensitive"), "content_filter"),
+        ("stepfun", told(451, message="blocked"), "content_filter"),
+        ("openai_compatible", completion({"content": "half a sen"}, "content_filter"), "content_filter"),
     ],
 )
-def test_what_does_not_pass_at_each_server_stops_the_run(provider: str, status: int, body: Any, words: str) -> None:
-    with prepared(Prepared(body, status)) as server, pytest.raises(ProviderError) as caught:
-        server_at(server.address, provider).reply(ask())
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("provider", "answer"),
-    [
-        ("dashscope", Prepared({"error": {"code": "data_inspection_failed", "message": "inappropriate"}}, 400)),
-        ("zhipu", Prepared({"error": {"code": "1301", "message": "sensitive"}}, 400)),
-        ("zhipu", completion({"content": ""}, "sensitive")),
-        ("minimax", Prepared({"base_resp": {"status_code": 1027, "status_msg": "output sensitive"}})),
-        ("minimax", completion({"content": ""}, "stop", output_sensitive=True)),
-        ("moonshot", Prepared({"error": {"type": "content_filter", "message": "high risk"}}, 400)),
-        ("volcengine", Prepared({"error": {"code": "SensitiveContentDetected.Violence", "message": "sensitive"}}, 400)),
-        ("stepfun", Prepared({"error": {"message": "blocked"}}, 451)),
-        ("openai_compatible", completion({"content": "half a sen"}, "content_filter")),
-    ],
-)
-def test_a_content_filter_is_an_outcome_at_each_server(provider: str, answer: Prepared) -> None:
+def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_outcome(
+    provider: str, answer: Prepared, means: str
+) -> None:
     with prepared(answer) as server:
-        assert server_at(server.address, provider).reply(ask()).finish_reason == "content_filter"
+        try:
+            found = server_at(server.address, provider).reply(ask(tools=(LOOK,))).finish_reason
+        except ModelError as error:
+            found = error.kind
+        except ProviderError as error:
+            found = str(error)
+    assert found == means or (" " in found and means in found)
 
 
 def test_servers_without_keys_need_none(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:

@@ -1,4 +1,4 @@
-"""A server on loopback that gives prepared answers, for what adapters do with answers that no well-behaved provider gives."""
+"""Requests that the tests of adapters make, and a server that gives prepared answers, as no well-behaved one does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import pytest
+
+from ktdeval.errors import KtdevalError, ModelError, ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
+from stub_neutral import KEY
+
+LOOK = ToolSpec("get_snapshot", "One stock.", {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
+ORDERS = {"type": "array", "items": {"type": "object"}}
+SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object", "properties": {"orders": ORDERS}})
+QUESTION = (Message("system", "You trade."), Message("user", "Day 3."))
+
+
+def ask(messages: tuple[Message, ...] = QUESTION, tools: tuple[ToolSpec, ...] = (), forced: str | None = None, schema: Any = None,
+        **call: Any) -> ModelRequest:  # fmt: skip
+    return ModelRequest(messages, tools, forced, CallParams(**{"timeout_s": 60.0, **call}), schema)
+
+
+def failure_of(model: Any, request: ModelRequest | None = None) -> KtdevalError:
+    """The error of one attempt: one line, without the key."""
+    with pytest.raises((ModelError, ProviderError)) as caught:
+        model.reply(request or ask())
+    assert "\n" not in str(caught.value)
+    assert KEY[:12] not in str(caught.value) + repr(caught.value)
+    return caught.value
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ __all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub"]
 
 _JSON = "application/json"
 _DRIP_S = 0.02
-_LONGEST_S = 60.0
+_LONGEST_S = 240.0
 
 
 @dataclass
@@ -322,13 +322,13 @@ def running_stub(plan: FaultPlan | None = None, port: int = 0, **options: Any) -
     started = threading.Event()
     thread = threading.Thread(target=_run, args=(loop, stub, port, started), daemon=True, name="stub-provider")
     thread.start()
-    assert started.wait(10), "the stub does not start"
+    assert started.wait(240), "the stub does not start"
     assert stub.port, "the stub has no port"
     try:
         yield stub
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
 
 
 def _run(loop: asyncio.AbstractEventLoop, stub: Stub, port: int, started: threading.Event) -> None:

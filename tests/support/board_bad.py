@@ -38,17 +38,11 @@ Change = Callable[[Value], object]
 
 @dataclass(frozen=True)
 class Good:
-    """A real run and what a board says of it.
-
-    Attributes:
-        run: its folder.
-        card: its card.
-        rules: the content of a board.yaml whose one division it is of.
-    """
+    """A real run and what a board says of it."""
 
     run: Path
     card: Value
-    rules: Value
+    rules: Value  #: the content of a board.yaml whose one division it is of
 
     @property
     def division(self) -> Value:
@@ -142,13 +136,7 @@ class BadBoard:
         self.set_rules(rules)
 
     def add(self, card: Value | None = None, run: Path | None = None, stored: str = "repository") -> str:
-        """Add a submission of a card with the records of a run, all hashes as they should be; returns the card's id.
-
-        Args:
-            card: the good card by default.
-            run: the folder whose records it has; that of the good run by default. Folders of episodes are named as the card's.
-            stored: `repository`, or `elsewhere` for a list alone, with the hashes that the card says.
-        """
+        """Add a submission of a card with the records of a run, all hashes as they should be; returns the card's id."""
         card, run = copy.deepcopy(card or self.good.card), run or self.good.run
         text = dumps_pretty(card)
         self.card_id = sha256_hex(text)

@@ -51,15 +51,7 @@ class Reader:
         self.troubles: list[str] = []
 
     def open(self, page: str, *, folder: Path | None = None, as_file: bool = False, width: int = 1280, **screen: Any) -> Any:
-        """A page once it shows its content.
-
-        Args:
-            page: file name, with what stands after "#".
-            folder: of the site.
-            as_file: by a file address in the place of HTTP.
-            width: of the window in pixels.
-            screen: further settings of the browser's context, such as `color_scheme="dark"`.
-        """
+        """A page once it shows its content."""
         site = folder or self._site
         root = f"{site.as_uri()}/" if as_file else self._serve(site)
         context = self._browser.new_context(viewport={"width": width, "height": 900}, **screen)
@@ -155,13 +147,7 @@ def read_data(site: Path, name: str) -> Any:
 
 
 def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], Any]]) -> Path:
-    """A copy of a site in which some data files hold other values.
-
-    Args:
-        site: the site.
-        folder: where the copy goes.
-        changes: name of a data file -> function from its value to another.
-    """
+    """A copy of a site in which some data files hold other values."""
     shutil.copytree(site, folder)
     for name, change in changes.items():
         value = json.dumps(change(read_data(site, name)), ensure_ascii=False)

@@ -56,26 +56,17 @@ _EFFORTS = (None, "low", "high", None)
 
 @dataclass(frozen=True)
 class Entrant:
-    """One who submits a card to each division.
+    """One who submits a card to each division."""
 
-    Attributes:
-        model, agent, strategy, effort: what its cards and submissions say.
-        skill: mean daily selection return.
-        beta: share of NAV that is invested on average.
-        baseline: kind of baseline; None for an entrant.
-        seeds: of its cards.
-        special: what is wrong with it; empty for most (`SPECIALS`).
-    """
-
-    model: str
+    model: str  #: what its cards and submissions say (model, agent, strategy, effort)
     agent: str = "react"
     strategy: str = ""
     effort: str | None = None
-    skill: float = 0.0
-    beta: float = 0.9
-    baseline: str | None = None
+    skill: float = 0.0  #: mean daily selection return
+    beta: float = 0.9  #: share of NAV that is invested on average
+    baseline: str | None = None  #: kind of baseline; None for an entrant
     seeds: tuple[int, ...] = (0,)
-    special: str = ""
+    special: str = ""  #: what is wrong with it; empty for most (`SPECIALS`)
 
 
 SPECIALS = ("low coverage", "unchecked", "self-reported", "unranked", "withdrawn", "no alpha", "noted", "hostile", "unpriced")
@@ -114,25 +105,9 @@ class Template:
 
 
 def forge_board(
-    path: Path,
-    entrants: int,
-    divisions: int = 1,
-    windows: int = 2,
-    seed: int = 0,
-    market: str = "synthetic",
-    **more: Any,
+    path: Path, entrants: int, divisions: int = 1, windows: int = 2, seed: int = 0, market: str = "synthetic", **more: Any
 ) -> Path:
-    """Write a whole board into a new folder.
-
-    Args:
-        path: the folder; made.
-        entrants: cards of each division besides the baselines.
-        divisions: how many, at most four: blinded and bright, research and candidate mode.
-        windows: of each division, at most ten.
-        seed: of everything drawn.
-        market: `real` or `synthetic`: what the board is of. The prices are those of the embedded market either way.
-        more: other fields of `Forge`, such as `specials=True`, or `scoring=3` for a division of a scoring task with three entrants.
-    """
+    """Write a whole board into a new folder."""
     forge = Forge(path, entrants, divisions, windows, seed=seed, market=market, **more)
     path.mkdir(parents=True)
     facts = market_facts()

@@ -18,17 +18,11 @@ _RULES = ("price_limit", "max_weight", "insufficient_cash")
 
 @dataclass(frozen=True)
 class Days:
-    """The days of one window.
+    """The days of one window."""
 
-    Attributes:
-        base_day: the trading day before.
-        days: [n] trading days.
-        benchmark: [n + 1] closes of the benchmark, that of the base day first.
-    """
-
-    base_day: str
-    days: list[str]
-    benchmark: Array
+    base_day: str  #: the trading day before
+    days: list[str]  #: [n] trading days
+    benchmark: Array  #: [n + 1] closes of the benchmark, that of the base day first
 
 
 @dataclass(frozen=True)

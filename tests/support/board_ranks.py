@@ -78,15 +78,7 @@ def make_board(entries: Sequence[Entry], market: str = "synthetic", errata: Sequ
 
 
 def make_entry(board: Board, model: str, returns: Mapping[Cell, float | None], **changes: Any) -> Entry:
-    """An entry of a board with these total returns.
-
-    Args:
-        board: gives the division and the baselines.
-        model: its name.
-        returns: by window and seed.
-        changes: `tier`, `agent`, `call`, `alphas` (by cell, or True: the total returns), `submitted_on`, `strategy`, `errata`,
-            `metrics` (name -> figures by cell), and fields of the card.
-    """
+    """An entry of a board with these total returns."""
     returns = dict(returns)
     tier, agent = changes.pop("tier", "re-executed"), changes.pop("agent", "react")
     submission = make_submission(model, agent, changes.pop("submitted_on", "2026-01-01"), changes.pop("strategy", None))

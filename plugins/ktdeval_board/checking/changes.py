@@ -74,7 +74,7 @@ def _foreign_file(change: Change) -> Iterator[str]:
     if change.how != "A":
         verb = _VERBS.get(change.how, "changes")
         yield f"the submission {verb} this file; a submission only adds files, maintainers change the rest"
-    elif _is_foreign(change) and not _is_verdict(change):
+    elif (change.where.partition("/")[0] not in SUBMITTED or "/" not in change.where) and not _is_verdict(change):
         yield _added()
 
 
@@ -82,10 +82,6 @@ def _foreign_file(change: Change) -> Iterator[str]:
 def _verdict(change: Change) -> Iterator[str]:
     if change.how == "A" and _is_verdict(change):
         yield _added()
-
-
-def _is_foreign(change: Change) -> bool:
-    return change.where.partition("/")[0] not in SUBMITTED or "/" not in change.where
 
 
 def _is_verdict(change: Change) -> bool:

@@ -129,7 +129,9 @@ class _Run:
         own = [] if options.rerun is None else load_own_run(options.rerun, self.rules, self._plugins)
         used = 0
         for candidate in candidates:
-            case = _case(self._folder, self.rules, candidate, options.plugins)
+            assert candidate.records is not None  # a candidate of a check has a list of records
+            facts = (candidate.division, candidate.files, candidate.card, candidate.records, options.plugins)
+            case = Case(self._folder, self.rules, *facts)
             again = matching_run(case, own) if not options.only or candidate.card_id in options.only else None
             used += again is not None
             if again is None and not self._is_due(candidate):
@@ -203,12 +205,6 @@ class _Run:
                 yield Finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
 
 
-def _case(folder: BoardFolder, rules: Rules, candidate: Candidate, plugins: tuple[str, ...]) -> Case:
-    records = candidate.records
-    assert records is not None  # a candidate of a check has a list of records
-    return Case(folder, rules, candidate.division, candidate.files, candidate.card, records, plugins)
-
-
 def _has_evidence(candidate: Candidate) -> bool:
     """Return whether there is anything to execute: records in the repository, or a baseline, which the board can run itself."""
     is_here = candidate.records is not None and candidate.records.stored == "repository"
@@ -237,9 +233,8 @@ def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
 class OpenedMarkets:
     """Opens each market of a board once, when it is asked for.
 
-    Raises DataError: `data` can't be opened, or is no market of the board. `rules`: the rules, with `data` in its place. `rules`:
-    the board's rules. `plugins`: where data providers are found. `data`: a snapshot folder or data provider that goes before what
-    the rules say of where one of their markets is; or None.
+    `data`, if it is given, is a snapshot folder or data provider that goes before what the rules say of where one of their markets
+    is; `rules` has it in its place. Raises DataError: it can't be opened, or is no market of the board.
     """
 
     def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
@@ -249,12 +244,11 @@ class OpenedMarkets:
 
     def _moved(self, rules: Rules, data: str) -> Rules:
         snapshot = open_snapshot(self._plugins, data, {})
-        known = [rule.name for rule in rules.snapshots if rule.id == snapshot.id]
-        if not known:
+        rule = next((rule for rule in rules.snapshots if rule.id == snapshot.id), None)
+        if rule is None:
             wanted = ", ".join(f"{rule.name} ({rule.id[:12]})" for rule in rules.snapshots)
             raise DataError(f"--data {data} is snapshot {snapshot.id[:12]}, which is none of the board's: {wanted}")
-        self._opened[known[0]] = snapshot
-        (rule,) = (rule for rule in rules.snapshots if rule.id == snapshot.id)
+        self._opened[rule.name] = snapshot
         return rules.with_market(msgspec.structs.replace(rule, data=data, data_args={}))
 
     def open(self, rule: SnapshotRule) -> MarketSnapshot | str:

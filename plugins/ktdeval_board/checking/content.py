@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,19 +39,6 @@ class ContentOptions:
     every: bool = False
 
 
-@dataclass(frozen=True)
-class _Submitted:
-    """A card with what goes with it, as far as the stages have come; None is what is refused or not there."""
-
-    files: CardFiles
-    verdict: Verdict | None  #: what the board's check said of these very bytes
-    errata: tuple[Erratum, ...]  #: what maintainers said of it
-    is_new: bool  #: whether it has to be held against the rules again
-    card: Any = None  #: plain JSON, and from the stage of documents on what they are (card, submission, records)
-    submission: Any = None
-    records: Any = None
-
-
 def check_files(folder: Path, rules: Rules) -> list[Finding]:
     """Check every file of a board: kind, name, place, size, the hash that a card's name says, and what is missing."""
     found = [finding for item in walk(folder, rules.limits) for finding in findings_of(Stage.FILES, item)]
@@ -65,32 +52,55 @@ def check_content(
 
     Returns what is refused, and the cards that are sound, in the order of their paths.
     """
-    stages = _Stages(BoardFolder(folder), rules, options)
-    listed = [stages.begin(files, errata) for files in listed_cards(folder)]
-    imports = [(path, stages.read(path, rules.limits.bytes_of("card_mb"))) for path in listed_imports(folder)]
-    submitted = [stages.read_all(each) for each in listed]
-    for path, value in imports:
-        stages.decode(path, value, Imported)
-    decoded = [stages.decode_all(each) for each in submitted]
-    candidates = [candidate for each in decoded if (candidate := stages.judge(each)) is not None]
+    documents = _Documents(BoardFolder(folder), rules, options)
+    looked_at = [documents.look(files, errata) for files in listed_cards(folder)]
+    candidates = [candidate for candidate in looked_at if candidate is not None]
+    for path in listed_imports(folder):
+        documents.decode(path, documents.read(path, rules.limits.bytes_of("card_mb")), Imported)
     together = findings_of(Stage.TOGETHER, Together(candidates))
     refused = {finding.path.removesuffix(".json").removesuffix(".submission") for finding in together}
     sound = [candidate for candidate in candidates if candidate.where.removesuffix(".json") not in refused]
-    return sorted({*stages.findings, *together}), sound
+    return sorted({*documents.findings, *together}), sound
 
 
-class _Stages:
+class _Documents:
     """Takes documents from stage to stage."""
 
     def __init__(self, board: BoardFolder, rules: Rules, options: ContentOptions) -> None:
         self.findings: list[Finding] = []
         self._board, self._rules, self._options = board, rules, options
 
-    def begin(self, files: CardFiles, errata: Iterable[Erratum]) -> _Submitted:
-        """Find the board's own words on a card."""
-        verdict = self._verdict(files)
+    def look(self, files: CardFiles, errata: Iterable[Erratum]) -> Candidate | None:
+        """Hold a card, its submission and its list of records against the rules; it is a candidate when nothing is refused.
+
+        Of bytes that have a verdict, what was said holds: their texts are not looked at.
+        """
+        rules, verdict, relative = self._rules, self._verdict(files), self._board.relative
         own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
-        return _Submitted(files, verdict, own, verdict is None or self._options.every)
+        is_new = verdict is None or self._options.every
+        most = rules.limits.bytes_of("card_mb")
+        list_bytes = min(_LIST_BYTES * (_FILES_OF_EPISODE * rules.limits.episodes + _FILES_OF_RUN), most)
+        value = self.read(files.card, most, schemes=("https", "http"), is_known=not is_new)
+        said = self.read(files.submission, _SUBMISSION_BYTES, is_table=True)
+        listed = self.read(files.records, list_bytes)
+        submission, records = self.decode(files.submission, said, Submission), self.decode(files.records, listed, Records)
+        card = self._card(files, value, is_new)
+        if card is None:
+            return None
+        before, where = len(self.findings), relative(files.card)
+        if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
+            self._found(Stage.CARD, CardInputs(where, rules, card))
+        if submission is not None:
+            facts = (rules, files.card_id, card, submission, self._options.today if is_new else None)
+            self._found(Stage.SUBMISSION, SubmissionInputs(relative(files.submission), *facts))
+        if records is not None:
+            has_folder = records_folder(self._board, files.card_id) is not None
+            self._found(Stage.LIST, ListInputs(relative(files.records), rules, files.card_id, card, records, has_folder))
+        division = division_of(rules, card)
+        if len(self.findings) > before or division is None or submission is None or records is None:
+            return None
+        baseline = rules.baseline_of(card.model.name)
+        return Candidate(files.card_id, files, card, division, submission, verdict, own, baseline, where, records)
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
         """Return the board's verdict on these very bytes."""
@@ -106,19 +116,6 @@ class _Stages:
             self._refuse(path, "verdict", "is on another card; delete it and run `ktdeval leaderboard check` on the main branch")
             return None
         return verdict
-
-    # -- JSON
-
-    def read_all(self, one: _Submitted) -> _Submitted:
-        """Read the three documents of a card. Of bytes that have a verdict, what was said holds: their texts are not looked at."""
-        card_bytes, limits = self._rules.limits.bytes_of("card_mb"), self._rules.limits
-        list_bytes = min(_LIST_BYTES * (_FILES_OF_EPISODE * limits.episodes + _FILES_OF_RUN), card_bytes)
-        return replace(
-            one,
-            card=self.read(one.files.card, card_bytes, schemes=("https", "http"), is_known=not one.is_new),
-            submission=self.read(one.files.submission, _SUBMISSION_BYTES, is_table=True),
-            records=self.read(one.files.records, list_bytes),
-        )
 
     def read(self, path: Path, max_bytes: int, is_known: bool = False, **more: Any) -> dict[str, JsonValue] | None:
         """Read a JSON object whose texts are harmless; None where something is refused.
@@ -138,16 +135,6 @@ class _Stages:
             return value
         return None if self._found(Stage.JSON, Read(where, value, tuple(faults), **more)) else value
 
-    # -- documents
-
-    def decode_all(self, one: _Submitted) -> _Submitted:
-        """Validate a card and decode what goes with it."""
-        submission, records = (
-            self.decode(one.files.submission, one.submission, Submission),
-            self.decode(one.files.records, one.records, Records),
-        )
-        return replace(one, card=self._card(one), submission=submission, records=records)
-
     def decode(self, path: Path, value: JsonValue | None, type_: type[T]) -> T | None:
         """Decode a document; None where it is refused."""
         try:
@@ -156,10 +143,10 @@ class _Stages:
             self._refuse(path, "schema", str(error).removeprefix(": "))
             return None
 
-    def _card(self, one: _Submitted) -> Card | None:
+    def _card(self, files: CardFiles, card: dict[str, JsonValue] | None, is_new: bool) -> Card | None:
         """Return a card that is valid and lies where it belongs."""
-        card, path = one.card, one.files.card
-        if card is None or (one.is_new and not self._is_valid(path)):
+        path = files.card
+        if card is None or (is_new and not self._is_valid(path)):
             return None
         type_ = _TYPES.get(card.get("kind"))
         if type_ is None:
@@ -168,7 +155,7 @@ class _Stages:
         valid = self.decode(path, card, type_)
         if valid is None:
             return None
-        wanted = self._board.card_files(*names_of(valid), one.files.card_id).card
+        wanted = self._board.card_files(*names_of(valid), files.card_id).card
         if valid.snapshot is None:
             self._refuse(path, "snapshot", NO_MARKET)
         elif wanted != path:
@@ -188,31 +175,6 @@ class _Stages:
         else:
             return True
         return False
-
-    # -- cards
-
-    def judge(self, one: _Submitted) -> Candidate | None:
-        """Hold a card, its submission and its list against the rules; it is a candidate when nothing is refused."""
-        files, card, rules = one.files, one.card, self._rules
-        if card is None:
-            return None
-        is_refused = False
-        where, submission, records = self._board.relative(files.card), one.submission, one.records
-        if one.is_new and not any(erratum.effect == "withdrawn" for erratum in one.errata):
-            is_refused |= self._found(Stage.CARD, CardInputs(where, rules, card))
-        if submission is not None:
-            today = self._options.today if one.is_new else None
-            said = SubmissionInputs(self._board.relative(files.submission), rules, files.card_id, card, submission, today)
-            is_refused |= self._found(Stage.SUBMISSION, said)
-        if records is not None:
-            has_folder = records_folder(self._board, files.card_id) is not None
-            listed = ListInputs(self._board.relative(files.records), rules, files.card_id, card, records, has_folder)
-            is_refused |= self._found(Stage.LIST, listed)
-        division = division_of(rules, card)
-        if is_refused or division is None or submission is None or records is None:
-            return None
-        baseline = rules.baseline_of(card.model.name)
-        return Candidate(files.card_id, files, card, division, submission, one.verdict, one.errata, baseline, where, records)
 
     def _found(self, stage: Stage, inputs: Inputs) -> bool:
         found = findings_of(stage, inputs)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
 from ktdeval_board.options import PLUGIN, as_day, as_items, as_mapping, as_seeds, warn
-from ktdeval_board.rules import Baseline, Division, Rules
+from ktdeval_board.rules import Baseline, Division
 from ktdeval_board.submit import Request, Stored, submit_run
 
 
@@ -89,18 +88,6 @@ _SUBMITTER = "the board"
 _STRATEGY = "baseline"
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """Settings that all baselines of one call share."""
-
-    board: Path
-    today: str
-    contact: str
-    stored: Stored
-    concurrency: int
-    changes: Mapping[str, Any]
-
-
 @click.command()
 @click.argument("board", default=".", type=click.Path(path_type=Path), metavar="[DIR]")
 @click.option("--division", "only", metavar="ID", help="of this division alone [default: of all that trade]")
@@ -137,48 +124,35 @@ def baselines(  # noqa: PLR0913 - a command takes one parameter for each option
     loaded = load_board(board)
     changes = {} if data is None else {"data": data, "data_args": as_mapping(data_args, "--data-args")}
     day = as_day(today, datetime.now(UTC))
-    settings = _Settings(board, day, _contact(loaded.rules, contact), stored, concurrency, changes)
+    contact = contact or loaded.rules.contact or (loaded.rules.url if loaded.rules.url.startswith("https://") else "")
+    if not contact:
+        raise ConfigError("board.yaml: contact is empty; baselines are submitted in the board's name, so set it or say --contact")
     divisions = [loaded.rules.division(only)] if only is not None else list(loaded.rules.divisions)
     lacking = list(_lacking(loaded, divisions, plugins))
     for number, (division, baseline) in enumerate(lacking, start=1):
         click.echo(f"[{number}/{len(lacking)}] {division.id}: {baseline.model}", err=True)
-        click.echo(_submit(loaded, division, baseline, settings, plugins))
-    click.echo(
-        f"{len(lacking)} baselines submitted; next: ktdeval leaderboard check {board}" if lacking else "no baseline is missing"
-    )
-
-
-def _contact(rules: Rules, given: str) -> str:
-    contact = given or rules.contact or (rules.url if rules.url.startswith("https://") else "")
-    if not contact:
-        raise ConfigError("board.yaml: contact is empty; baselines are submitted in the board's name, so set it or say --contact")
-    return contact
+        rules = loaded.rules
+        if changes:  # the market is elsewhere on this machine
+            rules = rules.with_market(msgspec.structs.replace(rules.snapshot_of(division), **changes))
+        before = sum(entry.division == division and entry.model == baseline.model for entry in loaded.entries)
+        with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
+            run = Path(private) / "run"
+            run_baseline(rules, division, baseline, run, plugins, concurrency)
+            request = Request(run, day, stored=stored, changes=changes, is_checked=stored == "repository")
+            # Nothing private goes into the run of a model that reads only the market.
+            outcome = submit_run(board, request, _claims(division, baseline, contact, before + 1), plugins, Redactor({}))
+        if outcome.missing:
+            raise VerificationError(f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}")
+        click.echo(outcome.submitted[0].paths[0])
+    next_words = f"{len(lacking)} baselines submitted; next: ktdeval leaderboard check {board}"
+    click.echo(next_words if lacking else "no baseline is missing")
 
 
 def _lacking(board: Board, divisions: list[Division], plugins: Plugins) -> Iterator[tuple[Division, Baseline]]:
     for division in divisions:
-        if hasattr(plugins.make_task(division.task), "samples"):
-            continue
-        there = {entry.model for entry in board.of_division(division)}
-        yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in there)
-
-
-def _submit(board: Board, division: Division, baseline: Baseline, settings: _Settings, plugins: Plugins) -> str:
-    """Run and submit one baseline; the path of its card."""
-    rules = _with_data(board.rules, division, settings.changes)
-    before = sum(entry.division == division and entry.model == baseline.model for entry in board.entries)
-    with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
-        run = Path(private) / "run"
-        run_baseline(rules, division, baseline, run, plugins, settings.concurrency)
-        request = Request(
-            run, settings.today, stored=settings.stored, changes=settings.changes, is_checked=settings.stored == "repository"
-        )
-        claims = _claims(division, baseline, settings.contact, before + 1)
-        # Nothing private goes into the run of a model that reads only the market.
-        outcome = submit_run(settings.board, request, claims, plugins, Redactor({}))
-    if outcome.missing:
-        raise VerificationError(f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}")
-    return outcome.submitted[0].paths[0]
+        if not hasattr(plugins.make_task(division.task), "samples"):  # scoring tasks have none
+            there = {entry.model for entry in board.of_division(division)}
+            yield from ((division, baseline) for baseline in board.rules.baselines if baseline.model not in there)
 
 
 def _claims(division: Division, baseline: Baseline, contact: str, attempts: int) -> Claims:
@@ -189,10 +163,3 @@ def _claims(division: Division, baseline: Baseline, contact: str, attempts: int)
         cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
         source = "trained on the snapshot's days before the division's first window"
     return Claims(submitter=_SUBMITTER, contact=contact, cutoff=cutoff, cutoff_source=source, strategy=_STRATEGY, attempts=attempts)
-
-
-def _with_data(rules: Rules, division: Division, changes: Mapping[str, Any]) -> Rules:
-    """Return the rules with a division's market where it is on this machine."""
-    if not changes:
-        return rules
-    return rules.with_market(msgspec.structs.replace(rules.snapshot_of(division), **changes))

@@ -23,12 +23,12 @@ _MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
 """What task configs of one family may differ in from mask to mask."""
 _ROW_FIELDS = ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")
 
-_Rows = Mapping[str, Mapping[str, JsonValue]]
-
 
 def model_pages(board: Board, rankings: Rankings) -> Iterator[tuple[str, JsonValue]]:
     """Name of each model of the board, in order, with the data of its page."""
-    labels, rows, ranked = system_labels(board), _rows(rankings), _ranked(rankings)
+    labels, tables = system_labels(board), {division: scopes["all"]["rows"] for division, scopes in rankings.items()}
+    rows = {row["card"]: row for table in tables.values() for row in table if row["card"] is not None}
+    ranked = {division: sum(row["ranked"] for row in table) for division, table in tables.items()}  # entrants with a rank
     by_model: dict[str, list[Entry]] = defaultdict(list)
     for entry in board.entries:
         by_model[entry.model].append(entry)
@@ -36,14 +36,6 @@ def model_pages(board: Board, rankings: Rankings) -> Iterator[tuple[str, JsonVal
         entries = by_model[name]
         cards = [_card(entry, labels[entry.card_id], rows.get(entry.card_id), ranked) for entry in entries]
         yield name, {"name": name, "cards": cards, "mask_effects": mask_effects(entries)}
-
-
-def _rows(rankings: Rankings) -> _Rows:
-    return {row["card"]: row for scopes in rankings.values() for row in scopes["all"]["rows"] if row["card"] is not None}
-
-
-def _ranked(rankings: Rankings) -> dict[str, int]:
-    return {division: sum(row["ranked"] for row in scopes["all"]["rows"]) for division, scopes in rankings.items()}
 
 
 def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked: Mapping[str, int]) -> dict[str, JsonValue]:

@@ -56,7 +56,7 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
     board here, or its rules or errata are not valid; CardError: a file of the board can't be read, or a division lacks the board's
     baselines; names it; UsageError: `out` holds something else; StoreError: the site can't be written.
     """
-    tell = progress or _be_quiet
+    tell = progress or (lambda _: None)
     with replacing(out, MARKER) as folder, without_collection():
         tell("reading the board")
         board = load_board(board_path)
@@ -74,10 +74,6 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
             site.write(name, page)
         files, size = site.count()
     return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, tuple(_notes(board)))
-
-
-def _be_quiet(_: str) -> None:
-    """Ignore the progress."""
 
 
 def _write_parts(board: Board, site: SiteWriter, workers: int) -> Tables:

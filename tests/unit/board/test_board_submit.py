@@ -16,22 +16,7 @@ from msgspec.structs import replace
 import board_teller
 from board_bad import renewed
 from board_bad_cases import without_market
-from board_runs import (
-    CLAIMS,
-    DAYS,
-    DIVISION,
-    TASK,
-    TELLER,
-    TODAY,
-    WINDOW,
-    begin,
-    edit,
-    make_run,
-    plugins,
-    submit,
-    tree,
-    unpacked,
-)
+from board_runs import CLAIMS, DAYS, DIVISION, TASK, TELLER, TODAY, WINDOW, begin, edit, make_run, plugins, submit, tree, unpacked
 from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import CardError, ConfigError, StoreError, UsageError
 from ktdeval.jsonio import dumps_pretty, file_sha256, loads_strict

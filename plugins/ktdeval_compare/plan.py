@@ -10,20 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.errors import UsageError
-from ktdeval.stats import effective_count, overlap_correlation
+from ktdeval.stats import effective_count
+from ktdeval_compare import power
 from ktdeval_compare.compare import Options, make_groups
-from ktdeval_compare.entrants import Entrant, Row, load_entrants, spans
-from ktdeval_compare.power import (
-    Spread,
-    estimate_spread,
-    normal_effect,
-    pairs_needed,
-    smallest_p,
-    wilcoxon_effect,
-    wilcoxon_power,
-    window_sd_of,
-    windows_needed,
-)
+from ktdeval_compare.entrants import Entrant, Row, load_entrants
+from ktdeval_compare.power import Spread, pairs_needed, smallest_p
 
 _REACH = (5, 6, 8, 10, 11, 15, 20, 40, 60)
 _SEEDS = (1, 2, 3, 5, 10)
@@ -56,18 +47,27 @@ class Plan:
 
     def spread(self) -> Spread | None:
         """Return the noise, where it is known."""
+        sd = self.window_sd
         if self.tracking_error is not None and self.window_days is not None:
-            return Spread(window_sd_of(self.tracking_error, self.window_days, self.days_per_year), self.seed_sd or 0.0)
-        return None if self.window_sd is None else Spread(self.window_sd, self.seed_sd or 0.0)
+            sd = power.window_sd_of(self.tracking_error, self.window_days, self.days_per_year)
+        return None if sd is None else Spread(sd, self.seed_sd or 0.0)
+
+    def power_at(self, pair_sd: float) -> float | None:
+        """Probability that the plan finds the wanted effect."""
+        if self.effect is None:
+            return None
+        if pair_sd == 0:
+            return float(self.effect != 0 and smallest_p(self.windows) <= self.level)
+        return power.wilcoxon_power(abs(self.effect) / pair_sd, self.windows, self.level, seed=self.seed)
 
 
 def plan_report(plan: Plan) -> Row:
     """Report what the plan can show, and what it would take."""
     spread = plan.spread()
-    seeds = sorted({*_SEEDS, plan.seeds})
-    rows = [] if spread is None else [_by_seeds(plan, spread, count) for count in (*seeds, None)]
-    if spread is not None and spread.seed_sd == 0:
-        rows = [_by_seeds(plan, spread, plan.seeds)]
+    rows: list[Row] = []
+    if spread is not None:
+        seeds = (*sorted({*_SEEDS, plan.seeds}), None) if spread.seed_sd else (plan.seeds,)
+        rows = [_by_seeds(plan, spread, count) for count in seeds]
     return {
         "windows": plan.windows,
         "seeds": plan.seeds,
@@ -88,28 +88,24 @@ def plan_report(plan: Plan) -> Row:
 
 def _reach(plan: Plan, windows: int) -> Row:
     """Report what so many windows can show at all."""
-    return {
-        "windows": windows,
-        "smallest_p": smallest_p(windows),
-        "tests": int(plan.alpha / smallest_p(windows) * (1 + 1e-12)),
-        "effect_sd": wilcoxon_effect(windows, plan.alpha, plan.wanted, seed=plan.seed),
-    }
+    least = smallest_p(windows)
+    found = power.wilcoxon_effect(windows, plan.alpha, plan.wanted, seed=plan.seed)
+    return {"windows": windows, "smallest_p": least, "tests": int(plan.alpha / least * (1 + 1e-12)), "effect_sd": found}
 
 
 def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> Row:
     """Report what the plan finds with so many seeds (None: unlimited)."""
     pair_sd = spread.of_pairs(_MANY if seeds is None else seeds)
-    unit = wilcoxon_effect(plan.windows, plan.level, plan.wanted, seed=plan.seed)
+    unit = power.wilcoxon_effect(plan.windows, plan.level, plan.wanted, seed=plan.seed)
     effect = None if unit is None else unit * pair_sd
-    # Without noise every difference is found as soon as the count of windows allows a result at all.
-    if plan.effect is None or plan.effect == 0:
-        needed = None
-    elif pair_sd == 0:
+    needed = None
+    if plan.effect and pair_sd == 0:
+        # Without noise every difference is found as soon as the count of windows allows a result at all.
         needed = pairs_needed(plan.alpha, plan.comparisons)
-    else:
-        needed = windows_needed(plan.effect / pair_sd, plan.level, plan.wanted, seed=plan.seed)
+    elif plan.effect:
+        needed = power.windows_needed(plan.effect / pair_sd, plan.level, plan.wanted, seed=plan.seed)
     year = None if plan.window_days is None else plan.days_per_year / plan.window_days
-    normal = normal_effect(pair_sd, plan.windows, plan.level, plan.wanted)
+    normal = power.normal_effect(pair_sd, plan.windows, plan.level, plan.wanted)
     return {
         "seeds": seeds,
         "pair_sd": pair_sd,
@@ -118,38 +114,26 @@ def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> Row:
         "effect_normal": normal,
         "effect_normal_per_year": None if year is None else normal * year,
         "windows_needed": needed,
-        "power": _power_at(plan, pair_sd),
+        "power": plan.power_at(pair_sd),
     }
-
-
-def _power_at(plan: Plan, pair_sd: float) -> float | None:
-    """Probability that the plan finds the wanted effect."""
-    if plan.effect is None:
-        return None
-    if pair_sd == 0:
-        return float(plan.effect != 0 and smallest_p(plan.windows) <= plan.level)
-    return wilcoxon_power(abs(plan.effect) / pair_sd, plan.windows, plan.level, seed=plan.seed)
 
 
 def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
     least, fewest = smallest_p(plan.windows), pairs_needed(plan.alpha, plan.comparisons)
     if least > plan.level:
         count = f"{plan.windows} window{'' if plan.windows == 1 else 's'}"
-        yield (
-            f"{count} can't reach it, whatever the agents do: the smallest p of an exact test is {least:.4g}; "
-            f"at least {fewest} windows are needed"
-        )
+        smallest = f"the smallest p of an exact test is {least:.4g}"
+        yield f"{count} can't reach it, whatever the agents do: {smallest}; at least {fewest} windows are needed"
     else:
         yield f"a result is possible: the smallest p is {least:.4g}; {fewest} windows are the fewest that allow one"
     if plan.overlap is not None and plan.overlap < plan.windows - 1e-9:
         yield f"the cards' windows share days and are worth {plan.overlap:.1f} apart; figures below take windows that are apart"
-    if spread is None:
-        return
-    noise = f"noise: SD {100 * spread.window_sd:.3g} % over windows, {100 * spread.seed_sd:.3g} % over seeds"
-    yield f"{noise}; more seeds cut only the second, never the first"
-    power = _power_at(plan, spread.of_pairs(plan.seeds))
-    if power is not None and plan.effect is not None:
-        yield f"it finds a difference of {100 * plan.effect:.3g} % with probability {power:.2f}"
+    if spread is not None:
+        noise = f"noise: SD {100 * spread.window_sd:.3g} % over windows, {100 * spread.seed_sd:.3g} % over seeds"
+        yield f"{noise}; more seeds cut only the second, never the first"
+        if plan.effect is not None:
+            probability = plan.power_at(spread.of_pairs(plan.seeds))
+            yield f"it finds a difference of {100 * plan.effect:.3g} % with probability {probability:.2f}"
 
 
 def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, str, Row]]:
@@ -161,32 +145,29 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[tuple[str, 
     if len(entrants) < 2:
         raise UsageError("the spread of a difference needs two cards; give --window-sd instead where there is one")
     for group in make_groups(entrants, Options(metrics=(metric,))):
-        windows = group.windows()
-        count = effective_count(overlap_correlation(spans(group.entrants[0], windows)))
-        unit = group.entrants[0].card.metrics[metric].unit
-        days = {window.name: window.days for window in group.entrants[0].card.windows}
-        length = round(float(np.mean([min(days[window], group.entrants[0].card.limit or days[window]) for window in windows])))
+        windows, card = group.windows(), group.entrants[0].card
+        days = {window.name: min(window.days, card.limit or window.days) for window in card.windows}
+        length = round(float(np.mean([days[window] for window in windows]))) if metric == "total_return" else None
+        shared: Row = {"windows": len(windows), "overlap": effective_count(group.correlation(windows)), "window_days": length}
         for first, second in itertools.combinations(group.entrants, 2):
-            fields: Row = {"windows": len(windows), "overlap": count, "window_days": length if metric == "total_return" else None}
-            spread, problem, seeds = _estimate(first, second, metric, windows)
-            fields |= {"seeds": seeds, "problem": problem}
-            if spread is not None:
-                fields |= {"window_sd": spread.window_sd, "seed_sd": spread.seed_sd}
-            yield f"{first.label}, {second.label}", unit, fields
+            fields = _estimate(first, second, metric, windows)
+            yield f"{first.label}, {second.label}", card.metrics[metric].unit, {**shared, **fields}
 
 
-def _estimate(first: Entrant, second: Entrant, metric: str, windows: Sequence[str]) -> tuple[Spread | None, str | None, int]:
-    """Spread of the paired differences, why there is none, and how many seeds each window has."""
-    left, right = first.episodes(), second.episodes()
+def _estimate(first: Entrant, second: Entrant, metric: str, windows: Sequence[str]) -> Row:
+    """Spread of the paired differences, or the problem why there is none, and how many seeds each window has."""
+    right = second.episodes()
     by_window: dict[str, list[float]] = {window: [] for window in windows}
-    for (window, seed), episode in left.items():
-        one, other = episode.metrics[metric].value, right[window, seed].metrics[metric].value
+    for cell, episode in first.episodes().items():
+        one, other = episode.metrics[metric].value, right[cell].metrics[metric].value
         if one is not None and other is not None:
-            by_window[window].append(one - other)
-    seeds = min(len(values) for values in by_window.values())
-    if seeds == 0:
-        return None, f"{metric} is not defined on both cards in some window", 1
-    if len({len(values) for values in by_window.values()}) > 1:
-        return None, "windows have different numbers of seeds: noise of seeds and of windows can't be told apart", seeds
-    spread, problem = estimate_spread(np.array(list(by_window.values())))
-    return spread, problem, seeds
+            by_window[cell[0]].append(one - other)
+    counts = {len(values) for values in by_window.values()}
+    if min(counts) == 0:
+        return {"seeds": 1, "problem": f"{metric} is not defined on both cards in some window"}
+    if len(counts) > 1:
+        problem = "windows have different numbers of seeds: noise of seeds and of windows can't be told apart"
+        return {"seeds": min(counts), "problem": problem}
+    spread, none = power.estimate_spread(np.array(list(by_window.values())))
+    known = {} if spread is None else {"window_sd": spread.window_sd, "seed_sd": spread.seed_sd}
+    return {"seeds": min(counts), "problem": none, **known}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -29,23 +30,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def report(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    capsys.readouterr()
-    assert main(["luck", *words, "--json"]) == 0
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
+def test_trials_ranks_and_exposures_are_of_runs_and_cards(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def report(*words: str) -> Any:
+        capsys.readouterr()
+        assert main(["luck", *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
 
-
-def test_every_planned_episode_of_a_window_counts_as_a_trial(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cards = [str(runs / model) for model in MODELS]
-    alone = report(capsys, cards[0])
-    assert [row["trials"] for row in alone["cards"]] == [[1, 1]]
-    among = report(capsys, *cards, "--runs", str(runs))
+    assert [row["trials"] for row in report(cards[0])["cards"]] == [[1, 1]]
+    among = report(*cards, "--runs", str(runs))
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}  # the cut run of W5 was a chance too
-
-
-def test_the_deflated_sharpe_ratio_is_that_of_the_library_on_the_ledgers(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = report(capsys, *(str(runs / model) for model in MODELS))
+    found = report(*cards)
+    # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(runs / model) for model in MODELS]
     expected = []
     for place in range(len(WINDOWS)):
@@ -54,21 +50,14 @@ def test_the_deflated_sharpe_ratio_is_that_of_the_library_on_the_ledgers(runs: P
         expected.append(deflated_sharpe_ratio(ledgers[0].returns, shapes, len(ledgers)).value)
     assert found["cards"][0]["dsr"] == pytest.approx(sum(expected) / 2, rel=1e-12)
     assert found["cards"][0]["dsr"] < found["cards"][0]["psr"]
-
-
-def test_ranks_and_exposures_are_those_of_the_cards(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = report(capsys, *(str(runs / model) for model in MODELS))
     rows = {row["card"]: row for row in found["cards"]}
     for key in ("return", "selection"):
         assert sorted(rows, key=lambda name: -rows[name][key]) == sorted(rows, key=lambda name: rows[name][f"{key}_rank"])
     momentum = next(row for row in found["exposures"] if row["factor"] == "MOM_12_1")["cards"]
     assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
-    assert main(["luck", str(runs / "momentum")]) == 0
+    assert main(["luck", cards[1]]) == 0
     assert "fewer than two models" in capsys.readouterr().out
-
-
-def test_a_folder_without_runs_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["luck", str(runs / "momentum"), "--runs", str(tmp_path)]) == 2
+    assert main(["luck", cards[1], "--runs", str(tmp_path)]) == 2
     assert "no run here" in capsys.readouterr().err
 
 

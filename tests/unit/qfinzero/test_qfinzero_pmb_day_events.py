@@ -1,0 +1,218 @@
+"""What days bring: splits and dividends on positions and orders, expiry, exercise and assignment of options."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.pmb import day_events as days
+from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Order, Position
+from qfinzero_margin import EXPIRY, STOCK, account, contract, e4, marks, option
+
+OTHER = Instrument("STOCK", "BRKT")
+FEES = FeeRules(option_exercise_e4=e4(5))
+CALL, PUT = option("C", 100), option("P", 100)
+
+
+# ---- splits
+
+
+def split(new: int, old: int) -> SplitRow:
+    return SplitRow("AVLN", date(2025, 1, 21), new, old, 0)
+
+
+@pytest.mark.parametrize(
+    ("instrument", "qty", "cost", "ratio", "opening", "becomes", "after", "cost_after", "cash", "realized"),
+    [
+        (STOCK, 75, 7_500, (2, 1), 50, STOCK.id, 150, 7_500, 0, 0),
+        # 3 for 2 on 5 shares: 7 shares, and half a share at $66 is $33. Its cost is a fifteenth of $600, so $40.
+        (STOCK, 5, 600, (3, 2), 66, STOCK.id, 7, 560, 33, 33 - 40),
+        (STOCK, -5, -600, (3, 2), 66, STOCK.id, -7, -560, -33, -33 + 40),  # a short seller pays for his fraction
+        (STOCK, 3, 30, (1, 10), 100, STOCK.id, 0, 0, 30, 0),  # a reverse split can leave nothing but cash
+        (option("C", 105), -3, -900, (2, 1), 5, option("C", 52.50).id, -6, -900, 0, 0),
+        # Options that a split leaves no series for are closed in cash.
+        (CALL, 2, 500, (3, 2), 4, "", 0, 0, 800, 300),
+        (CALL, -2, -500, (1, 10), 4, "", 0, 0, -800, -300),
+    ],
+)
+def test_a_split_makes_of_a_position(
+    instrument: Instrument, qty: int, cost: float, ratio: tuple[int, int], opening: float, becomes: str, after: int,
+    cost_after: float, cash: float, realized: float,
+) -> None:  # fmt: skip
+    held = account(0, {instrument: qty, OTHER: 7})
+    held.positions[instrument.id].cost_e4 = e4(cost)
+    (found,) = days.split_effects(held, split(*ratio), {instrument.id: e4(opening)})
+    assert (found.instrument, found.qty_before, found.new, found.old) == (instrument.id, qty, *ratio)
+    amounts = (found.cost_after_e4, found.cash_e4, found.realized_e4)
+    assert (found.becomes, found.qty_after, *amounts) == (becomes, after, e4(cost_after), e4(cash), e4(realized))
+
+
+def test_only_a_fraction_needs_a_price_and_its_cash_is_rounded_against_the_trader() -> None:
+    assert days.split_effects(account(0, {STOCK: 1}), split(2, 1), {})[0].qty_after == 2
+    with pytest.raises(ServiceError, match="no price of STOCK:AVLN is known"):
+        days.split_effects(account(0, {STOCK: 1}), split(3, 2), {})
+    for qty, cash in ((1, 0), (-1, -1)):
+        assert days.split_effects(account(0, {STOCK: qty}), split(1, 3), {STOCK.id: 1})[0].cash_e4 == cash
+
+
+@given(
+    st.integers(-1_000, 1_000).filter(bool), st.integers(1, 20), st.integers(1, 20), st.integers(1, 10**7), st.integers(0, 10**9)
+)
+def test_a_split_makes_nobody_richer(qty: int, new: int, old: int, opening: int, cost: int) -> None:
+    held = account(0, {STOCK: qty})
+    held.positions[STOCK.id].cost_e4 = cost
+    (found,) = days.split_effects(held, split(new, old), {STOCK.id: opening})
+    before, after = qty * new * opening, (found.qty_after * opening + found.cash_e4) * old
+    assert before - old < after <= before
+    assert found.cost_after_e4 + found.cash_e4 - found.realized_e4 == cost
+
+
+def test_an_adjusted_strike_is_rounded_to_the_cent_as_in_a_seven_for_one_split() -> None:
+    """Seven for one (Apple, June 2014): series struck at 645 became 92.14."""
+    assert days.adjusted_contract(contract("C", 645), split(7, 1)) == contract("C", 92.14)
+    assert days.adjusted_contract(contract("P", 100), split(8, 2)) == contract("P", 25)
+
+
+def test_every_working_order_in_the_stock_or_its_options_is_cancelled() -> None:
+    states = ((STOCK, "ACCEPTED"), (CALL, "PARTIALLY_FILLED"), (OTHER, "ACCEPTED"), (STOCK, "FILLED"))
+    orders = [
+        Order(str(number), 1, "a", "s", "", instrument, "BUY", "LIMIT", 1, "GTC", 0, status=status)  # type: ignore[arg-type]
+        for number, (instrument, status) in enumerate(states)
+    ]
+    assert days.orders_cancelled_by_split(orders, split(2, 1)) == ("0", "1")
+
+
+def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_gets_nothing() -> None:
+    dividend = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, 0)
+    due = [days.entitlement(account(0, held), dividend) for held in ({STOCK: 100}, {STOCK: -100})]
+    assert [each.cash_e4 for each in due if each] == [e4(25), e4(-25)]
+    for held in ({OTHER: 100, CALL: 1}, {STOCK: 0}):
+        assert days.entitlement(account(0, held), dividend) is None
+
+
+# ---- expiry
+
+
+def ending(position: Position, spot_e4: int | None = None) -> days.Ending:
+    return days.Ending("acct-000001", position, spot_e4, FEES, "2025-02-24")
+
+
+def expiry(instrument: Instrument, qty: int, spot: float | None, cost: float = 0, do_not_exercise: bool = False) -> Any:
+    position = Position(instrument, qty, e4(cost))
+    return days.expiry_event(ending(position, None if spot is None else e4(spot)), do_not_exercise=do_not_exercise)
+
+
+@pytest.mark.parametrize(
+    ("instrument", "qty", "spot", "kind", "shares", "cash", "cost"),
+    [
+        (CALL, 2, 105, "OPTION_EXERCISED", 200, -20_000, 20_300),
+        (CALL, -2, 105, "OPTION_ASSIGNED", -200, 20_000, -20_300),
+        (PUT, 2, 95, "OPTION_EXERCISED", -200, 20_000, -19_700),
+        (PUT, -2, 95, "OPTION_ASSIGNED", 200, -20_000, 19_700),
+    ],
+)
+def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike(
+    instrument: Instrument, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
+) -> None:
+    """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes from what they bring."""
+    event = expiry(instrument, qty, spot, cost=150 * qty)
+    assert (event.type, event.change, event.stock_change, event.cash_e4) == (kind, -qty, shares, e4(cash))
+    assert (event.stock, event.fee_e4, event.stock_cost_e4) == (STOCK.id, e4(10), e4(cost))
+
+
+@pytest.mark.parametrize(("instrument", "qty"), [(CALL, 1), (CALL, -1), (PUT, 1), (PUT, -1)])
+def test_options_at_or_out_of_the_money_expire_without_delivery_or_fee(instrument: Instrument, qty: int) -> None:
+    event = expiry(instrument, qty, 100, cost=3 * qty)
+    assert (event.type, event.change, event.stock_change, event.cash_e4, event.fee_e4) == ("OPTION_EXPIRED", -qty, 0, 0, 0)
+    assert event.cost_e4 == -event.realized_e4 == e4(3 * qty)
+
+
+def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise() -> None:
+    for qty, spot, forbidden, kind in (
+        (1, 100.01, False, "EXERCISED"),
+        (-1, 100.01, False, "ASSIGNED"),
+        (1, 100.0099, False, "EXPIRED"),
+        (-1, 100.0099, False, "EXPIRED"),
+        (1, 105, True, "EXPIRED"),
+        (-1, 105, True, "ASSIGNED"),
+    ):
+        assert expiry(CALL, qty, spot, do_not_exercise=forbidden).type == f"OPTION_{kind}"
+    assert expiry(CALL, 3, None, cost=500) is None, "without any price of the underlying nothing expires"
+
+
+@given(st.sampled_from((CALL, PUT)), st.integers(1, 20), st.integers(50, 150))
+def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_value(
+    instrument: Instrument, qty: int, spot: int
+) -> None:
+    holder, writer = expiry(instrument, qty, spot, cost=7 * qty), expiry(instrument, -qty, spot, cost=-7 * qty)
+    for name in ("stock_change", "cash_e4", "stock_cost_e4", "realized_e4"):
+        assert getattr(holder, name) == -getattr(writer, name)
+    terms = instrument.contract
+    assert terms is not None
+    assert holder.cash_e4 + holder.stock_change * e4(spot) == qty * 100 * terms.intrinsic_e4(e4(spot))
+
+
+def test_expiry_on_a_holiday_is_at_the_last_session_before() -> None:
+    assert days.settlement_session(option("C", 100, date(2025, 4, 18))) == date(2025, 4, 17), "Good Friday"
+    assert days.settlement_session(CALL) == EXPIRY
+    with pytest.raises(ServiceError, match="is not an option"):
+        days.settlement_session(STOCK)
+
+
+# ---- exercise and early assignment
+
+
+def test_a_part_of_a_position_can_be_exercised() -> None:
+    event = days.delivery_event(ending(Position(CALL, 3, e4(100))), 2)
+    assert (event.type, event.change, event.stock_change, event.cash_e4) == ("OPTION_EXERCISED", -2, 200, e4(-20_000))
+    assert (event.cost_e4, event.stock_cost_e4) == (e4(100) * 2 // 3, e4(20_000) + event.cost_e4)
+    assert (event.fee_e4, event.spot_e4) == (e4(10), None)
+
+
+def test_only_what_is_held_can_be_exercised_only_until_expiry_and_in_a_cash_account_only_if_it_can_be_paid() -> None:
+    holder, poor = account(0, {CALL: 2, PUT: -1}), account(10_000, {CALL: 1}, "CASH")
+    poor.unsettled = [(date(2025, 2, 24), e4(1))]
+    held = "{} contracts are held, and from 1 to as many can be exercised"
+    short_of_shares = "a CASH account must hold the 100 shares of AVLN that are to be delivered"
+    for owner, instrument, qty, today, problem in (
+        (holder, CALL, 2, EXPIRY, None),
+        (holder, CALL, 3, EXPIRY, held.format(2)),
+        (holder, CALL, 0, EXPIRY, held.format(2)),
+        (holder, PUT, 1, EXPIRY, held.format(0)),
+        (holder, CALL, 1, date(2025, 2, 24), "the option has expired"),
+        (holder, STOCK, 1, EXPIRY, "only options can be exercised"),
+        (account(0, {PUT: 1}), PUT, 1, EXPIRY, None),  # of a margin account the shares come, and the margin call after them
+        (account(10_000, {CALL: 1}, "CASH"), CALL, 1, EXPIRY, None),
+        (poor, CALL, 1, EXPIRY, "a CASH account must have the $10,000.00 of the strike in settled cash"),
+        (account(0, {PUT: 1, STOCK: 100}, "CASH"), PUT, 1, EXPIRY, None),
+        (account(0, {PUT: 1, STOCK: 99}, "CASH"), PUT, 1, EXPIRY, short_of_shares),
+    ):
+        assert days.exercise_problem(owner, instrument, qty, today) == problem
+
+
+@pytest.mark.parametrize(
+    ("instrument", "qty", "mark", "dividend", "spot", "assigned"),
+    [
+        (CALL, -1, 5.20, 0.25, 105, True),  # the dividend is more than the time value
+        (CALL, -1, 5.25, 0.25, 105, False),
+        (CALL, -1, 5.20, 0, 105, False),
+        (CALL, 1, 5.20, 0.25, 105, False),
+        (PUT, -1, 0.10, 0.25, 105, False),
+        (CALL, -1, 0.10, 0.25, 100, False),  # out of the money
+        (CALL, -1, None, 0.25, 105, True),  # without a price, or one below its exercise, there is no time value
+        (CALL, -1, 4.80, 0.25, 105, True),
+    ],
+)
+def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_value(
+    instrument: Instrument, qty: int, mark: float | None, dividend: float, spot: float, assigned: bool
+) -> None:
+    prices = marks(AVLN=spot) | ({} if mark is None else {instrument.id: e4(mark)})
+    found = days.early_assignments({instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)})
+    assert found == ((instrument,) if assigned else ())
+    early = days.delivery_event(ending(Position(CALL, -2, e4(-500)), e4(105)), 2)
+    assert early == expiry(CALL, -2, 105, cost=-500), "an early assignment delivers as expiry does"

@@ -43,32 +43,28 @@ def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
 # --- Prices -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_market_order_fills_at_the_open() -> None:
-    assert price(order("BUY"), bar(100, 105, 95, 104)) == 100
-    assert price(order("SELL"), bar(100, 105, 95, 104)) == 100
-
-
 @pytest.mark.parametrize(
-    ("side", "open_", "paid"), [("BUY", 100, 100.02), ("SELL", 100, 99.98), ("BUY", 30, 30.01), ("SELL", 30, 29.99)]
+    ("order_", "open_", "rules", "found"),
+    [
+        (order("BUY"), 100, NO_COST, 100),  # a market order fills at the open
+        (order("SELL"), 100, NO_COST, 100),
+        (order("BUY"), 100, FillRules(slippage_bps=2), 100.02),  # slippage is against the trader, to the next cent
+        (order("SELL"), 100, FillRules(slippage_bps=2), 99.98),
+        (order("BUY"), 30, FillRules(slippage_bps=2), 30.01),
+        (order("SELL"), 30, FillRules(slippage_bps=2), 29.99),
+        (order("BUY"), 0.5, FillRules(slippage_bps=10), 0.5005),  # below a dollar: to a hundredth of a cent
+        (order("BUY", instrument=CALL), 10, FillRules(slippage_bps=0, option_spread_bps=100), 10.05),  # half the spread
+        (order("SELL", instrument=CALL), 10, FillRules(slippage_bps=0, option_spread_bps=100), 9.95),
+        (order("BUY"), 10, FillRules(slippage_bps=0, option_spread_bps=100), 10),
+    ],
 )
-def test_slippage_is_against_the_trader_to_the_next_cent(side: str, open_: float, paid: float) -> None:
-    assert price(order(side), bar(open_, open_ + 1, open_ - 1, open_), FillRules(slippage_bps=2)) == paid
+def test_a_market_order_fills_at_the_open_with_its_costs(order_: Order, open_: float, rules: FillRules, found: float) -> None:
+    assert price(order_, bar(open_, open_ * 1.1, open_ * 0.9, open_), rules) == found
 
 
-def test_below_a_dollar_stocks_are_quoted_in_steps_of_a_hundredth_of_a_cent() -> None:
+def test_prices_have_steps_and_a_sale_brings_at_least_one() -> None:
     assert (price_step("STOCK", 9_999), price_step("STOCK", 10_000), price_step("OPTION", 9_999)) == (1, 100, 100)
-    assert price(order("BUY"), bar(0.5, 0.6, 0.4, 0.5), FillRules(slippage_bps=10)) == 0.5005
-
-
-def test_a_sale_brings_at_least_one_step() -> None:
     assert slipped(100, "SELL", CALL, FillRules(option_spread_bps=10_000)) == 100
-
-
-def test_an_option_market_order_pays_half_the_spread_and_slippage() -> None:
-    rules = FillRules(slippage_bps=0, option_spread_bps=100)
-    assert price(order("BUY", instrument=CALL), bar(10, 11, 9, 10), rules) == 10.05
-    assert price(order("SELL", instrument=CALL), bar(10, 11, 9, 10), rules) == 9.95
-    assert price(order("BUY"), bar(10, 11, 9, 10), rules) == 10
 
 
 @pytest.mark.parametrize(
@@ -104,13 +100,10 @@ def test_a_stop_order_fills_at_its_stop_or_the_worse_open(side: str, stop: float
     assert price(order(side, stop=stop), bar(100, 105, 95, 98)) == found
 
 
-def test_a_stop_order_that_was_triggered_fills_as_a_market_order() -> None:
+def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigger_bar_within_its_limit() -> None:
     waiting = order("BUY", stop=103)
     waiting.triggered = True
     assert price(waiting, bar(90, 91, 89, 90)) == 90
-
-
-def test_a_stop_limit_order_fills_on_its_trigger_bar_within_its_limit() -> None:
     assert price(order("BUY", limit=104, stop=103), bar(100, 105, 95, 98)) == 103
     assert price(order("SELL", limit=96, stop=97), bar(100, 105, 95, 98)) == 97
 
@@ -130,10 +123,7 @@ def test_fills_take_at_most_their_share_of_the_volume() -> None:
     assert capacity(bar(1, 1, 1, 1, 1_005), FillRules(max_volume_pct=10)) == 100
     assert match(order("BUY", qty=500), bar(1, 1, 1, 1), 100, NO_COST).fill == Fill(100, 10_000)
     assert match(order("BUY"), bar(1, 1, 1, 1), 0, NO_COST).fill is None
-
-
-def test_a_stop_is_triggered_even_where_nothing_can_be_filled() -> None:
-    assert match(order("BUY", stop=1), bar(1, 1, 1, 1), 0, NO_COST).triggered
+    assert match(order("BUY", stop=1), bar(1, 1, 1, 1), 0, NO_COST).triggered, "even where nothing can be filled"
 
 
 def test_a_spread_fills_at_the_opens_within_its_net_limit() -> None:
@@ -142,11 +132,8 @@ def test_a_spread_fills_at_the_opens_within_its_net_limit() -> None:
     assert at_market == (Fill(2, 100_000), Fill(200, 80_000))
     assert match_spread(legs, 20_000, 2, NO_COST) == at_market  # 10 − 8 a share
     assert match_spread(legs, 19_999, 2, NO_COST) is None
-
-
-def test_a_spread_fills_in_full_or_not_at_all() -> None:
     legs = [Leg(order("BUY", qty=100), bar(10, 11, 9, 10), 100), Leg(order("SELL", qty=100), bar(8, 9, 7, 8), 99)]
-    assert match_spread(legs, None, 1, NO_COST) is None
+    assert match_spread(legs, None, 1, NO_COST) is None, "in full or not at all"
 
 
 # --- Laws -------------------------------------------------------------------------------------------------------------------------
@@ -175,9 +162,11 @@ RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.inte
 
 
 @given(some_orders(), some_bars(), RULES, st.integers(0, 1_000))
-def test_no_fill_is_better_than_its_bar_or_worse_than_its_limit(order_: Order, bar_: Bar, rules: FillRules, left: int) -> None:
-    fill = match(order_, bar_, left, rules).fill
-    if fill is None:
+def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
+    order_: Order, bar_: Bar, rules: FillRules, left: int
+) -> None:
+    found = match(order_, bar_, left, rules)
+    if (fill := found.fill) is None:
         return
     assert 0 < fill.qty <= min(order_.qty, left)
     buys = order_.side == "BUY"
@@ -185,17 +174,9 @@ def test_no_fill_is_better_than_its_bar_or_worse_than_its_limit(order_: Order, b
     if order_.limit_e4 is not None:
         assert fill.price_e4 <= order_.limit_e4 if buys else fill.price_e4 >= order_.limit_e4
         assert bar_.low_e4 <= fill.price_e4 <= bar_.high_e4
-
-
-@given(some_orders(), some_bars(), RULES)
-def test_a_stop_is_never_filled_at_a_better_price_on_the_bar_that_triggers_it(order_: Order, bar_: Bar, rules: FillRules) -> None:
-    found = match(order_, bar_, PLENTY, rules)
-    if found.triggered and found.fill is not None:
+    if found.triggered:  # on the bar that triggers it
         assert order_.stop_e4 is not None
-        if order_.side == "BUY":
-            assert found.fill.price_e4 >= order_.stop_e4
-        else:
-            assert found.fill.price_e4 <= max(order_.stop_e4, 100)
+        assert fill.price_e4 >= order_.stop_e4 if buys else fill.price_e4 <= max(order_.stop_e4, 100)
 
 
 @given(st.integers(1, 10**8), RULES, st.sampled_from((STOCK, CALL)))

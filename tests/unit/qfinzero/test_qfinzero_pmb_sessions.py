@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -17,11 +19,13 @@ from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.operations import Catalogue
+from ktdeval_qfinzero.pmb.broker import rerun
 from ktdeval_qfinzero.pmb.frames import bar_times, day_order_end, tick_at, ticks_by
+from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.pmb.operations import OPERATIONS
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
-from qfinzero_broker_play import FLAT, Play, Row, market, minutes, types
+from qfinzero_broker_play import FLAT, Play, Row, market, minutes, thing, types
 from qfinzero_memory import MemoryPrices
 from qfinzero_poison import poison
 from qfinzero_world import at, small_dataset
@@ -53,13 +57,18 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     assert [ticks_by(tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
 
 
-def test_a_session_passes_over_nights_weekends_and_holidays() -> None:
+def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back() -> None:
     play = days()
     seen = []
     for _ in range(5):
         play.step()
         seen.append(now(play)[:10])
     assert seen == ["2025-01-07", "2025-01-08", "2025-01-10", "2025-01-13", "2025-01-14"]  # the 9th was a holiday
+    with pytest.raises(ServiceError, match="later moment"):
+        play.until("2025-01-08T21:00:00Z")
+    with pytest.raises(ServiceError, match="can't go back"):
+        play.broker.clock.advance(at("2025-01-06T14:30:00Z"))
+    assert not [operation.name for operation in OPERATIONS if "rewind" in operation.name]
 
 
 def test_a_session_takes_the_clock_to_its_start_and_never_back() -> None:
@@ -206,27 +215,24 @@ def test_days_between_sessions_bring_what_they_bring() -> None:
     assert (seen[-1], play.held(CALL), len(seen)) == ("POSITION_SPLIT", 0, 2)
 
 
-def test_an_account_goes_on_from_one_session_to_the_next() -> None:
-    play = Play([FLAT] * 10)
-    play.order("BUY", "LIMIT", limit_price=100.0)
-    play.step()
-    play.call("session.stop")
-    asked = {"frequency": "1m", "start_ts": "2025-01-06T15:00:00Z", "end_ts": "2025-01-07", "universe": {"stocks": ["AVLN"]}}
-    second = play.broker.execute("session.create", {"account_id": play.account_id, **asked}).id
-    session = play.state.sessions[second]
-    assert (play.held(), session.start_equity_e4) == (100, 10_000 * 1_000_000)
-
-
-def test_what_is_held_can_be_closed_outside_of_the_universe() -> None:
+def test_an_account_goes_on_from_one_session_to_the_next_which_may_close_what_is_not_in_its_universe() -> None:
     play = Play(market({"AVLN": minutes([FLAT] * 20), "BRKT": minutes([FLAT] * 20)}))
     play.order("BUY", "LIMIT", symbol="BRKT", limit_price=100.0)
     play.step()
     play.call("session.stop")
     asked = {"frequency": "1m", "start_ts": now(play), "end_ts": "2025-01-07", "universe": {"stocks": ["AVLN"]}}
     play.session_id = play.broker.execute("session.create", {"account_id": play.account_id, **asked}).id
+    assert (play.held("BRKT"), play.state.sessions[play.session_id].start_equity_e4) == (100, 10_000 * 1_000_000)
     play.order("SELL", "MARKET", symbol="BRKT")
     play.step()
-    assert play.held("BRKT") == 0
+    assert (play.held("BRKT"), play.account.initial_cash_e4) == (0, 10_000 * 1_000_000)
+
+
+def test_the_underlying_of_an_option_is_priced_outside_of_the_universe() -> None:
+    rows = {"AVLN": minutes([FLAT] * 3), CALL: minutes([(3, 3, 3, 3, 1_000)] * 3)}
+    play = Play(market(rows), universe={"stocks": [], "options": [CALL]})
+    play.step()
+    assert play.order("SELL", "MARKET", 1, CALL).status == "ACCEPTED"
 
 
 def test_other_accounts_live_through_the_same_days() -> None:
@@ -256,17 +262,25 @@ def ask(workspace: Workspace, name: str, **given: Any) -> dict[str, Any]:
     return found
 
 
+def opened(dataset: Dataset | None = None, start: str = "2025-01-06T14:30:00Z", cash: float = 100_000, **more: Any) -> Any:
+    """A workspace with a running session in AVLN and BRKT, the arguments of its account, of its session and of both."""
+    workspace = Workspace(dataset or small_dataset(), at(start))
+    account = {"account_id": ask(workspace, "PMB.account.create", initial_cash=cash)["account_id"]}
+    span = {"start_ts": start, "end_ts": "2025-01-08T16:00:00Z", "universe": {"stocks": ["AVLN", "BRKT"]}, **more}
+    session = {"session_id": ask(workspace, "PMB.session.create", **account, **span)["session_id"]}
+    return workspace, account, session, {**account, **session}
+
+
+def wanted(side: str, symbol: str, qty: int = 50, **more: Any) -> dict[str, Any]:
+    return {"instrument": thing(symbol), "side": side, "order_type": "LIMIT" if more else "MARKET", "qty": qty, **more}
+
+
 def traded(dataset: Dataset | None = None) -> tuple[Workspace, dict[str, str]]:
     """A workspace with a session of minutes that has traded, and its ids."""
-    workspace = Workspace(dataset or small_dataset(), at("2025-01-06T14:30:00Z"))
-    account = {"account_id": ask(workspace, "PMB.account.create")["account_id"]}
-    span = {"start_ts": "2025-01-06T14:30:00Z", "end_ts": "2025-01-08T16:00:00Z", "universe": {"stocks": ["AVLN", "BRKT"]}}
-    both = {**account, "session_id": ask(workspace, "PMB.session.create", **account, **span)["session_id"]}
+    workspace, _, session, both = opened(dataset)
     for symbol, side in (("AVLN", "BUY"), ("BRKT", "SELL"), ("AVLN", "SELL")):
-        instrument = {"type": "STOCK", "symbol": symbol}
-        order = {"instrument": instrument, "side": side, "order_type": "MARKET", "qty": 50}
-        ask(workspace, "PMB.order.place", **both, order=order)
-        ask(workspace, "PMB.session.step", session_id=both["session_id"], step=200)
+        ask(workspace, "PMB.order.place", **both, order=wanted(side, symbol))
+        ask(workspace, "PMB.session.step", **session, step=200)
     return workspace, both
 
 
@@ -320,8 +334,7 @@ def test_pages_make_the_whole() -> None:
 
 def test_orders_can_be_asked_for_by_state() -> None:
     workspace, both = traded()
-    resting = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "LIMIT", "qty": 1, "limit_price": 1}
-    ask(workspace, "PMB.order.place", **both, order=resting)
+    ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=1))
     counts = {
         words: len(ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in=words)["orders"])
         for words in ("OPEN", "NEW", "filled", "FILLED,ACCEPTED", "REJECTED")
@@ -357,18 +370,68 @@ def test_calls_that_can_not_be_answered_are_refused_in_one_line(name: str, given
     assert "\n" not in answer["error"]["message"]
 
 
+def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_checked_alike() -> None:
+    workspace, _, _, both = opened()
+    named = CATALOGUE.answer(workspace, "PMB.order.place", {**both, "order": {**wanted("BUY", "AVLN"), "price": 1.0}})
+    assert (named["error"]["code"], named["error"]["field"]) == ("invalid_argument", "order")  # type: ignore[call-overload,index]
+    order_id = ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=50.0))["order_id"]
+    for updates in ({"qty": -5}, {"qty": 0}, {"limit_price": -1.0}, {"limit_price": 1.001}):
+        refused: Any = CATALOGUE.answer(workspace, "PMB.order.modify", {**both, "order_id": order_id, "updates": updates})
+        assert refused["error"]["code"] == "invalid_argument"
+    assert workspace.broker.state.orders[order_id].status == "ACCEPTED"
+
+
+def test_a_day_session_shows_only_bars_of_days_that_are_over() -> None:
+    workspace, _, session, _ = opened(start="2025-01-06T20:59:00Z", frequency="1d")
+    assert ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"] == "2025-01-03T21:00:00Z"
+    ask(workspace, "PMB.session.step", **session)
+    assert ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"] == "2025-01-06T21:00:00Z"
+
+
+def test_the_summary_has_a_sharpe_ratio_and_the_share_of_commands_that_were_refused() -> None:
+    workspace, _, session, both = opened(start="2025-01-06T21:00:00Z", end_ts="2025-01-31", frequency="1d")
+    ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 100))
+    CATALOGUE.answer(workspace, "PMB.order.place", {**both, "order": wanted("BUY", "CSTL", 100)})
+    ask(workspace, "PMB.session.step", **session, step=10)
+    summary = ask(workspace, "PMB.session.summary", **session)
+    assert isinstance(summary["sharpe"], float)
+    assert summary["invalid_action_rate"] == pytest.approx(1 / 3)
+
+
+def test_what_an_account_locks_and_borrows_is_shown_and_events_are_told_in_dollars_and_moments() -> None:
+    workspace, account, session, both = opened(cash=10_000)
+    ask(workspace, "PMB.session.step", **session)
+    ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 150))
+    assert ask(workspace, "PMB.account.get", **account)["account"]["reserved"] > 0
+    after = ask(workspace, "PMB.session.step", **session)
+    assert (after["account"]["reserved"], after["account"]["cash"] < 0) == (0, True)
+    event = after["events"][0]
+    assert (event["ts"], event["type"], event["data"]["order_id"]) == ("2025-01-06T14:32:00Z", "TRADE", "ord-000001")
+    assert event["data"]["price"] == ask(workspace, "PMB.account.trades", **account)["trades"][0]["price"]
+    assert "_e4" not in json.dumps(event)
+
+
+def test_equal_commands_give_equal_ids_and_bytes_of_which_the_state_is_made_again() -> None:
+    (first, _), (second, _) = traded(), traded()
+    lines = first.broker.log.to_lines()
+    assert lines == second.broker.log.to_lines() == rerun(lines, first.dataset)
+    ids = set(re.findall(r'"(?:order|trade|session|account)_id":"([^"]+)"', "\n".join(lines)))
+    made = {f"{kind}-00000{number}" for kind in ("ord", "trd") for number in (1, 2, 3)}
+    assert ids == {*made, "sess-000001", "acct-000001"}
+    assert state_of_log(lines).accounts == first.broker.state.accounts
+
+
 def test_nothing_later_than_the_clock_reaches_an_answer() -> None:
     honest, both = traded()
     moment = honest.clock.as_of_ns
     poisoned, _ = traded(poison(small_dataset(), moment))
-    order = {"instrument": {"type": "STOCK", "symbol": "CSTL"}, "side": "BUY", "order_type": "MARKET", "qty": 1}
     account, session = {"account_id": both["account_id"]}, {"session_id": both["session_id"]}
     later = {**account, "start_ts": "2025-02-03", "end_ts": "2025-02-04", "universe": {"stocks": ["ZNEW"]}}
     asked: list[tuple[str, dict[str, Any]]] = [
         *((f"PMB.account.{name}", account) for name in ("get", "positions", "orders", "trades", "history")),
         *((f"PMB.session.{name}", session) for name in ("get", "summary", "export", "market")),
         ("PMB.borrow.query", {"tickers": "AVLN,BRKT,CSTL,ZNEW"}),
-        ("PMB.order.place", {**both, "order": order}),
+        ("PMB.order.place", {**both, "order": wanted("BUY", "CSTL", 1)}),
         ("PMB.session.create", later),
     ]
     for name, given in asked:

@@ -31,16 +31,13 @@ def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
     """
     try:
         parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
-        known = isinstance(parts, list) and len(parts) == len(kinds) and all(map(_is_part, parts, kinds))
-        if known and write_cursor(*parts) == text:
+        known = isinstance(parts, list) and [type(part) for part in parts] == list(kinds)
+        in_range = known and all(0 <= part < _INT64 - 1 for part in parts if isinstance(part, int))
+        if in_range and write_cursor(*parts) == text:
             return tuple(parts)
     except (ValueError, RecursionError):  # ValueError: not base64, not UTF-8, not JSON
         pass
     raise invalid("cursor", "expected the next_cursor of an answer of this operation, unchanged")
-
-
-def _is_part(part: JsonValue, kind: type) -> bool:
-    return type(part) is kind and (not isinstance(part, int) or 0 <= part < _INT64 - 1)
 
 
 Schema = Mapping[str, JsonValue]

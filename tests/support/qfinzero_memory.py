@@ -28,11 +28,16 @@ from ktdeval_qfinzero.data.rows import (
     known_moments,
     row_key,
 )
-from ktdeval_qfinzero.data.sqlite_files import has_words
+from ktdeval_qfinzero.data.sqlite_files import words
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.instruments import read_contract
 
 Row = TypeVar("Row", EventRow, NewsRow)
+
+
+def has_words(text: str, wanted: str) -> bool:
+    """Whether a text has all wanted words, whole ones."""
+    return set(words(wanted)) <= set(words(text))
 
 
 @dataclass(frozen=True)

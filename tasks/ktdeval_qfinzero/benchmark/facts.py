@@ -83,7 +83,9 @@ class Facts:
     @cached_property
     def stocks(self) -> tuple[SymbolRow, ...]:
         """Stocks that traded in each of the last sessions, by symbol."""
-        return tuple(row for row in self.view.symbols() if row.asset_class == "stock" and self._trades(row.symbol))
+        span = Span(day_start(self.session(1 - _RECENT_SESSIONS)), day_start(self.last_day) + DAY)
+        stocks = (row for row in self.view.symbols() if row.asset_class == "stock")
+        return tuple(row for row in stocks if len(self.view.bars("stock", row.symbol, "day", span)) == _RECENT_SESSIONS)
 
     @cached_property
     def optionable(self) -> tuple[SymbolRow, ...]:
@@ -99,10 +101,6 @@ class Facts:
         """Return the names that no instrument has."""
         known = {row.symbol for row in self.view.symbols()}
         return [name for name in names if name not in known]
-
-    def _trades(self, symbol: str) -> bool:
-        span = Span(day_start(self.session(1 - _RECENT_SESSIONS)), day_start(self.last_day) + DAY)
-        return len(self.view.bars("stock", symbol, "day", span)) == _RECENT_SESSIONS
 
     def close(self, symbol: str) -> float:
         """Last close of a stock, in dollars."""

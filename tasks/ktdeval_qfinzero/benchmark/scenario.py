@@ -166,7 +166,8 @@ def prove(item: Item, dataset: Dataset) -> EndState:
             raise DataError(f"{where}: step {number + 1}, {call.tool}: answers nothing")
     if item.attempt is not None:
         answer = run_calls(workspace, [item.attempt])[0]
-        if not refusal_of(answer) and not is_empty(answer) and not _rejects(answer):
+        rejected = isinstance(answer, Mapping) and answer.get("status") == "REJECTED"
+        if not (refusal_of(answer) or is_empty(answer) or rejected):
             raise DataError(f"{where}: is to be refused, but {item.attempt.tool} answers it")
     return end_state(workspace)
 
@@ -177,7 +178,3 @@ def is_empty(answer: JsonValue) -> bool:
         return not answer
     lists = [value for name, value in answer.items() if isinstance(value, list) and name not in _NOT_CONTENT]
     return bool(lists) and not any(lists)
-
-
-def _rejects(answer: JsonValue) -> bool:
-    return isinstance(answer, Mapping) and answer.get("status") == "REJECTED"

@@ -35,13 +35,15 @@ class Broken:
 def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[Broken]:
     """Return the rules on single bars that are broken."""
     step, start, volume = STEP[resolution], bars.start_ns, bars.volume
+    opened, high, low, closed = bars.open_e4, bars.high_e4, bars.low_e4, bars.close_e4
+    most = np.maximum(np.maximum(opened, closed), low)
     beginning = f"a bar's start: {'midnight in UTC of its date' if resolution == 'day' else 'a full minute'}, from 1970 to 2115"
     rules = [
         Broken("time", beginning, _outside(start, FIRST_NS, LAST_NS) | (start % step != 0)),
-        Broken("open", "a price above 0 and up to 10^10", _outside(bars.open_e4, 1, LARGEST_E4)),
-        Broken("close", "a price above 0 and up to 10^10", _outside(bars.close_e4, 1, LARGEST_E4)),
-        Broken("high", "the highest price of the bar, up to 10^10", _high_is_wrong(bars)),
-        Broken("low", "the lowest price of the bar, above 0", _low_is_wrong(bars)),
+        Broken("open", "a price above 0 and up to 10^10", _outside(opened, 1, LARGEST_E4)),
+        Broken("close", "a price above 0 and up to 10^10", _outside(closed, 1, LARGEST_E4)),
+        Broken("high", "the highest price of the bar, up to 10^10", (high < most) | (high > LARGEST_E4)),
+        Broken("low", "the lowest price of the bar, above 0", (low < 1) | (low > np.minimum(opened, closed))),
         Broken("volume", "a number from 0 to 10^15", ~((volume >= 0) & (volume <= LARGEST_COUNT))),
         Broken("transactions", "a whole number from 0 to 10^15", _outside(bars.transactions, 0, LARGEST_COUNT)),
     ]
@@ -79,15 +81,6 @@ def _line(block: Block, rule: Broken) -> str:
 def _outside(values: npt.NDArray[np.int64], least: int, most: int) -> npt.NDArray[np.bool_]:
     outside: npt.NDArray[np.bool_] = (values < least) | (values > most)
     return outside
-
-
-def _high_is_wrong(bars: Bars) -> npt.NDArray[np.bool_]:
-    most = np.maximum(np.maximum(bars.open_e4, bars.close_e4), bars.low_e4)
-    return (bars.high_e4 < most) | (bars.high_e4 > LARGEST_E4)
-
-
-def _low_is_wrong(bars: Bars) -> npt.NDArray[np.bool_]:
-    return (bars.low_e4 < 1) | (bars.low_e4 > np.minimum(bars.open_e4, bars.close_e4))
 
 
 SHOWN = 100  #: Problems that are told in full; of the rest only how many there are

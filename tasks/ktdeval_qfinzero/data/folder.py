@@ -152,7 +152,9 @@ def save_dataset(
                     raise StoreError(f"{folder}: holds another dataset; choose another folder, or update that one")
                 shutil.rmtree(inside)
     except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"{folder}: can't write: {_reason(error)}; free space or choose another folder") from error
+        raise StoreError(
+            f"{folder}: can't write: {getattr(error, 'strerror', None) or str(error)[:200]}; free space or choose another folder"
+        ) from error
     return manifest.info if held is None else held.info
 
 
@@ -230,7 +232,3 @@ def _write_all(writer: PartWriter, prices: PriceRows, tables: Mapping[TableName,
     for name, rows in tables.items():
         parts += [writer.rows(key, group) for key, group in parts_of(name, rows).items()]
     return described(info, 1, parts)
-
-
-def _reason(error: BaseException) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)[:200]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ktdeval.errors import ConfigError
 from ktdeval_qfinzero.data.bar_files import join
 from ktdeval_qfinzero.data.blocks import SHOWN, Problems, broken_rules
-from ktdeval_qfinzero.data.ingest_files import Columns, Source, columns_of, shown, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_files import Columns, columns_of, shown, source_of, sources_of
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, FloatArray, IntArray, Resolution
 from ktdeval_qfinzero.errors import ServiceError
@@ -148,7 +148,7 @@ def moment_of(text: str) -> int | None:
 
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
-REQUIRED = ("symbol", "time", "open", "high", "low", "close", "volume")
+REQUIRED = FIELDS[:-1]
 MOST_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; more come as updates
 
 _PRICES = ("open", "high", "low", "close")
@@ -187,9 +187,14 @@ class BarReader:
         """Read the files of a source. Raises ConfigError: there is no such file or time zone, or there are too many rows for one
         ingestion.
         """
-        _check_zone(spec.day_zone)
+        try:
+            ZoneInfo(spec.day_zone)
+        except (OSError, ValueError, KeyError) as error:
+            expected = "expected one such as UTC or America/New_York"
+            raise ConfigError(f"day_zone: no time zone {spec.day_zone[:40]!r}; {expected}") from error
+        told = 0 if spec.symbol is None else 1
         for path, name in sources_of(self.base, spec.file):
-            source = _source(path, name, spec)
+            source = source_of((path, name), FIELDS[told:], REQUIRED[told:], spec)
             self.files.append(name)
             for columns in columns_of(source, self.problems):
                 self._take(spec, name, columns)
@@ -272,19 +277,6 @@ class BarReader:
 
     def _place(self, origin: int) -> str:
         return f"{self.files[origin >> _LINE_BITS]}:{origin & ((1 << _LINE_BITS) - 1)}"
-
-
-def _source(path: Path, name: str, spec: BarSource) -> Source:
-    fields = FIELDS if spec.symbol is None else FIELDS[1:]
-    required = REQUIRED if spec.symbol is None else REQUIRED[1:]
-    return source_of((path, name), fields, required, spec)
-
-
-def _check_zone(zone: str) -> None:
-    try:
-        ZoneInfo(zone)
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"day_zone: no time zone {zone[:40]!r}; expected one such as UTC or America/New_York") from error
 
 
 def _codes(spec: BarSource, columns: Columns, codes: dict[str, int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:

@@ -62,37 +62,24 @@ def _choice(among: tuple[str, ...], value: Any) -> str:
     return str(value)
 
 
-def _moment(value: Any) -> int:
-    ns = moment_of(value) if isinstance(value, str) else None
-    if ns is None:
-        raise _Wrong("a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970")
-    return ns
+def _read(parse: Callable[[str], Any], expected: str, value: Any) -> Any:
+    found = parse(value) if isinstance(value, str) else None
+    if found is None:
+        raise _Wrong(expected)
+    return found
 
 
-def _day(value: Any) -> date:
+def _day_of(text: str) -> date | None:
     try:
-        return parse_day(value if isinstance(value, str) else "", "day")
-    except ServiceError as error:
-        raise _Wrong("a day such as 2025-01-06") from error
+        return parse_day(text, "day")
+    except ServiceError:
+        return None
 
 
-def _amount_e4(rounded: bool, value: Any) -> int:
-    amount = price_e4(value, rounded=rounded) if isinstance(value, str) else None
-    if amount is None:
-        raise _Wrong("dollars with at most four decimals, such as 0.25")
-    return amount
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, str) or not _WHOLE.fullmatch(value):
-        raise _Wrong("a whole number from 0")
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-        raise _Wrong("a number")
-    return float(value)
+_moment = partial(_read, moment_of, "a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970")
+_day = partial(_read, _day_of, "a day such as 2025-01-06")
+_whole = partial(_read, lambda text: int(text) if _WHOLE.fullmatch(text) else None, "a whole number from 0")
+_number = partial(_read, lambda text: float(text) if _DECIMAL.fullmatch(text) else None, "a number")
 
 
 def _flag(value: Any) -> bool:
@@ -101,11 +88,8 @@ def _flag(value: Any) -> bool:
     return _FLAGS[value]
 
 
-def _contract(value: Any) -> OptionContract:
-    contract = read_contract(_text(value))
-    if contract is None:
-        raise _Wrong("an OPRA symbol such as O:AVLN250221P00225000")
-    return contract
+def _contract(value: Any) -> Any:
+    return _read(read_contract, "an OPRA symbol such as O:AVLN250221P00225000", _text(value))
 
 
 def _json(expected: str, value: Any) -> Any:
@@ -126,15 +110,13 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    found = _json("JSON", value)
-    if not isinstance(found, dict):
+    if not isinstance(found := _json("JSON", value), dict):
         raise _Wrong("a JSON object")
     return found
 
 
 def _mappings(value: Any) -> list[dict[str, Any]]:
-    found = _json("JSON", value)
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    if not isinstance(found := _json("JSON", value), list) or not all(isinstance(item, dict) for item in found):
         raise _Wrong("a list of JSON objects")
     return found
 
@@ -184,7 +166,8 @@ def _rate_row(day: date, available: int, **yields_pct: float | None) -> RateRow:
 
 def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
     text: tuple[Read, str] = (_text, "")
-    amount, market = partial(_amount_e4, rounded), (partial(_choice, get_args(Market)), "us")
+    amount = partial(_read, partial(price_e4, rounded=rounded), "dollars with at most four decimals, such as 0.25")
+    market = (partial(_choice, get_args(Market)), "us")
     kind, event_type, news_type, importance = (
         partial(_choice, among) for among in (("stock", "crypto"), CALENDAR_TYPES, NEWS_TYPES, IMPORTANCE)
     )

@@ -32,12 +32,6 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
-def has_words(text: str, wanted: str) -> bool:
-    """Return whether all words wanted are words of the text, in any order; a text without a word is always found."""
-    needed = words(wanted)
-    return not needed or set(needed).issubset(words(text))
-
-
 ROW_ID: Final = re.compile(r"[A-Za-z0-9_.:=+\-]{1,200}")  #: Ids of events and articles: they stand in paths and cursors
 
 _LAST_NS: Final = 2**62

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, NewsRow, as_known, known_moments
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, EventRow, EventType, NewsRow, as_known, known_moments
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.esp.reading import (
     BLOCK,
@@ -92,7 +92,9 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
 
 def stream_events(view: View, given: StreamQuery) -> StreamPage:
     """Follow what becomes known: announcements, releases, revisions and news, each once, in the order they became known."""
-    tags, after = read_tags(given), _read_position(given.cursor, view.as_of_ns)
+    tags, after = read_tags(given), None if given.cursor == HEAD else read_after(given.cursor)
+    if after is None:  # (moment, "") comes before everything of that moment, for no id is empty
+        after = (max(0, view.as_of_ns - _BEGINNING_NS + 1), "")
     wanted = Wanted(Span(after[0], view.as_of_ns + 1), tags, after, block=given.limit + 1)
     articles = (Update(row.published_ns, row) for row in news_rows(view, wanted))
     updates = heapq.merge(calendar_updates(view, tags, after, given.limit + 1), articles, key=lambda update: update.key)
@@ -109,12 +111,6 @@ def stream_events(view: View, given: StreamQuery) -> StreamPage:
         more=more,
         next_cursor=write_cursor(*position),
     )
-
-
-def _read_position(cursor: str | None, now_ns: int) -> Key:
-    """Key to go on after; (moment, "") comes before everything of that moment, for no id is empty."""
-    after = None if cursor == HEAD else read_after(cursor)
-    return (max(0, now_ns - _BEGINNING_NS + 1), "") if after is None else after
 
 
 _LOOKS_BACK_NS: Final = (DAY, 7 * DAY, 31 * DAY, 366 * DAY)
@@ -134,41 +130,28 @@ def coverage(view: View, given: CoverageQuery) -> Coverage:
 
 def freshness(view: View, given: Nothing) -> Freshness:  # noqa: ARG001 - all functions of operations take both
     """Say when each source of events last had something new."""
-    latest: dict[str, int | None] = {
-        kind: _latest(view, partial(_updates_since, view, Tags(types=(kind,)))) for kind in CALENDAR_TYPES
-    }
-    latest["news"] = _latest(view, partial(_articles_since, view))
+
+    def updates_since(kind: EventType, start_ns: int) -> Iterator[int]:
+        return (update.known_ns for update in calendar_updates(view, Tags(types=(kind,)), (start_ns, "")))
+
+    def articles_since(start_ns: int) -> Iterator[int]:
+        return (row.published_ns for row in news_rows(view, Wanted(Span(start_ns, view.as_of_ns + 1))))
+
+    latest: dict[str, int | None] = {kind: _latest(view, partial(updates_since, kind)) for kind in CALENDAR_TYPES}
+    latest["news"] = _latest(view, articles_since)
     sources = [
-        SourceShown(
-            source=source,
-            latest_utc=None if latest_ns is None else moment_text(latest_ns),
-            age_minutes=None if latest_ns is None else (view.as_of_ns - latest_ns) // MINUTE,
-        )
-        for source, latest_ns in latest.items()
+        SourceShown(source, None if ns is None else moment_text(ns), None if ns is None else (view.as_of_ns - ns) // MINUTE)
+        for source, ns in latest.items()
     ]
     return Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
 
 
 def _covered(kind: str, rows: list[EventRow]) -> CalendarCovered:
     statuses = Counter(status_of(row) for row in rows)
-    return CalendarCovered(
-        event_type=kind,
-        count=len(rows),
-        days=len({row.time_ns // DAY for row in rows}),
-        scheduled=statuses["scheduled"],
-        occurred=statuses["occurred"],
-        updated=statuses["updated"],
-        first_time_utc=moment_text(rows[0].time_ns) if rows else None,
-        last_time_utc=moment_text(rows[-1].time_ns) if rows else None,
-    )
-
-
-def _updates_since(view: View, tags: Tags, start_ns: int) -> Iterator[int]:
-    return (update.known_ns for update in calendar_updates(view, tags, (start_ns, "")))
-
-
-def _articles_since(view: View, start_ns: int) -> Iterator[int]:
-    return (row.published_ns for row in news_rows(view, Wanted(Span(start_ns, view.as_of_ns + 1))))
+    days = len({row.time_ns // DAY for row in rows})
+    counts = (statuses["scheduled"], statuses["occurred"], statuses["updated"])
+    ends = [moment_text(row.time_ns) for row in (rows[0], rows[-1])] if rows else (None, None)
+    return CalendarCovered(kind, len(rows), days, *counts, *ends)
 
 
 def _latest(view: View, since: Callable[[int], Iterator[int]]) -> int | None:

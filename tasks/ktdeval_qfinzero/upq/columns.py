@@ -116,26 +116,20 @@ def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, F
         if name == "macd":
             columns |= macd(closes)
         else:
-            kind, _, bars = name.partition("_")
-            columns[name] = (moving_average if kind == "ma" else exponential_average)(closes, int(bars))
+            bars = int(name.partition("_")[2])
+            if name.startswith("ema"):
+                columns[name] = _from(_recursion(closes, bars), bars)
+            elif len(closes) < bars:
+                columns[name] = np.full(len(closes), np.nan)
+            else:
+                means = np.lib.stride_tricks.sliding_window_view(closes, bars).mean(axis=1)
+                columns[name] = np.concatenate((np.full(bars - 1, np.nan), means))
     return columns
 
 
 def column_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Columns that indicators give."""
     return tuple(column for name in names for column in (("macd", "macd_signal", "macd_histogram") if name == "macd" else (name,)))
-
-
-def moving_average(closes: FloatArray, bars: int) -> FloatArray:
-    """[n] mean of the last `bars` closes."""
-    if len(closes) < bars:
-        return np.full(len(closes), np.nan)
-    return np.concatenate((np.full(bars - 1, np.nan), np.lib.stride_tricks.sliding_window_view(closes, bars).mean(axis=1)))
-
-
-def exponential_average(closes: FloatArray, bars: int) -> FloatArray:
-    """[n] exponential average, missing until `bars` closes were seen."""
-    return _from(_recursion(closes, bars), bars)
 
 
 def macd(closes: FloatArray) -> dict[str, FloatArray]:

@@ -84,11 +84,14 @@ def chain_query(view: View, given: ChainQuery) -> Chain:
     contracts = tuple(OptionContract(row.underlying, row.expiry, row.strike_e4, row.right) for row in rows)
     table = Table(underlying, contracts, join([found[symbol] for symbol in page]), "day")
     known = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
+    hours = trading_hours()
+    closed: DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
+    status: DayStatus = "no_session" if hours.row_of(day) is None else closed
     return Chain(
         as_of_ts=moment_text(view.as_of_ns),
         underlying=underlying,
         date=day.isoformat(),
-        day_status=_day_status(view, day),
+        day_status=status,
         contracts=_rows(view, table, names, given),
         nearest_expiries=[] if chosen else _nearest_expiries(listed.values(), day, wanted),
         unknown=[] if known else [underlying],
@@ -166,13 +169,6 @@ def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: Filter) 
 
     expiries = {row.expiry for row in listed if row.expiry >= day}
     return [expiry.isoformat() for expiry in sorted(expiries, key=distance)[:_NEAREST]]
-
-
-def _day_status(view: View, day: date) -> DayStatus:
-    hours = trading_hours()
-    if hours.row_of(day) is None:
-        return "no_session"
-    return "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
 
 
 def _read_filter(given: ChainQuery) -> Filter:

@@ -10,7 +10,7 @@ the price, E the close of the last session up to expiry and e the open of an ex-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import numpy as np
@@ -102,7 +102,9 @@ class Valuation:
 def value_quotes(view: View, quotes: Quotes) -> Valuation:
     """Implied volatility, Greeks, what they were computed from, and what came of it."""
     count = len(quotes.contracts)
-    expiry_ns = _expiry_ns(quotes.contracts)
+    hours = trading_hours()
+    closes = {day: hours.close_of(hours.last_expiry_session(day)) for day in {contract.expiry for contract in quotes.contracts}}
+    expiry_ns = np.array([closes[contract.expiry] for contract in quotes.contracts], dtype=np.int64)
     years = (expiry_ns - quotes.moment_ns) / _YEAR_NS
     curves = curves_for(view, int(quotes.moment_ns.min()), int(quotes.moment_ns.max()))
     rate = curves.rates(quotes.moment_ns, np.maximum(years, 0.0))
@@ -117,17 +119,13 @@ def value_quotes(view: View, quotes: Quotes) -> Valuation:
     rows = np.flatnonzero(status == "ok")
     option = pricing.European(call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows])
     values["iv"][rows], status[rows] = pricing.implied_volatility(option, quotes.price[rows])
-    solved = pricing.greeks(_positive(option), values["iv"][rows])
+    # There is no logarithm of a spot that dividends have used up.
+    positive = replace(option, spot=np.where(np.asarray(option.spot) > 0, option.spot, np.nan))
+    solved = pricing.greeks(positive, values["iv"][rows])
     for name in pricing.GREEK_NAMES:
         values[name][rows] = np.where(status[rows] == "ok", getattr(solved, name), np.nan)
     inputs = dict(zip(INPUT_FIELDS, (quotes.spot, deducted, rate, years), strict=True))
     return Valuation(values | inputs, status)
-
-
-def _positive(option: pricing.European) -> pricing.European:
-    """Options with NaN for a spot that dividends have used up, of which there is no logarithm."""
-    spot = np.where(np.asarray(option.spot) > 0, option.spot, np.nan)
-    return pricing.European(option.call, spot, option.strike, option.rate, option.years)
 
 
 def day_moment(day: date, field: PriceField) -> int:
@@ -162,12 +160,6 @@ def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatA
     found = found[bars.start_ns[rows[found]] >= opens[found]]
     spots[found] = bars.close_e4[rows[found]] / E4
     return spots
-
-
-def _expiry_ns(contracts: tuple[OptionContract, ...]) -> IntArray:
-    hours = trading_hours()
-    closes = {day: hours.close_of(hours.last_expiry_session(day)) for day in {contract.expiry for contract in contracts}}
-    return np.array([closes[contract.expiry] for contract in contracts], dtype=np.int64)
 
 
 def _dividends(view: View, quotes: Quotes, expiry_ns: IntArray, curves: Curves) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import product
 
 import numpy as np
 
@@ -72,12 +73,15 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
     base_eps = life.stock.price * (-0.006 if unprofitable else float(habit.uniform(0.008, 0.016)))
     growth = float(habit.uniform(0.0, 0.035))
     reports, shocks = [], []
-    for count, (year, quarter) in enumerate(_quarters(grid)):
+    quarters = product(range(grid.days[0].year - 1, grid.days[-1].year + 1), (1, 2, 3, 4))
+    for count, (year, quarter) in enumerate(quarters):
         rng = stream(seed, "earnings", life.stock.ticker, f"{year}Q{quarter}")
         end = date(year, *_QUARTER_ENDS[quarter - 1])
         day = shift_sessions(end + timedelta(days=delay + int(rng.integers(-2, 3))))
         row = grid.row_on_or_after(day)
-        if row is None or day < grid.days[0] or not _reports_on(life, row):
+        if row is None or day < grid.days[0] or row > life.last_row or row == life.halted_row:
+            continue
+        if life.first_row > 0 and row < life.first_row + 15:  # listed for three weeks at least
             continue
         facts = _Facts(base_eps / life.shares_per_first(day), growth, count, margin, _SHARES[life.stock.size])
         report, size = _report(rng, life, (year, quarter, day, before_open), facts)
@@ -127,16 +131,6 @@ class _Facts:
     def revenue_after(self, quarters: int) -> float:
         """Revenue on the trend, for all shares."""
         return abs(self.eps) / self.margin * self.shares * (1.0 + self.growth) ** quarters
-
-
-def _reports_on(life: Life, row: int) -> bool:
-    """Neither halted nor delisted, and listed for three weeks."""
-    young = life.first_row > 0 and row < life.first_row + 15
-    return not young and row <= life.last_row and row != life.halted_row
-
-
-def _quarters(grid: Grid) -> list[tuple[int, int]]:
-    return [(year, quarter) for year in range(grid.days[0].year - 1, grid.days[-1].year + 1) for quarter in (1, 2, 3, 4)]
 
 
 def _report(rng: np.random.Generator, life: Life, due: tuple[int, int, date, bool], facts: _Facts) -> tuple[Report, float]:

@@ -123,7 +123,7 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))
     index = np.flatnonzero((trades > 0) & grid.is_open & traded.open_days[:, None])
-    sizes = _volumes(rng, trades.shape, traded)
+    sizes = traded.trade_size[:, None] * rng.standard_gamma(4.0, trades.shape) / 4.0
     first_chance, high_chance, low_chance = (
         draw(trades.shape).ravel()[index] for draw in (rng.standard_normal, rng.random, rng.random)
     )
@@ -179,12 +179,6 @@ def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Trad
         weekend = np.array([0.7 if day.weekday() >= 5 else 1.0 for day in grid.days])
     rate: FloatArray = traded.trades_a_day * volume_shape(grid) * (np.sqrt(wild) * news * mood * weekend)[:, None]
     return rate
-
-
-def _volumes(rng: np.random.Generator, shape: tuple[int, ...], traded: Traded) -> FloatArray:
-    """[D, W] mean units of a trade in each minute."""
-    sizes: FloatArray = traded.trade_size[:, None] * rng.standard_gamma(4.0, shape) / 4.0
-    return sizes
 
 
 def _path(moves: Moves, traded: Traded) -> tuple[FloatArray, FloatArray]:

@@ -6,11 +6,10 @@ and the order in which parts are made does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, EventRow, FloatArray, NewsRow, PriceRows
+from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, EventRow, FloatArray, NewsRow, PriceRows, row_key
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.corporate import symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
@@ -106,7 +105,10 @@ def generate(params: SyntheticParams) -> SyntheticMarket:
         {part.course.life.stock.ticker: part.options.flow for part in parts if part.options is not None},
         {ticker: (coin, bars["crypto", ticker, "day"]) for ticker, (coin, bars) in coins.items()},
     )
-    return SyntheticMarket(prices, _events(world, courses), make_news(params.seed, facts), _info(world))
+    events = macro_events(world.readings)
+    for course in courses:
+        events += report_events(course.life, course.reports)
+    return SyntheticMarket(prices, tuple(sorted(events, key=row_key)), make_news(params.seed, facts), _info(world))
 
 
 def _world(params: SyntheticParams) -> _World:
@@ -151,13 +153,6 @@ def _kept(asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges
     found: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
     minutes = tape.minutes_between(day_start(ranges.minutes[0]), day_start(ranges.minutes[1]) + DAY)
     return found | {(asset_class, ticker, "minute"): minutes} if len(minutes) else found
-
-
-def _events(world: _World, courses: Sequence[Course]) -> tuple[EventRow, ...]:
-    rows = macro_events(world.readings)
-    for course in courses:
-        rows += report_events(course.life, course.reports)
-    return tuple(sorted(rows, key=lambda row: (row.time_ns, row.event_id)))
 
 
 def _info(world: _World) -> DatasetInfo:

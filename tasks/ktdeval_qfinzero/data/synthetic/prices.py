@@ -40,12 +40,6 @@ class Happening:
     target_before: float = 0.0  #: the one before it, likewise
 
 
-def draw_happenings(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> tuple[Happening, ...]:
-    """News of a company and analysts' actions, by time."""
-    found = [*_news(seed, life, grid), *_actions(seed, life, reports, grid)]
-    return tuple(sorted(found, key=lambda happening: (happening.time_ns, happening.kind)))
-
-
 def _news(seed: int, life: Life, grid: Grid) -> list[Happening]:
     stock = life.stock
     rng = stream(seed, "happenings", stock.ticker)
@@ -180,7 +174,8 @@ def draw_course(seed: int, stock: Stock, grid: Grid) -> Course:
     """Return what happens to a company."""
     life = live(seed, stock, grid)
     reports, report_shocks = draw_reports(seed, life, grid)
-    happenings = draw_happenings(seed, life, reports, grid)
+    found = [*_news(seed, life, grid), *_actions(seed, life, reports, grid)]
+    happenings = tuple(sorted(found, key=lambda happening: (happening.time_ns, happening.kind)))
     return Course(life, reports, happenings, (*report_shocks, *(happening.shock for happening in happenings)))
 
 

@@ -61,7 +61,7 @@ def ktdeval(capsys: pytest.CaptureFixture[str]):
     return run
 
 
-def test_ls_lists_models_with_their_replies_tokens_and_days(ktdeval, shared):
+def test_ls_lists_models_with_their_replies_tokens_and_days(ktdeval, shared, tmp_path):
     header, first, second, total = ktdeval("ls").splitlines()
     assert header.split("  ")[0] == "MODEL"
     assert first.split()[:2] == ["anthropic/opus-7", "2"]
@@ -69,18 +69,10 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(ktdeval, shared):
     assert second.split()[3:] == ["3,000", "61", aged(40)[:10], aged(1)[:10]]
     assert total == f"{shared}: 5 replies, {shared.stat().st_size:,} bytes on disk"
     assert ktdeval() == ktdeval("ls")
-
-
-def test_ls_as_json(ktdeval, shared):
     listing = json.loads(ktdeval("ls", "--json"))
     assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
-    assert [(use["provider"], use["model"], use["replies"], use["input_tokens"]) for use in listing["models"]] == [
-        ("anthropic", "opus-7", 2, 2000),
-        ("openai", "gpt-9", 3, 3000),
-    ]
-
-
-def test_another_file_is_named_with_file(ktdeval, shared, tmp_path):
+    uses = [(use["provider"], use["model"], use["replies"], use["input_tokens"]) for use in listing["models"]]
+    assert uses == [("anthropic", "opus-7", 2, 2000), ("openai", "gpt-9", 3, 3000)]
     with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
         cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
     assert "vllm/qwen" in ktdeval("ls", "--file", tmp_path / "run" / "replies.sqlite")
@@ -120,23 +112,20 @@ def test_prune_removes_what_the_options_name_and_a_dry_run_says_the_same(ktdeval
     assert "all as they were stored" in ktdeval("verify")
 
 
-@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--all", "--model", "openai/*"), ("--all", "--older-than", "0")])
+UNCLEAR = "say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
+REFUSED = {
+    **dict.fromkeys(((), ("--dry-run",), ("--all", "--model", "openai/*"), ("--all", "--older-than", "0")), UNCLEAR),
+    **dict.fromkeys((("--older-than", "-1"), ("--older-than", "nan")), "--older-than"),
+    **dict.fromkeys((("--max-size", "-1"), ("--max-size", "nan"), ("--max-size", "inf")), "--max-size"),
+}
+
+
+@pytest.mark.parametrize("options", REFUSED)
 def test_prune_wants_to_be_told_what_to_remove(ktdeval, shared, options):
-    assert "say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all" in ktdeval("prune", *options, code=2)
+    assert REFUSED[options] in ktdeval("prune", *options, code=2)
+    near = "fits no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
+    assert "removed 0 replies" in ktdeval("prune", "--model", "openai/gpt9", warning=near)
     assert "5 replies" in ktdeval("ls")
-
-
-@pytest.mark.parametrize(
-    "options", [("--older-than", "-1"), ("--max-size", "-1"), ("--older-than", "nan"), ("--max-size", "nan"), ("--max-size", "inf")]
-)
-def test_ages_and_sizes_that_are_none_are_refused(ktdeval, shared, options):
-    assert options[0] in ktdeval("prune", *options, code=2)
-    assert "5 replies" in ktdeval("ls")
-
-
-def test_a_glob_that_names_nothing_is_said_with_near_names(ktdeval, shared):
-    out = ktdeval("prune", "--model", "openai/gpt9", warning="fits no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?")
-    assert "removed 0 replies" in out
 
 
 def damage(path: Path) -> None:

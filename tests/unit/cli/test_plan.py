@@ -87,34 +87,22 @@ def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:
     return measure_step(*parts_of(plugins, task), behaviour)
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "task", "requests"),
-    [
+def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> None:
+    for behaviour, task, requests in (
         (LOW, TASK, 2),  # the end of research, a submission
         (TYPICAL, TASK, 5),  # six calls in three turns, the end of research, a submission
         (HIGH, TASK, 16),  # twelve calls in as many turns, four submissions
         (TYPICAL, MEMORY, 1),
         (HIGH, MEMORY, 4),
-    ],
-)
-def test_requests_of_a_step_are_those_of_the_real_agent(plugins: Plugins, behaviour: Behaviour, task: str, requests: int) -> None:
-    assert size(plugins, behaviour, task).requests == requests
-
-
-def test_research_is_measured_with_results_and_not_with_errors(plugins: Plugins) -> None:
-    assert size(plugins, HIGH).failed_calls == 0
-
-
-def test_a_later_request_holds_the_whole_conversation_again(plugins: Plugins) -> None:
+    ):
+        assert size(plugins, behaviour, task).requests == requests
     few, many = size(plugins, replace(HIGH, research_share=0.25)), size(plugins, HIGH)
+    assert many.failed_calls == 0, "research is measured with results and not with errors"
     assert (few.requests, many.requests) == (8, 16)  # three calls leave room for a remark that ends the research
-    assert many.data_bytes > 3 * few.data_bytes
-
-
-def test_a_step_is_measured_with_as_many_positions_as_the_task_allows(plugins: Plugins) -> None:
+    assert many.data_bytes > 3 * few.data_bytes, "a later request holds the whole conversation again"
     empty, full = size(plugins, LOW, MEMORY), size(plugins, TYPICAL, MEMORY)
     assert full.prose_bytes == empty.prose_bytes
-    assert full.data_bytes > empty.data_bytes + 1000
+    assert full.data_bytes > empty.data_bytes + 1000, "with as many positions as the task allows"
 
 
 def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
@@ -154,36 +142,29 @@ def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.Mon
 # -- from a step to a run -----------------------------------------------------------------------------------------------
 
 
-SIZE = StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0)
+SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0))
 
 
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
-    rates = assumed_rates(dict.fromkeys(ASSUMED, SIZE), CallLimits(4096, 120.0))
+    rates = assumed_rates(SIZES, CallLimits(4096, 120.0))
     typical = rates["typical"]
     assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (3, 2000.0, 1800, 24.5)
     assert rates["high"].output_tokens == 3 * 4096
     assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
-
-
-def test_a_reply_is_no_longer_and_takes_no_longer_than_it_may() -> None:
-    typical = assumed_rates(dict.fromkeys(ASSUMED, SIZE), CallLimits(100, 5.0))["typical"]
-    assert (typical.output_tokens, typical.seconds) == (300, 15.5)
+    short = assumed_rates(SIZES, CallLimits(100, 5.0))["typical"]
+    assert (short.output_tokens, short.seconds) == (300, 15.5), "a reply is no longer and takes no longer than it may"
 
 
 def test_finished_steps_take_the_place_of_assumptions() -> None:
     steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
     transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
-    rates = observed_rates(steps, transcript, dict.fromkeys(ASSUMED, SIZE), CallLimits(4096, 120.0, [2.0] * 44))
+    rates = observed_rates(steps, transcript, SIZES, CallLimits(4096, 120.0, [2.0] * 44))
     assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (4.0, 6000.0, 8.5)
     assert (rates["low"].input_tokens, rates["high"].input_tokens) == (2000.0, 10_000.0)
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
-
-
-def test_a_mean_beyond_the_percentiles_stays_between_low_and_high() -> None:
+    # A mean beyond the percentiles stays between low and high.
     steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
-    rates = observed_rates(
-        steps, [TranscriptEntry(step=0, exchanges=({},), submission=None)] * 31, dict.fromkeys(ASSUMED, SIZE), None
-    )
+    rates = observed_rates(steps, [transcript[0]] * 31, SIZES, None)
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
@@ -202,27 +183,17 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
     assert typical.cost_usd == pytest.approx((typical.input_tokens * 2.0 + typical.output_tokens * 8.0) / 1e6)
     dear = plan(plugins, price={"input": 20.0, "output": 80.0}).left["typical"]
     assert dear.cost_usd == pytest.approx(10 * (typical.cost_usd or 0))
+    unknown = plan(plugins, model="far/nameless", max_cost=1.0)
+    assert unknown.left["high"].cost_usd is None
+    assert "--max-cost can't be kept without a price" in unknown.warnings[0]
+    own = plan(plugins, model="builtin/momentum")  # of this machine
+    assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (None, 0.0, 0)
 
 
-def test_without_a_price_the_cost_is_not_known(plugins: Plugins) -> None:
-    made = plan(plugins, model="far/nameless", max_cost=1.0)
-    assert made.left["high"].cost_usd is None
-    assert "--max-cost can't be kept without a price" in made.warnings[0]
-
-
-def test_a_model_of_this_machine_costs_nothing(plugins: Plugins) -> None:
-    made = plan(plugins, model="builtin/momentum")
-    assert (made.protocol, made.left["high"].cost_usd, made.left["high"].input_tokens) == (None, 0.0, 0)
-
-
-def test_episodes_side_by_side_take_as_long_as_their_longest_lane(plugins: Plugins) -> None:
+def test_episodes_side_by_side_take_as_long_as_their_longest_lane_and_a_gap_holds_over_all(plugins: Plugins) -> None:
     one = plan(plugins, seeds=1).left["typical"].hours
-    assert plan(plugins, seeds=3).left["typical"].hours == pytest.approx(3 * one, rel=0.01)
-    assert plan(plugins, seeds=3, concurrency=2).left["typical"].hours == pytest.approx(2 * one, rel=0.01)
-    assert plan(plugins, seeds=3, concurrency=50).left["typical"].hours == pytest.approx(one, rel=0.01)
-
-
-def test_a_gap_between_calls_holds_over_all_episodes(plugins: Plugins) -> None:
+    for lanes, longest in ((1, 3), (2, 2), (50, 1)):
+        assert plan(plugins, seeds=3, concurrency=lanes).left["typical"].hours == pytest.approx(longest * one, rel=0.01)
     made = plan(plugins, seeds=3, concurrency=50, call_gap_s=60.0).left["typical"]
     assert made.hours == pytest.approx(made.calls * 60 / 3600)
 
@@ -281,30 +252,24 @@ def test_what_is_finished_is_counted_and_speaks_for_what_is_left(
     assert made["paid"]["cost_usd"] == pytest.approx(first["finished"]["cost_usd"] + second["finished"]["cost_usd"])
 
 
-def test_the_run_that_is_there_says_how_tools_were_offered(begun: Path, plugins: Plugins) -> None:
-    assert begun.exists()
-    made = plan(plugins, tasks=(TASK, MEMORY), out="begun", tool_protocol="auto")
+def test_the_folder_that_is_there_says_how_tools_were_offered_and_whether_it_is_another_runs(begun: Path, plugins: Plugins) -> None:
+    made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
     assert (made.protocol, made.warnings) == ("native", ())
-
-
-def test_a_folder_of_another_run_is_named(begun: Path, plugins: Plugins) -> None:
-    made = plan(plugins, tasks=(TASK,), seeds=3, out=str(begun))
-    assert made.tasks[0].finished.steps == 0
-    assert made.warnings[0].startswith("the folder holds another run")
+    other = plan(plugins, tasks=(TASK,), seeds=3, out=str(begun))
+    assert other.tasks[0].finished.steps == 0
+    assert other.warnings[0].startswith("the folder holds another run")
 
 
 # -- the command --------------------------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", *words("--out", "dry")]) == 0
-    planned = capsys.readouterr().out
-    assert main([*words("--out", "dry", "--dry-run")]) == 0
-    dry = capsys.readouterr().out
-    hours = "  hours "  # which rest on how long this machine took for a step
-    assert [line for line in planned.splitlines() if not line.startswith(hours)] == [
-        line for line in dry.splitlines() if not line.startswith(hours)
-    ]
+    printed = []
+    for arguments in (["plan", *words("--out", "dry")], words("--out", "dry", "--dry-run")):
+        assert main(arguments) == 0
+        # Hours rest on how long this machine took for a step.
+        printed.append([line for line in capsys.readouterr().out.splitlines() if not line.startswith("  hours  ")])
+    assert printed[0] == printed[1]
     assert not Path("dry").exists()
 
 
@@ -312,9 +277,11 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(capsys:
     assert main(["plan", *words("--out", "new", "--max-cost", "0.01")]) == 0
     text = capsys.readouterr().out
     lines = text.splitlines()
-    assert lines[0] == "model     far/momentum, tools offered by native"
-    assert lines[1] == "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)"
-    assert lines[2] == "folder    new"
+    assert lines[:3] == [
+        "model     far/momentum, tools offered by native",
+        "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)",
+        "folder    new",
+    ]
     title = lines.index(f"{TASK}: 1 episode, {DAYS_IN_WINDOW} steps")
     assert lines[title + 1].split() == ["low", "typical", "high"]
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]

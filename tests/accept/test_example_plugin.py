@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,22 +55,16 @@ def python(site: Path, *arguments: str, cwd: Path | None = None) -> subprocess.C
 
 def test_the_installed_example_is_found_with_all_it_offers(site: Path) -> None:
     done = python(site, "-m", "ktdeval", "plugins", "--json")
-    entries = {entry["name"]: entry for entry in json.loads(done.stdout)}
-    assert entries["ktdeval_example"]["distribution"] == "ktdeval-example-plugin"
-    assert entries["ktdeval_example"]["version"] == "0.1.0"
-    assert entries["ktdeval_example"]["offers"] == [
-        "tasks:example_two_weeks",
-        "models:example/top_factor",
-        "metrics:example_win_rate",
-    ]
-    assert done.stderr == ""
+    (entry,) = (entry for entry in json.loads(done.stdout) if entry["name"] == "ktdeval_example")
+    assert (entry["distribution"], entry["version"], done.stderr) == ("ktdeval-example-plugin", "0.1.0", "")
+    assert entry["offers"] == ["tasks:example_two_weeks", "models:example/top_factor", "metrics:example_win_rate"]
 
 
 def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> None:
-    def show(name: str) -> dict[str, Any]:
-        return json.loads(python(site, "-m", "ktdeval", "tasks", "show", name, "--json").stdout)
-
-    own, base = show("example_two_weeks"), show("blinded_open_research")
+    own, base = (
+        json.loads(python(site, "-m", "ktdeval", "tasks", "show", name, "--json").stdout)
+        for name in ("example_two_weeks", "blinded_open_research")
+    )
     changed = {key for key in own if own[key] != base.get(key)}
     assert changed == {"name", "plugin", "family", "windows", "default_windows", "harness", "metrics"}
     assert own["harness"] == {**base["harness"], "max_candidates": 10, "max_tool_calls": 4}
@@ -109,22 +105,20 @@ def test_the_example_loads_from_its_folder_too(repository: Path) -> None:
 # ---- the conformance kit, on the built-ins and on what is wrong
 
 
-@pytest.mark.parametrize("module", ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"])
-def test_built_in_plugins_keep_the_contract(module: str) -> None:
-    check_plugin(module)
-
-
 NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_60:-0.1"}}
 
 
-@pytest.mark.parametrize("name", [name for name in load_plugins().specs("models") if "/" in name])
-def test_built_in_models_keep_the_contract(name: str) -> None:
-    check_model(load_plugins().make_model(name, NEEDED_ARGUMENTS.get(name, {})))
-
-
-@pytest.mark.parametrize("name", list(load_plugins().specs("metrics")))
-def test_built_in_metrics_keep_the_contract(name: str) -> None:
-    check_metric(load_plugins().make_metric(name))
+@pytest.mark.parametrize("name", ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data", "models", "metrics"])
+def test_built_in_plugins_models_and_metrics_keep_the_contract(name: str) -> None:
+    plugins = load_plugins()
+    if name == "models":
+        for model in (model for model in plugins.specs("models") if "/" in model):
+            check_model(plugins.make_model(model, NEEDED_ARGUMENTS.get(model, {})))
+    elif name == "metrics":
+        for metric in plugins.specs("metrics"):
+            check_metric(plugins.make_metric(metric))
+    else:
+        check_plugin(name)
 
 
 @pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
@@ -192,46 +186,35 @@ def test_the_kit_finds_what_is_wrong_with_a_model(model: Scripted, message: str)
 class BadMetric:
     name, formula, unit, better, source, headline = "bad", "bad/1: 0", "fraction", "higher", "here", False
     range: Any = (0.0, None)
-    fault = ""
 
-    def compute(self, ledger: Any, market: Any, rules: str) -> Any:
-        if self.fault == "type":
-            return 0.0
-        if self.fault == "detail":
-            return MetricValue(1.0, 1, detail={"x": float("nan")})
-        if self.fault == "range":
-            return MetricValue(-0.5, 1)
-        if self.fault == "state":
-            self.calls = getattr(self, "calls", 0) + 1
-            return MetricValue(float(self.calls), 1)
-        if self.fault == "ledger":
-            ledger.steps[0].failures["x"] = ledger.steps[0].failures.get("x", 0) + 1
-        return MetricValue(None, 0, "never defined")
+    def __init__(self, compute: Callable[..., Any] = lambda *_: MetricValue(None, 0, "never defined"), **wrong: Any) -> None:
+        self.compute = compute
+        self.__dict__.update(wrong)
+
+
+def count_failures(ledger: Any, *_: object) -> MetricValue:
+    ledger.steps[0].failures["x"] = ledger.steps[0].failures.get("x", 0) + 1
+    return MetricValue(None, 0, "never defined")
+
+
+COUNT = itertools.count()
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("metric", "message"),
     [
-        ("type", "gave float"),
-        ("detail", "detail: not strict JSON"),
-        ("range", "-0.5 is outside its range"),
-        ("state", "a second call gave another value"),
-        ("ledger", "changed the ledger"),
+        (BadMetric(lambda *_: 0.0), "gave float"),
+        (BadMetric(lambda *_: MetricValue(1.0, 1, detail={"x": float("nan")})), "detail: not strict JSON"),
+        (BadMetric(lambda *_: MetricValue(-0.5, 1)), "-0.5 is outside its range"),
+        (BadMetric(lambda *_: MetricValue(float(next(COUNT)), 1)), "a second call gave another value"),
+        (BadMetric(count_failures), "changed the ledger"),
+        (BadMetric(formula=""), "formula is empty"),
+        (BadMetric(range=None), "range is a pair"),
     ],
 )
-def test_the_kit_finds_what_is_wrong_with_a_metric(fault: str, message: str) -> None:
-    metric = BadMetric()
-    metric.fault = fault
+def test_the_kit_finds_what_is_wrong_with_a_metric(metric: Any, message: str) -> None:
     with pytest.raises(ConformanceError, match=message):
-        check_metric(metric)  # type: ignore[arg-type]
-    metric = BadMetric()
-    metric.formula = ""  # type: ignore[misc]
-    with pytest.raises(ConformanceError, match="formula is empty"):
-        check_metric(metric)  # type: ignore[arg-type]
-    metric = BadMetric()
-    metric.range = None
-    with pytest.raises(ConformanceError, match="range is a pair"):
-        check_metric(metric)  # type: ignore[arg-type]
+        check_metric(metric)
 
 
 def test_the_kit_finds_a_task_that_looks_ahead() -> None:
@@ -257,21 +240,17 @@ def test_the_kit_finds_a_task_that_looks_ahead() -> None:
         check_task(Peeking())  # type: ignore[arg-type]
 
 
-def test_markets_of_the_kit_are_what_they_say() -> None:
+def test_markets_and_ledgers_of_the_kit_are_what_they_say() -> None:
     market = tiny_snapshot({"609001.SH": [10.0, 10.5, None], "309001.SZ": [5.0, 5.0, 5.0]})
     assert market.codes == ("309001.SZ", "609001.SH")
     assert np.isnan(market.close[2, 1])
     assert market.volume[2, 1] == 0
     assert np.array_equal(random_snapshot(3).close, random_snapshot(3).close, equal_nan=True)
     assert not np.array_equal(random_snapshot(3).close, random_snapshot(4).close, equal_nan=True)
-
-
-def test_ledgers_of_the_kit_add_up() -> None:
-    for ledger in sample_ledgers(random_snapshot()).values():
-        for step in ledger.steps:
-            assert step.nav_minor == step.cash_minor + step.holdings_minor
-            assert step.holdings_minor == sum(position.value_minor for position in step.positions)
-            assert step.decided_on < step.filled_on
+    for step in (step for ledger in sample_ledgers(random_snapshot()).values() for step in ledger.steps):
+        assert step.nav_minor == step.cash_minor + step.holdings_minor
+        assert step.holdings_minor == sum(position.value_minor for position in step.positions)
+        assert step.decided_on < step.filled_on
 
 
 def test_a_step_record_has_no_field_of_its_own_invention() -> None:

@@ -31,13 +31,15 @@ def scene_of(mask: str, market: Any = MARKET, seed: int = 0) -> Any:
     return TASKS[mask].scene(spec_of(f"{mask}_open_research", mask, "open_research", seed), market)
 
 
-def context_of(mask: str = "bright", market: Any = MARKET, step: int = STEP, account: Account = ACCOUNT) -> tuple[Step, Any]:
-    scene = scene_of(mask, market)
+def context_of(
+    mask: str = "bright", market: Any = MARKET, step: int = STEP, account: Account = ACCOUNT, seed: int = 0
+) -> tuple[Step, Any]:
+    scene = scene_of(mask, market, seed)
     return scene.tool_context(step, market.as_of(scene.lens.base_row + step), account), scene.lens
 
 
-def ask(name: str, arguments: dict[str, Any], mask: str = "bright", market: Any = MARKET, step: int = STEP) -> Any:
-    context, lens = context_of(mask, market, step)
+def ask(name: str, arguments: dict[str, Any], mask: str = "bright", market: Any = MARKET, step: int = STEP, seed: int = 0) -> Any:
+    context, lens = context_of(mask, market, step, seed=seed)
     outcome = call(TOOLS[name], context, json.dumps(arguments), lens)
     assert outcome.failure is None, outcome
     return json.loads(lens.render_text(outcome.payload))
@@ -63,37 +65,28 @@ def every_call(lens: Any) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_the_six_tools_are_offered_in_open_research_only() -> None:
+def test_the_six_tools_are_offered_in_open_research_only_with_the_attributions_factors_by_name() -> None:
     assert list(TASKS["blinded"].tools) == [
         "get_market_context", "screen_candidates", "get_stock_snapshot", "compare_candidates", "portfolio_state", "risk_check",
     ]  # fmt: skip
     assert load_plugins().make_task("blinded_fixed_candidate").tools == ()
-
-
-def test_the_figures_are_the_attributions_factors_by_name() -> None:
     assert tuple(factor.name for factor in FACTORS) == FACTOR_NAMES
     assert get_args(Dim) == (*FACTOR_NAMES, *MEASURE_NAMES)
     assert get_args(SignedDim) == (*get_args(Dim), *(f"-{name}" for name in get_args(Dim)))
 
 
 @pytest.mark.parametrize("mask", TASKS)
-def test_no_tool_result_depends_on_what_happens_later(mask: str) -> None:
+def test_tool_results_pass_the_leak_guard_and_do_not_depend_on_what_happens_later(mask: str) -> None:
     for step in (0, STEP, 12):
         lens = scene_of(mask).lens
-        spoiled = poisoned(MARKET, lens.base_row + step)
+        guard, spoiled = LeakGuard(lens, MARKET), poisoned(MARKET, lens.base_row + step)
         for name, arguments in every_call(lens):
-            assert ask(name, arguments, mask, MARKET, step) == ask(name, arguments, mask, spoiled, step), (name, step)
+            result = ask(name, arguments, mask, MARKET, step)
+            guard.check(json.dumps(result, ensure_ascii=False))
+            assert result == ask(name, arguments, mask, spoiled, step), (name, step)
 
 
-@pytest.mark.parametrize("mask", TASKS)
-def test_tool_results_pass_the_leak_guard(mask: str) -> None:
-    context, lens = context_of(mask)
-    guard = LeakGuard(lens, MARKET)
-    for name, arguments in every_call(lens):
-        guard.check(lens.render_text(call(TOOLS[name], context, json.dumps(arguments), lens).payload))
-
-
-def test_a_screen_ranks_by_the_factor_and_shows_it() -> None:
+def test_a_screen_ranks_by_the_factor_and_shows_it_only_buyable_names_and_at_most_the_tasks() -> None:
     context, _ = context_of()
     values = np.where(context.candidates, context.dims["MOM_12_1"], np.nan)
     best = np.argsort(-values)[:5]
@@ -101,12 +94,12 @@ def test_a_screen_ranks_by_the_factor_and_shows_it() -> None:
     assert [row["stock_id"] for row in shown] == [MARKET.codes[asset] for asset in best]
     assert [row["MOM_12_1"] for row in shown] == [pytest.approx(values[asset], rel=1e-3) for asset in best]
     assert shown[0]["score"] == 1
-
-
-def test_a_leading_minus_ranks_the_lowest_first() -> None:
-    shown = rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])
-    values = [row["RV_60"] for row in shown]
-    assert values == sorted(values)
+    lowest = [row["RV_60"] for row in rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])]
+    assert lowest == sorted(lowest), "a leading minus ranks the lowest first"
+    result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
+    assert len(result["candidates"]["rows"]) == 30
+    assert result["ranked_of"] == (context.candidates & np.isfinite(context.dims["SKEW"])).sum()
+    assert {row["status"] for row in rows(result["candidates"])} <= {"trading", "limit_down"}
 
 
 def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
@@ -122,29 +115,17 @@ def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     assert [row["score"] for row in shown] == [pytest.approx(value, rel=5e-3) for value in np.sort(score)[::-1][:3]]
 
 
-def test_a_screen_returns_at_most_the_tasks_candidates_and_only_buyable_names() -> None:
-    result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
-    context, _ = context_of()
-    assert len(result["candidates"]["rows"]) == 30
-    assert result["ranked_of"] == (context.candidates & np.isfinite(context.dims["SKEW"])).sum()
-    assert {row["status"] for row in rows(result["candidates"])} <= {"trading", "limit_down"}
-
-
 def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
     # All returns of a day alike: the one-day return ties everywhere, and the other factors must decide.
-    scene = scene_of("bright")
-    row = scene.lens.base_row + STEP
+    row = scene_of("bright").lens.base_row + STEP
     close = MARKET.close.copy()
     close[row], close[row - 1] = close[row - 2] * MARKET.factor[row - 2] / MARKET.factor[row], close[row - 2]
     tied = replace(MARKET, close=close)
-    asked = {"factors": ["return_1d_pct"], "k": 12}
     orders = []
     for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
-        scene = scene_of(mask, tied, seed)
-        context = scene.tool_context(STEP, tied.as_of(row), ACCOUNT)
-        outcome = call(TOOLS["screen_candidates"], context, json.dumps(asked), scene.lens)
-        shown = rows(json.loads(scene.lens.render_text(outcome.payload))["candidates"])
-        orders.append([scene.lens.parse_asset(row["stock_id"]) for row in shown])
+        lens = scene_of(mask, tied, seed).lens
+        shown = rows(ask("screen_candidates", {"factors": ["return_1d_pct"], "k": 12}, mask, tied, seed=seed)["candidates"])
+        orders.append([lens.parse_asset(row["stock_id"]) for row in shown])
     assert orders[0] == orders[1] == orders[2]
 
 
@@ -161,20 +142,15 @@ def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
     assert result["next_open_limits"]["no_buy_from_cny"] > result["last_close_cny"] > result["next_open_limits"]["no_sell_from_cny"]
 
 
-def test_days_without_a_bar_are_left_out_of_a_snapshot() -> None:
-    scene = scene_of("bright")
-    row = next(day for day in range(scene.lens.base_row, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
-    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - scene.lens.base_row)
+def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that_is_not_yet_listed() -> None:
+    base = scene_of("bright").lens.base_row
+    row = next(day for day in range(base, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
+    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - base)
     assert result["status"] == "suspended"
     assert len(result["bars"]["rows"]) == np.isfinite(MARKET.close[row - 19 : row + 1, 5]).sum()
-
-
-def test_a_name_that_is_not_yet_listed_has_neither_bars_nor_figures() -> None:
-    late = MARKET.close.copy()
-    late[:, 7] = np.nan
-    absent = np.isnan(late)
-    fields = {name: np.where(absent, np.nan, getattr(MARKET, name)) for name in ("open", "high", "low", "volume", "amount")}
-    market = replace(MARKET, close=late, **fields)
+    absent = np.arange(len(MARKET.codes)) == 7
+    bars = ("open", "high", "low", "close", "volume", "amount")
+    market = replace(MARKET, **{name: np.where(absent, np.nan, getattr(MARKET, name)) for name in bars})
     result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[7]}, market=market)
     assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == ("not_listed", [], None)
     assert set(result["factors"].values()) == {None}
@@ -208,39 +184,30 @@ def test_sector_tone_is_the_mean_return_of_the_members() -> None:
         assert row["return_20d_pct"] == pytest.approx(np.nanmean(context.dims["return_20d_pct"][members]), rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("weights", "rule"),
-    [
-        ({9: 0.05}, None),
-        ({9: 0.12}, "weight_limit"),
-        ({9: 0.0}, "target"),
-        ({9: 0.0005}, "lot"),
-        ({0: 0.0}, None),
-        ({44: 0.05}, "universe"),
-    ],
-)
-def test_risk_check_names_the_rule_that_an_order_would_break(weights: dict[int, float], rule: str | None) -> None:
-    step = STEP if 44 not in weights else 0
-    market = MARKET if 44 not in weights else replace(MARKET, member=np.tile(np.arange(48) < 44, (len(MARKET.days), 1)))
-    result = ask(
-        "risk_check",
-        {"target_weights": {MARKET.codes[asset]: weight for asset, weight in weights.items()}},
-        market=market,
-        step=step,
-    )
-    assert [row["violation"] for row in rows(result["plan"])] == [rule]
-    assert result["violations"] == (rule is not None)
+def test_risk_check_names_the_rule_that_an_order_would_break() -> None:
+    def plan(weights: dict[int, float], **where: Any) -> Any:
+        return ask("risk_check", {"target_weights": {MARKET.codes[asset]: weight for asset, weight in weights.items()}}, **where)
 
-
-def test_risk_check_sees_cash_and_positions_run_out() -> None:
+    small = replace(MARKET, member=np.tile(np.arange(48) < 44, (len(MARKET.days), 1)))
+    for asset, weight, rule, where in (
+        (9, 0.05, None, {}),
+        (9, 0.12, "weight_limit", {}),
+        (9, 0.0, "target", {}),
+        (9, 0.0005, "lot", {}),
+        (0, 0.0, None, {}),
+        (44, 0.05, "universe", {"market": small, "step": 0}),
+    ):
+        result = plan({asset: weight}, **where)
+        assert [row["violation"] for row in rows(result["plan"])] == [rule]
+        assert result["violations"] == (rule is not None)
+    # Cash and positions run out.
     context, _ = context_of()
-    names = [
-        int(asset) for asset in np.flatnonzero(context.candidates & (context.marks_cny < 40)) if asset not in ACCOUNT.positions
-    ]
-    many = ask("risk_check", {"target_weights": {MARKET.codes[asset]: 0.09 for asset in names[:12]}})
+    cheap = np.flatnonzero(context.candidates & (context.marks_cny < 40))
+    names = [int(asset) for asset in cheap if asset not in ACCOUNT.positions]
+    many = plan(dict.fromkeys(names[:12], 0.09))
     assert "cash" in {row["violation"] for row in rows(many["plan"])}
     assert many["projected"]["cash_cny"] >= 0
-    crowd = ask("risk_check", {"target_weights": {MARKET.codes[asset]: 0.02 for asset in names[:25]}})
+    crowd = plan(dict.fromkeys(names[:25], 0.02))
     assert [row["violation"] for row in rows(crowd["plan"])][17:] == ["position_limit"] * len(names[17:25])
     assert crowd["projected"]["positions_held"] == 20
 
@@ -248,14 +215,10 @@ def test_risk_check_sees_cash_and_positions_run_out() -> None:
 def test_risk_check_agrees_with_the_executor_when_the_open_repeats_the_close() -> None:
     scene = scene_of("bright")
     row = scene.lens.base_row + STEP
-    stilled = {}
-    for name in ("open", "high", "low", "close"):
-        values = getattr(MARKET, name).copy()
-        values[row + 1] = MARKET.close[row]
-        stilled[name] = values
-    member, factor, volume = MARKET.member.copy(), MARKET.factor.copy(), MARKET.volume.copy()
-    member[row + 1], factor[row + 1], volume[row + 1] = member[row], factor[row], volume[row]
-    market = replace(MARKET, **stilled, member=member, factor=factor, volume=volume)
+    stilled = {name: getattr(MARKET, name).copy() for name in ("open", "high", "low", "close", "member", "factor", "volume")}
+    for name, values in stilled.items():
+        values[row + 1] = (MARKET.close if name in ("open", "high", "low") else values)[row]
+    market = replace(MARKET, **stilled)
     context = scene.tool_context(STEP, market.as_of(row), ACCOUNT)
     weights = {0: 0.0, 4: 0.03, 9: 0.05, 10: 0.2, 12: 0.04, 20: 0.09}
     plan = rows(json.loads(scene.lens.render_text(TOOLS["risk_check"].function(context, weights)))["plan"])

@@ -12,7 +12,6 @@ SIX_DIGITS = re.compile(r"(?<![0-9])[0-9]{6}(?![0-9])")
 EXCHANGE = r"(?:SH|SS|SSE|SZ|SZSE|BJ|BSE|XSHG|XSHE|XBSE)"
 CODE_WITH_EXCHANGE = re.compile(rf"{EXCHANGE}[ .:_-]?[0-9]{{6}}|[0-9]{{6}}[ .:_-]?{EXCHANGE}(?![A-Za-z])", re.IGNORECASE)
 SUFFIX = re.compile(r"\.(?:SH|SS|SZ|BJ|XSHG|XSHE)\b", re.IGNORECASE)
-
 MONTHS = "January|February|April|June|July|August|September|October|November|December"
 WEEKDAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
 DATES = tuple(

@@ -11,7 +11,6 @@ from ktdeval.jsonio import JsonValue
 
 ANSWERS = "FAR_PLUGIN_ANSWERS"  # set: the model may be connected to and asked
 BYTES_A_TOKEN = 3
-
 TABLE = """\
 as_of: 2026-01-02
 source: the tests

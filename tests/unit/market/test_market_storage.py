@@ -14,15 +14,7 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.errors import DataError, StoreError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
-from ktdeval.market.storage import (
-    differences,
-    load_manifest,
-    load_snapshot,
-    save_snapshot,
-    snapshot_id,
-    snapshot_manifest,
-    with_id,
-)
+from ktdeval.market.storage import differences, load_manifest, load_snapshot, save_snapshot, snapshot_id, snapshot_manifest, with_id
 from raw_market import market, same, without
 
 

@@ -147,9 +147,7 @@ def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
         return array
 
     spoiled = replace(
-        MARKET,
-        indices={INDEX_CODE: poisoned(MARKET.benchmark)},
-        **{name: poisoned(getattr(MARKET, name)) for name in BAR_FIELDS},
+        MARKET, indices={INDEX_CODE: poisoned(MARKET.benchmark)}, **{name: poisoned(getattr(MARKET, name)) for name in BAR_FIELDS}
     )
     lenses = [Lens(MaskConfig(kind, rebase), 3, snapshot, BASE_ROW) for snapshot in (MARKET, spoiled)]
     assert lenses[0].render_text(payload) == lenses[1].render_text(payload)

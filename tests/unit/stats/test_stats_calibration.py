@@ -152,11 +152,7 @@ def test_metrics_of_an_episode_agree_with_each_other() -> None:
     of = ledger([step(0, 1000, orders=orders[:6]), step(1, 1000, orders=orders[6:])])
     terms = [
         function.compute(of, MARKET, "strict").value
-        for function in (
-            calibration.brier_reliability,
-            calibration.brier_resolution,
-            calibration.brier_uncertainty,
-        )
+        for function in (calibration.brier_reliability, calibration.brier_resolution, calibration.brier_uncertainty)
     ]
     expected = brier_terms(calibration.judged_orders(of, MARKET).forecasts)
     assert expected is not None

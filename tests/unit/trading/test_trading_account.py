@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import floor
 from pathlib import Path
@@ -11,9 +12,11 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, strategies as st
 
-from ktdeval.trading.account import holdings_fen, nav_fen, open_account, open_day, value_fen
-from ktdeval.trading.market_tape import FactorEvent, MarketTape, TradingDay, ex_price_ticks
-from ktdeval.trading.types import Account, CorporateAction, Position, TradingConfig
+from ktdeval.errors import InvariantError
+from ktdeval.trading.account import Settlement, check_step, holdings_fen, nav_fen, open_account, open_day, value_fen
+from ktdeval.trading.executor import settle
+from ktdeval.trading.market_tape import PPB, FactorEvent, MarketTape, TradingDay, ex_price_ticks
+from ktdeval.trading.types import Account, CorporateAction, Order, Position, TradingConfig
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
@@ -29,49 +32,32 @@ def change(previous_ticks: int, ratio_ppb: int) -> dict[int, FactorEvent]:
     return {0: FactorEvent(ratio_ppb, previous_ticks, ex_price_ticks(previous_ticks, ratio_ppb))}
 
 
-def test_an_episode_starts_with_cash_only() -> None:
-    assert open_account(CONFIG) == Account(100_000_000, {})
-
-
-def test_shares_bought_yesterday_can_be_sold_today() -> None:
-    opened, changes = open_day(Account(0, {0: Position(300, 200), 1: Position(100)}), day_with({}))
-    assert opened.positions == {0: Position(300, 0), 1: Position(100, 0)}
-    assert changes == []
-
-
-def test_a_split_doubles_the_shares_and_pays_nothing() -> None:
-    opened, changes = open_day(Account(700, {0: Position(300)}), day_with(change(100_000, 2_000_000_000)))
-    assert opened == Account(700, {0: Position(600)})
-    assert changes == [CorporateAction(0, 2.0, 300, 600, 0)]
-
-
-def test_a_dividend_is_reinvested_at_the_ex_price_and_the_fraction_is_paid() -> None:
+OVERNIGHT = {  # account at the close, factor change of asset 0, account at the open, corporate actions
+    "shares bought yesterday can be sold": (
+        Account(0, {0: Position(300, 200), 1: Position(100)}), {}, Account(0, {0: Position(300), 1: Position(100)}), []),
+    "a split doubles the shares and pays nothing": (
+        Account(700, {0: Position(300)}), change(100_000, 2 * PPB), Account(700, {0: Position(600)}),
+        [CorporateAction(0, 2.0, 300, 600, 0)]),
     # 1,000 shares at 10.00, ratio 1.0309: 1,030 shares at 9.700262… = 9,991.27; 8.73 in cash, 0.9 of a share.
-    opened, changes = open_day(Account(0, {0: Position(1_000)}), day_with(change(100_000, 1_030_900_000)))
-    assert opened.positions == {0: Position(1_030)}
-    assert changes == [CorporateAction(0, 1.0309, 1_000, 1_030, 873)]
-    assert opened.cash_fen == 873
+    "a dividend is reinvested at the ex-price and the fraction is paid": (
+        Account(0, {0: Position(1_000)}), change(100_000, 1_030_900_000), Account(873, {0: Position(1_030)}),
+        [CorporateAction(0, 1.0309, 1_000, 1_030, 873)]),
+    "a split whose ex-price is no whole tick pays nothing": (
+        Account(0, {0: Position(10_000)}), change(100_000, 3 * PPB), Account(0, {0: Position(30_000)}),
+        [CorporateAction(0, 3.0, 10_000, 30_000, 0)]),
+    "a holding scaled below one share becomes cash": (
+        Account(1, {0: Position(9)}), change(100_000, PPB // 10), Account(9_001, {}), [CorporateAction(0, 0.1, 9, 0, 9_000)]),
+    "a name not held is left alone": (
+        Account(5, {1: Position(100)}), change(100_000, 2 * PPB), Account(5, {1: Position(100)}), []),
+}  # fmt: skip
 
 
-def test_a_split_whose_ex_price_is_no_whole_tick_pays_nothing() -> None:
-    opened, _ = open_day(Account(0, {0: Position(10_000)}), day_with(change(100_000, 3_000_000_000)))
-    assert opened == Account(0, {0: Position(30_000)})
-
-
-def test_a_holding_scaled_below_one_share_becomes_cash() -> None:
-    opened, _ = open_day(Account(1, {0: Position(9)}), day_with(change(100_000, 100_000_000)))
-    assert opened == Account(9_001, {})
-
-
-def test_names_not_held_and_names_without_a_change_are_left_alone() -> None:
-    opened, changes = open_day(Account(5, {1: Position(100)}), day_with(change(100_000, 2_000_000_000)))
-    assert (opened, changes) == (Account(5, {1: Position(100)}), [])
-
-
-def test_the_account_given_is_not_changed() -> None:
-    positions = {0: Position(300, 100)}
-    open_day(Account(0, positions), day_with(change(100_000, 2_000_000_000)))
-    assert positions == {0: Position(300, 100)}
+@pytest.mark.parametrize("name", OVERNIGHT)
+def test_an_account_is_carried_overnight(name: str) -> None:
+    account, events, opened, changes = OVERNIGHT[name]
+    before = dict(account.positions)
+    assert open_day(account, day_with(events)) == (opened, changes)
+    assert account.positions == before, "the account given is not changed"
 
 
 @given(shares=st.integers(1, 10**7), previous=st.integers(1, 10**8), ratio_ppb=st.integers(10**6, 10**11))
@@ -96,15 +82,13 @@ def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
     assert nav_fen(opened, days.day(2).open_ticks) == nav_fen(opened, days.day(2).close_ticks) == before == 1_101_100
 
 
-def test_a_delisted_holding_keeps_its_last_mark() -> None:
+def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
     market = make_market([CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]])
-    day = MarketTape.from_snapshot(market, CONFIG).day(3)
-    assert nav_fen(Account(3, {0: Position(100)}), day.close_ticks) == 102_003
-
-
-def test_worth_rounds_half_a_fen_up_for_each_position() -> None:
+    delisted = MarketTape.from_snapshot(market, CONFIG).day(3)
+    assert nav_fen(Account(3, {0: Position(100)}), delisted.close_ticks) == 102_003
     assert [value_fen(1, ticks) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
-    assert holdings_fen({0: Position(1), 1: Position(1)}, [50, 50]) == 2
+    assert holdings_fen({0: Position(1), 1: Position(1)}, [50, 50]) == 2, "each position for itself"
+    assert open_account(CONFIG) == Account(100_000_000, {})
 
 
 @pytest.mark.shared_data
@@ -138,3 +122,69 @@ def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(sha
             assert action.cash_fen * 100 <= before.close_ticks[action.asset] + lost_ticks + 100
         seen += len(changes)
     assert seen > 1_800
+
+
+# --- each invariant catches the defect it is there for
+
+MARKET = make_market(
+    [CODES["main2"], CODES["main"]],
+    [[10.0, 20.0], [10.1, 10.2]],
+    closes=[[10.0, 20.0], [10.3, 10.1]],
+    factor=[[1.0, 1.0], [1.0, 1.97]],
+)
+DAY = MarketTape.from_snapshot(MARKET, CONFIG).day(1)
+BEFORE = Account(10_000_000, {0: Position(500, 100), 1: Position(300)})
+ACTION = (Order(0, "SELL", 0.5, "", shares=200), Order(1, "BUY", 0.5, "", shares=100), Order(None, "BUY", 0.5, "", shares=100))
+GOOD = settle(BEFORE, DAY, ACTION, CONFIG, 0)
+
+
+def tampered_after(cash: int = 0, **positions: Position) -> Settlement:
+    """GOOD with other cash (by a difference) or positions (`p0`, `p1`, `p7`: shares 0 removes), NAV kept consistent."""
+    held = {**GOOD.after.positions, **{int(name[1:]): position for name, position in positions.items()}}
+    held = {asset: position for asset, position in held.items() if position != Position(0)}
+    return GOOD._replace(after=Account(GOOD.after.cash_fen + cash, held))
+
+
+def test_a_day_booked_by_the_executor_passes() -> None:
+    assert [outcome.status for outcome in GOOD.outcomes] == ["filled", "filled", "rejected"]
+    assert GOOD.after.positions == {0: Position(300), 1: Position(691, 100)}
+    assert len(GOOD.corporate_actions) == 1
+    assert GOOD.nav_fen == GOOD.after.cash_fen + 30 * 10_300 + 691 * 1_010
+    check_step(GOOD, DAY, decided_row=0)
+    with pytest.raises(InvariantError, match="not before the fill"):
+        check_step(GOOD, DAY, decided_row=1)
+
+
+CHANGE = GOOD.corporate_actions[0]
+BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
+    "cash appears": ("the fills give", lambda: tampered_after(cash=1)),
+    "cash is negative": ("cash is negative", lambda: tampered_after(cash=-GOOD.after.cash_fen - 1)),
+    "shares appear": ("the fills give others", lambda: tampered_after(p0=Position(400))),
+    "a lock is forgotten": ("the fills give others", lambda: tampered_after(p1=Position(691, 0))),
+    "more is locked than held": ("of them locked", lambda: tampered_after(p0=Position(300, 301))),
+    "an empty position is kept": (
+        "holds 0 shares",
+        lambda: GOOD._replace(after=Account(GOOD.after.cash_fen, {**GOOD.after.positions, 7: Position(0)})),
+    ),
+    "a position vanishes": ("a position is missing", lambda: tampered_after(p0=Position(0))),
+    "NAV is off by a fen": ("is not cash", lambda: GOOD._replace(nav_fen=GOOD.nav_fen + 1)),
+    "holdings and NAV are off together": (
+        "is not cash",
+        lambda: GOOD._replace(nav_fen=GOOD.nav_fen + 1, holdings_fen=GOOD.holdings_fen + 1),
+    ),
+    "an order has no outcome": ("have 2 outcomes", lambda: GOOD._replace(outcomes=GOOD.outcomes[:2])),
+    "a fill is booked twice": ("the fills give", lambda: GOOD._replace(outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2]))),
+    "a split makes money": (
+        "makes or loses money",
+        lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_fen=CHANGE.cash_fen + 1),)),
+    ),
+    "a split takes cash": ("takes cash", lambda: GOOD._replace(corporate_actions=(CHANGE._replace(cash_fen=-1),))),
+    "a split is booked twice": ("starts from another holding", lambda: GOOD._replace(corporate_actions=(CHANGE, CHANGE))),
+}
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_a_defect_of_the_books_is_caught(name: str) -> None:
+    message, defect = BREACHES[name]
+    with pytest.raises(InvariantError, match=f"^fill day 1: .*{message}.*defect of the engine"):
+        check_step(defect(), DAY, decided_row=0)

@@ -25,8 +25,7 @@ def tape(
 
 
 @pytest.mark.parametrize(
-    ("code", "highest", "lowest"),
-    [(MAIN, 10.94, 9.06), (CHINEXT, 11.94, 8.06), (STAR, 11.94, 8.06), (BSE, 12.94, 7.06)],
+    ("code", "highest", "lowest"), [(MAIN, 10.94, 9.06), (CHINEXT, 11.94, 8.06), (STAR, 11.94, 8.06), (BSE, 12.94, 7.06)]
 )
 def test_trading_stops_half_a_point_before_the_boards_limit(code: str, highest: float, lowest: float) -> None:
     for open_, up, down in ((highest, 0, 0), (highest + 0.01, 1, 0), (lowest, 0, 0), (lowest - 0.01, 0, 1)):
@@ -41,34 +40,26 @@ def test_the_buffer_is_configurable_to_the_exact_limit() -> None:
     assert exact.day(2).limit_up[0] == 1, "12.09 is above 10.99 * 1.10 = 12.089"
 
 
-def test_there_is_no_limit_without_a_previous_close() -> None:
+def test_limits_count_from_the_previous_close_in_the_days_own_terms() -> None:
     first, listing = tape(MAIN, [10.0, 11.0]).day(0), tape(MAIN, [None, 99.0, 99.0], volume=[None, 5.0, 5.0]).day(1)
-    assert (first.limit_up[0], first.limit_down[0]) == (0, 0)
-    assert (listing.limit_up[0], listing.limit_down[0], listing.tradable[0]) == (0, 0, 1)
+    assert listing.tradable[0] == 1, "a name without a previous close trades"
+    split = tape(MAIN, [10.0, 5.2], factor=[1.0, 2.0]).day(1)
+    assert split.events == {0: FactorEvent(2_000_000_000, 100_000, 50_000)}
+    not_the_open = tape(MAIN, [20.0, 10.9], closes=[10.0, 10.9]).day(1)
+    for day in (first, listing, split, not_the_open):
+        assert (day.limit_up[0], day.limit_down[0]) == (0, 0)
 
 
-def test_the_open_is_judged_against_the_previous_close_not_the_previous_open() -> None:
-    day = tape(MAIN, [20.0, 10.9], closes=[10.0, 10.9]).day(1)
-    assert (day.limit_up[0], day.limit_down[0]) == (0, 0)
-
-
-def test_a_split_moves_the_reference_price_not_the_limit() -> None:
-    day = tape(MAIN, [10.0, 5.2], factor=[1.0, 2.0]).day(1)
-    assert (day.limit_up[0], day.limit_down[0]) == (0, 0)
-    assert day.events == {0: FactorEvent(2_000_000_000, 100_000, 50_000)}
-
-
-def test_a_suspended_name_keeps_its_mark_and_does_not_trade() -> None:
-    days = tape(MAIN, [10.0, None, None], closes=[10.3, None, None])
-    for row in (1, 2):
-        day = days.day(row)
-        assert (day.tradable[0], day.open_ticks[0], day.close_ticks[0]) == (0, 103_000, 103_000)
-
-
-def test_a_name_without_volume_does_not_trade_even_with_prices() -> None:
-    day = tape(MAIN, [10.0, 10.5, 10.5], closes=[10.0, 10.6, 10.5], volume=[1.0, 0.0, None])
-    assert (day.day(1).tradable[0], day.day(1).open_ticks[0], day.day(1).close_ticks[0]) == (0, 100_000, 106_000)
-    assert day.day(2).tradable[0] == 0
+def test_a_name_without_open_or_volume_keeps_its_mark_and_does_not_trade() -> None:
+    suspended = tape(MAIN, [10.0, None, None], closes=[10.3, None, None])
+    idle = tape(MAIN, [10.0, 10.5, 10.5], closes=[10.0, 10.6, 10.5], volume=[1.0, 0.0, None])
+    for day, marks in (
+        (suspended.day(1), (103_000, 103_000)),
+        (suspended.day(2), (103_000, 103_000)),
+        (idle.day(1), (100_000, 106_000)),
+    ):
+        assert (day.tradable[0], day.open_ticks[0], day.close_ticks[0]) == (0, *marks)
+    assert idle.day(2).tradable[0] == 0
 
 
 def test_a_factor_change_during_a_suspension_corrects_the_mark() -> None:
@@ -81,15 +72,7 @@ def test_a_factor_change_during_a_suspension_corrects_the_mark() -> None:
 def test_factor_jitter_is_ignored_until_it_has_added_up() -> None:
     days = tape(MAIN, [10.0] * 5, factor=[1.0, 1.000004, 1.000008, 1.000012, 1.000012])
     assert [bool(days.day(row).events) for row in range(5)] == [False, False, False, True, False]
-
-
-def test_a_factor_change_before_the_first_price_is_no_event() -> None:
-    assert tape(MAIN, [None, 10.0], factor=[1.0, 7.5]).day(1).events == {}
-
-
-def test_ex_prices_round_down_to_a_tick() -> None:
-    assert ex_price_ticks(100_000, 1_300_000_000) == 76_923
-    assert ex_price_ticks(100_000, 2_000_000_000) == 50_000
+    assert tape(MAIN, [None, 10.0], factor=[1.0, 7.5]).day(1).events == {}, "nothing is scaled before the first price"
 
 
 def test_membership_and_smallest_orders_come_with_the_day() -> None:
@@ -100,14 +83,10 @@ def test_membership_and_smallest_orders_come_with_the_day() -> None:
     assert MarketTape.from_snapshot(market, TradingConfig(lot_shares=500)).min_buy_shares == (500, 500)
 
 
-def test_a_fill_day_outside_the_snapshot_is_a_data_error() -> None:
-    days = tape(MAIN, [10.0, 10.0])
+def test_a_day_outside_and_a_price_of_another_unit_are_data_errors() -> None:
     for row in (-1, 2):
         with pytest.raises(DataError, match="outside the snapshot's 2 trading days"):
-            days.day(row)
-
-
-def test_a_price_of_another_unit_is_a_data_error() -> None:
+            tape(MAIN, [10.0, 10.0]).day(row)
     with pytest.raises(DataError, match="check the source's price columns"):
         tape(MAIN, [10.0, 1e9])
 
@@ -123,6 +102,7 @@ def test_limits_and_scaled_numbers_are_exact_decimals() -> None:
     assert scaled_int(0.1, 10**9) == 100_000_000
     assert scaled_int(8.5, 10**6) == 8_500_000
     assert scaled_int(0.005, 100) == 1, "halves go up"
+    assert [ex_price_ticks(100_000, ratio) for ratio in (1_300_000_000, 2_000_000_000)] == [76_923, 50_000], "and ex-prices down"
 
 
 def test_a_fill_day_does_not_depend_on_later_rows() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Price, SectorRef, Shares
 from ktdeval.testing.markets import Details, tiny_snapshot
 
 NAMES = {
@@ -55,3 +58,18 @@ def lens_of(kind: MaskKind, seed: int = 1, rebase_prices: bool = False) -> Lens:
 
 def guard_of(kind: MaskKind) -> LeakGuard:
     return LeakGuard(lens_of(kind), MARKET)
+
+
+_ASSETS = st.integers(0, len(CODES) - 1)
+
+
+def fields(last_row: int = N_DAYS - 1) -> st.SearchStrategy[Any]:
+    """One payload field of any type, about days up to `last_row`."""
+    return st.one_of(
+        *(st.builds(kind, _ASSETS) for kind in (AssetRef, AssetName)),
+        st.builds(DayRef, st.integers(0, last_row)),
+        st.builds(SectorRef, st.sampled_from(MARKET.industries)),
+        st.builds(Price, _ASSETS, st.floats()),
+        st.builds(Shares, _ASSETS, st.integers(0, 10**10) | st.floats(0, 1e9)),
+        st.builds(IndexLevel, st.just(INDEX_CODE), st.floats(0, 1e5)),
+    )

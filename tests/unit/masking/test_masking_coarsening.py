@@ -66,12 +66,6 @@ def all_shown(of: Masked, row: int, account: Account | None = None) -> dict[str,
 # ---- the options
 
 
-def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
-    plain = {"kind": "blinded", "rebase_prices": False, "round_digits": None, "noise_pct": 0.0}
-    assert to_mapping(MaskConfig()) == plain
-    assert build(MaskConfig, {"round_digits": 3, "noise_pct": 1}, "task") == MaskConfig(round_digits=3, noise_pct=1.0)
-
-
 @pytest.mark.parametrize("options", [{"round_digits": 0}, {"round_digits": 7}, {"noise_pct": -0.1}, {"noise_pct": 51.0}])
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     (name,) = options
@@ -81,7 +75,10 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
         build(MaskConfig, options, "task")
 
 
-def test_noise_that_is_no_number_is_refused() -> None:
+def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
+    plain = {"kind": "blinded", "rebase_prices": False, "round_digits": None, "noise_pct": 0.0}
+    assert to_mapping(MaskConfig()) == plain
+    assert build(MaskConfig, {"round_digits": 3, "noise_pct": 1}, "task") == MaskConfig(round_digits=3, noise_pct=1.0)
     with pytest.raises(ConfigError, match=r"noise_pct: expected 0 … 50 per cent, was nan"):
         MaskConfig(noise_pct=math.nan)
 
@@ -161,18 +158,18 @@ def test_rounding_is_to_the_nearest(value: float, digits: int) -> None:
     assert round_significant(rounded, digits) == rounded
 
 
-def test_a_rebased_price_is_rounded_as_it_is_shown() -> None:
+def test_a_price_is_rounded_as_it_is_shown_and_what_is_undefined_stays_null() -> None:
     lens = lens_of(rebase_prices=True, round_digits=2)
     close = float(NAMED.close[BASE_ROW, 0])
-    assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [
-        100, 120, round_significant(3 * close * close, 2),
-    ]  # fmt: skip
-
-
-def test_levels_and_figures_that_are_nowhere_defined_stay_null() -> None:
+    shares = round_significant(3 * close * close, 2)
+    assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [100, 120, shares]
     lens = lens_of(round_digits=2, noise_pct=1.0)
     values = [Price(0, math.nan, 3), Shares(0, math.inf, 3), AssetRef(0).figure(math.nan, "SKEW", 3), DayRef(3).figure(math.inf)]
     assert lens.render([*values, IndexLevel(INDEX_CODE, math.nan)]) == [None] * 5
+    snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, 7)  # it has no bar before row 260
+    assert snapshot["last_close_cny"] is None
+    assert snapshot["bars"]["rows"] == []
+    assert set(snapshot["factors"].values()) == {None}
 
 
 # ---- what stays exact
@@ -182,13 +179,11 @@ def test_levels_and_figures_that_are_nowhere_defined_stay_null() -> None:
 def test_the_account_and_its_shares_stay_exact(mask: MaskConfig) -> None:
     account = Account(123_456_789, {4: Position(1234, 100), 7: Position(505)})
     for row in (BASE, BASE + 9):
-        coarse = all_shown(masked(mask), row, account)["portfolio"]
-        exact = all_shown(masked(MaskConfig(rebase_prices=mask.rebase_prices)), row, account)["portfolio"]
+        plain = MaskConfig(rebase_prices=mask.rebase_prices)
+        coarse, exact = (all_shown(masked(option), row, account)["portfolio"] for option in (mask, plain))
+        held = [[{**row, "last_close_cny": None} for row in table(shown["positions"])] for shown in (coarse, exact)]
         assert coarse["account"] == exact["account"]
-        drop = ("last_close_cny",)
-        assert [{name: value for name, value in row.items() if name not in drop} for row in table(coarse["positions"])] == [
-            {name: value for name, value in row.items() if name not in drop} for row in table(exact["positions"])
-        ]
+        assert held[0] == held[1]
         assert coarse["performance"]["portfolio_return_pct"] == exact["performance"]["portfolio_return_pct"]
 
 
@@ -249,24 +244,15 @@ def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: 
 
 
 @coarse_masks
-def test_a_value_shown_twice_is_the_same_twice(mask: MaskConfig) -> None:
-    of = masked(mask)
-    first, again = all_shown(of, BASE + 5), all_shown(of, BASE + 5)
-    assert first == again
+def test_a_value_shown_twice_is_the_same_and_the_tools_agree_about_it(mask: MaskConfig) -> None:
+    of, row = masked(mask), BASE + 5
+    assert all_shown(of, row) == all_shown(of, row)
     # A bar seen on one day and on a later one, while its handle stays.
-    earlier = {bar["day"]: bar for bar in table(of.snapshot(BASE + 5, 4, 20)["bars"])}
-    later = {bar["day"]: bar for bar in table(of.snapshot(BASE + 9, 4, 20)["bars"])}
+    earlier, later = ({bar["day"]: bar for bar in table(of.snapshot(day, 4, 20)["bars"])} for day in (row, BASE + 9))
     shared = earlier.keys() & later.keys()
     assert len(shared) >= 14
     assert all(earlier[day] == later[day] for day in shared)
-
-
-@coarse_masks
-def test_the_tools_agree_about_a_price_and_a_figure(mask: MaskConfig) -> None:
-    of = masked(mask)
-    row = BASE + 5
-    step = of.step(row)
-    compared = table(of.shown(compare_candidates(step, [4], [*MEASURE_NAMES, *FACTOR_NAMES]))["grid"])[0]
+    compared = table(of.shown(compare_candidates(of.step(row), [4], [*MEASURE_NAMES, *FACTOR_NAMES]))["grid"])[0]
     snapshot = of.snapshot(row, 4)
     bars = table(snapshot["bars"])
     assert snapshot["last_close_cny"] == compared["close_cny"] == bars[-1]["close_cny"]
@@ -275,32 +261,27 @@ def test_the_tools_agree_about_a_price_and_a_figure(mask: MaskConfig) -> None:
     assert snapshot["factors"]["return_1d_pct"] == bars[-1]["return_pct"]
 
 
-def test_the_last_close_of_a_suspended_stock_is_that_of_its_last_bar() -> None:
+def test_the_last_close_and_returns_of_a_suspended_stock_count_from_its_last_bar() -> None:
     asset, row = SUSPENDED
     of = masked(MaskConfig(noise_pct=2.0), base=row - 3)
     snapshot = of.snapshot(row, asset, 20)
     assert snapshot["status"] == "suspended"
-    assert snapshot["last_close_cny"] == table(snapshot["bars"])[-1]["close_cny"]
-    assert snapshot["prev_close_cny"] == snapshot["last_close_cny"]
+    assert snapshot["last_close_cny"] == snapshot["prev_close_cny"] == table(snapshot["bars"])[-1]["close_cny"]
     compared = of.shown(compare_candidates(of.step(row), [asset], ["SKEW"]))["grid"]
     assert table(compared)[0]["close_cny"] == snapshot["last_close_cny"]
-
-
-def test_noisy_returns_are_those_of_the_noisy_prices() -> None:
-    of = masked(MaskConfig(noise_pct=2.0))
-    for row, asset in ((BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)):
-        bars = table(of.snapshot(row, asset, 30)["bars"])
-        for before, bar in pairwise(bars):
-            assert bar["return_pct"] == pytest.approx((bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02)
-
-
-def test_a_noisy_return_over_a_suspension_counts_from_the_last_bar_before_it() -> None:
-    asset, row = SUSPENDED[0], len(MARKET.days) - 8  # five days back it was suspended
+    row = len(MARKET.days) - 8  # five days back it was suspended
     snapshot = masked(MaskConfig(noise_pct=2.0), base=row - 3).snapshot(row, asset, 20)
     bars = table(snapshot["bars"])
     before = next(bar for bar, after in pairwise(bars) if int(after["day"][4:]) - int(bar["day"][4:]) > 7)
     expected = (snapshot["last_close_cny"] / before["close_cny"] - 1) * 100
     assert snapshot["factors"]["return_5d_pct"] == pytest.approx(expected, abs=0.02)
+
+
+def test_noisy_returns_are_those_of_the_noisy_prices() -> None:
+    of = masked(MaskConfig(noise_pct=2.0))
+    for row, asset in ((BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)):
+        for before, bar in pairwise(table(of.snapshot(row, asset, 30)["bars"])):
+            assert bar["return_pct"] == pytest.approx((bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02)
 
 
 def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> None:
@@ -320,69 +301,39 @@ def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> Non
         assert abs(np.corrcoef(closes[one][:length], closes[other][:length])[0, 1]) < 0.35
 
 
-def test_noisy_bars_keep_their_order() -> None:
+def test_noisy_bars_keep_their_order_and_tell_nothing_by_their_shape() -> None:
     for row, asset in ((BASE + 5, 4), (BASE + 30, 20)):
         for bar in table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"]):
-            assert (
-                bar["low_cny"]
-                <= min(bar["open_cny"], bar["close_cny"])
-                <= max(bar["open_cny"], bar["close_cny"])
-                <= bar["high_cny"]
-            )
-
-
-def test_each_price_of_a_bar_has_a_noise_of_its_own() -> None:
-    """Otherwise the shape of a bar would tell what its level hides."""
+            low, *inside, high = (bar[f"{part}_cny"] for part in ("low", "open", "close", "high"))
+            assert low <= min(inside) <= max(inside) <= high
     noisy, true = (table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"]) for mask in (MaskConfig(noise_pct=1.0), MaskConfig()))
-    for part, size in (("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)):
-        off = [
-            math.log(bar[f"{part}_cny"] / bar["close_cny"]) - math.log(other[f"{part}_cny"] / other["close_cny"])
-            for bar, other in zip(noisy, true, strict=True)
-        ]
-        assert np.std(off) == pytest.approx(0.01 * size, rel=0.25), part
+    for part, size in (("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)):  # each price has a noise of its own
+        of_shape = [[math.log(bar[f"{part}_cny"] / bar["close_cny"]) for bar in bars] for bars in (noisy, true)]
+        assert np.std(np.subtract(*of_shape)) == pytest.approx(0.01 * size, rel=0.25), part
 
 
-def test_noisy_figures_and_volumes_keep_four_digits() -> None:
+def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_has_no_noise() -> None:
     snapshot = masked(MaskConfig(noise_pct=1.0)).snapshot(BASE + 5, 4)
     numbers = [*snapshot["factors"].values()]
     numbers += [bar[name] for bar in table(snapshot["bars"]) for name in ("volume_shares", "amount_cny", "return_pct")]
     assert max(significant(number) for number in numbers) == 4
+    noisy, plain = (all_shown(masked(mask), BASE + 5)["context"] for mask in (MaskConfig(noise_pct=5.0), MaskConfig()))
+    assert noisy == plain
 
 
-def test_the_law_of_highs_and_lows_is_as_stated() -> None:
+def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     noise = Noise(5, 1.0)
-    highs = np.log([noise.price(3, day, "high") for day in range(6000)]) / 0.01
-    lows = np.log([noise.price(3, day, "low") for day in range(6000)]) / 0.01
+    highs, lows = (np.log([noise.price(3, day, part) for day in range(6000)]) / 0.01 for part in ("high", "low"))
     assert (highs.mean(), -lows.mean()) == pytest.approx((WICK_SHIFT, WICK_SHIFT), abs=0.04)
     assert (highs.std(), lows.std()) == pytest.approx((WICK_SD, WICK_SD), abs=0.03)
-
-
-def test_a_change_carries_the_noise_of_both_its_prices() -> None:
-    noise = Noise(5, 3.0)
-    assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4))
+    assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4)), "the noise of both prices"
     assert noise.change(2, 9, 9) == 1.0
     assert noise.figure(2, 9, "SKEW") != noise.figure(2, 9, "RV_60")
-
-
-def test_the_noise_is_the_same_on_every_machine() -> None:
     noise = Noise(7, 1.0)
     found = [noise.price(0, 1), noise.price(0, 1, "high"), noise.figure(12, 300, "SKEW")]
     assert found == pytest.approx([0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12)
     uniform = (derive_seed(7, "noise", 12, 300, "SKEW") + 0.5) / 2**63
     assert found[2] == pytest.approx(math.exp(0.01 * stats.norm.ppf(uniform)), abs=1e-12)
-
-
-def test_the_index_and_the_market_as_a_whole_carry_no_noise() -> None:
-    noisy, plain = (all_shown(masked(mask), BASE + 5)["context"] for mask in (MaskConfig(noise_pct=5.0), MaskConfig()))
-    assert noisy == plain
-
-
-def test_an_asset_without_a_bar_yet_shows_nulls() -> None:
-    listed_late = 7  # no bar before row 260
-    snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, listed_late)
-    assert snapshot["last_close_cny"] is None
-    assert snapshot["bars"]["rows"] == []
-    assert set(snapshot["factors"].values()) == {None}
 
 
 # ---- the mask holds

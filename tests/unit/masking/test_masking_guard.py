@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import LeakError
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import AssetName, AssetRef, DayRef, IndexLevel, Price, SectorRef, Shares, render_json
-from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, guard_of, lens_of
+from ktdeval.masking.payload import AssetRef
+from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
 from spellings import CODE_STYLES, HARMLESS, spell
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
@@ -70,39 +70,29 @@ def test_a_name_is_found_in_any_case_and_width_and_no_part_of_it_or_longer_word(
         assert not finds("blinded", f"we like {word} most"), word
 
 
-def test_a_date_is_found_in_any_style():
+def test_a_date_is_found_in_any_style_where_dates_are_hidden():
     for date in DATES:
         for text in (date, f"as of {date} we hold", f'{{"note":"{date}"}}' if '"' not in date else date):
-            assert (finds("blinded", text), finds("date_blind", text), finds("bright", text)) == (True, True, False), text
+            assert [kind for kind in MASK_KINDS if finds(kind, text)] == ["date_blind", "blinded"], text
 
 
-def test_a_visible_date_is_no_leak_where_only_assets_are_hidden():
-    for date in ("2024-01-02", "January 5, 2024", "Monday", "2024年1月2日"):
-        assert not finds("stock_blind", f"as of {date} we hold")
+ENGLISH = """You manage a portfolio of index members. Orders are decided after today's close and filled at the next open:
+sells first, then buys. You may hold up to 20 names, none above 10 % of net asset value. Shares bought on a day can't be sold
+that day (T+1). Lots are 100 shares, 200 on the STAR board. Costs are 5 bps a buy and 15 bps a sell, at least CNY 5. A stock may
+not be bought at its upper limit. The reason must have at least 10 characters; confidence is a probability from 0 to 1."""
+CHINESE = "你管理一个指数成份股的投资组合。订单在收盘后决定,次日开盘成交,先卖后买。最多持有20只股票,每只不超过净值的10%。"
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
 def test_ordinary_text_passes(kind):
-    for text in HARMLESS:
+    for text in (*HARMLESS, ENGLISH * 5, CHINESE * 5):
         GUARDS[kind].check(text)
         GUARDS[kind].check(f"so: {text}")
-        assert GUARDS[kind].redact(text) == text
-
-
-@pytest.mark.parametrize("kind", MASK_KINDS)
-def test_long_prose_in_english_and_chinese_passes(kind):
-    english = """You manage a portfolio of index members. Orders are decided after today's close and filled at the next open:
-    sells first, then buys. You may hold up to 20 names, none above 10 % of net asset value. Shares bought on a day can't be sold
-    that day (T+1). Lots are 100 shares, 200 on the STAR board. Costs are 5 bps a buy and 15 bps a sell, at least CNY 5. A stock may
-    not be bought at its upper limit. The reason must have at least 10 characters; confidence is a probability from 0 to 1."""
-    chinese = "你管理一个指数成份股的投资组合。订单在收盘后决定,次日开盘成交,先卖后买。最多持有20只股票,每只不超过净值的10%。"
-    GUARDS[kind].check(english * 5)
-    GUARDS[kind].check(chinese * 5)
+        assert GUARDS[kind].redact(text) is text
 
 
 def test_a_visible_name_that_reads_like_a_date_is_none():
-    names = ("April Foods", "二〇二四年置业", *MARKET.names[2:])
-    market = replace(MARKET, names=names)
+    market = replace(MARKET, names=("April Foods", "二〇二四年置业", *MARKET.names[2:]))
     guard = LeakGuard(Lens(MaskConfig("date_blind"), 1, market, BASE_ROW), market)
     guard.check('{"name":"April Foods","other":"二〇二四年置业"}')
     with pytest.raises(LeakError, match="calendar date at characters 16…21"):
@@ -140,34 +130,10 @@ def test_every_day_of_the_market_is_found(row, style):
 numbers = st.floats() | st.integers() | st.integers(-(10**9), 10**9) | st.floats(-1e8, 1e8) | st.integers(1980, 2050)
 numbers |= st.sampled_from([int(digits) for digits in DIGITS]) | st.sampled_from([1e6 + int(digits) for digits in DIGITS])
 numbers |= st.integers(19900101, 20391231) | st.integers(631152000, 2208988800)
-grids = st.recursive(
-    numbers,
-    lambda part: (
-        st.lists(part, max_size=6) | st.dictionaries(st.sampled_from(["a", "shares", "day_+3", "asset_0042"]), part, max_size=4)
-    ),
-    max_leaves=30,
-)
-
-
-@pytest.mark.parametrize("kind", MASK_KINDS)
-@given(value=grids)
-def test_no_rendered_number_looks_like_an_identity(kind, value):
-    GUARDS[kind].check(render_json(value))
-
-
-assets = st.integers(0, len(CODES) - 1)
-fields = st.one_of(
-    st.builds(AssetRef, assets),
-    st.builds(AssetName, assets),
-    st.builds(DayRef, st.integers(0, len(MARKET.days) - 1)),
-    st.builds(SectorRef, st.sampled_from(MARKET.industries)),
-    st.builds(Price, assets, st.floats()),
-    st.builds(Shares, assets, st.integers(0, 10**10)),
-    st.builds(IndexLevel, st.just(INDEX_CODE), st.floats(0, 1e5)),
-)
-keys = st.sampled_from(["bars", "close_cny", "MOM_12_1", "stock_id"]) | st.builds(AssetRef, assets)
+keys = st.sampled_from(["bars", "close_cny", "MOM_12_1", "stock_id", "shares", "day_+3", "asset_0042"])
+keys |= st.builds(AssetRef, st.integers(0, len(CODES) - 1))
 payloads = st.recursive(
-    fields | numbers | st.sampled_from(["trading", "limit_up", "main", "bse"]),
+    fields() | numbers | st.sampled_from(["trading", "limit_up", "main", "bse"]),
     lambda part: st.lists(part, max_size=5) | st.tuples(part, part) | st.dictionaries(keys, part, max_size=4),
     max_leaves=25,
 )
@@ -220,46 +186,36 @@ def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
 
 # --- redaction
 
+REDACTED = [  # mask, written, sent
+    ("blinded", "Sell 600519.SH, it fell on 2024-01-02!", "Sell [withheld], it fell on [withheld]!"),
+    ("blinded", "平安银行 and Quillmark (6０0-519)", "[withheld] and [withheld] ([withheld])"),
+    # A model may not be shown its guess at another stock either.
+    ("blinded", "This looks like 601318 or ６00036.", "This looks like [withheld] or [withheld]."),
+    ("date_blind", "like 601318", "like 601318"),
+    ("bright", "600519.SH Quillmark 2024-01-02", "600519.SH Quillmark 2024-01-02"),
+    ("blinded", '{"k": 5,\n "x": 1}', '{"k": 5,\n "x": 1}'),
+    ("blinded", '{"stock_id":"300059"}', '{"stock_id":"[withheld]"}'),
+    ("blinded", '{"stock_id": "600519"}', '{"stock_id":"[withheld]"}'),
+    ("blinded", '{"stock_id": 600519, "k": 5}', '{"stock_id":"[withheld]","k":5}'),
+    ("blinded", '{"stock_id": "SH601318", "k": 5.5}', '{"stock_id":"[withheld]","k":5.5}'),
+    ("blinded", '{"a": ["\\u0036\\u00300519"]}', '{"a":["[withheld]"]}'),
+    ("blinded", '{"reason": "on 2024-01-02 it fell", "shares": 2010}', '{"reason":"on [withheld] it fell","shares":2010.0}'),
+    ("blinded", '{"600519": 1}', '{"[withheld]":1}'),
+    ("blinded", "not json 600519", "not json [withheld]"),
+]
 
-def test_only_the_identity_is_withheld():
-    guard = GUARDS["blinded"]
-    assert guard.redact("Sell 600519.SH, it fell on 2024-01-02!") == "Sell [withheld], it fell on [withheld]!"
-    assert guard.redact("平安银行 and Quillmark (6０0-519)") == "[withheld] and [withheld] ([withheld])"
 
-
-def test_a_model_may_not_be_shown_its_guess_at_another_stock_either():
-    guard = GUARDS["blinded"]
-    assert guard.redact("This looks like 601318 or ６00036.") == "This looks like [withheld] or [withheld]."
-    assert guard.redact_json('{"stock_id":"300059"}') == '{"stock_id":"[withheld]"}'
-    assert GUARDS["date_blind"].redact("like 601318") == "like 601318"
+@pytest.mark.parametrize(("kind", "written", "sent"), REDACTED)
+def test_only_the_identity_is_withheld_also_inside_json(kind, written, sent):
+    assert GUARDS[kind].redact_json(written) == sent
+    if not written.startswith("{"):
+        assert GUARDS[kind].redact(written) == sent
 
 
 def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak():
     for text in ("601318", "CNY 600000", "600000 shares", "at most 300000", "cash: 600000", "123456", "1.601318"):
         GUARDS["blinded"].check(text)
-        assert text == "601318" or GUARDS["blinded"].redact(text) == text
-
-
-def test_text_without_identities_is_returned_as_it_is():
-    text = "Momentum of asset_0042 is 0.31 at day_+4 – best of 30."
-    assert GUARDS["blinded"].redact(text) is text
-    assert GUARDS["blinded"].redact_json('{"k": 5,\n "x": 1}') == '{"k": 5,\n "x": 1}'
-
-
-@pytest.mark.parametrize(
-    ("written", "sent"),
-    [
-        ('{"stock_id": "600519"}', '{"stock_id":"[withheld]"}'),
-        ('{"stock_id": 600519, "k": 5}', '{"stock_id":"[withheld]","k":5}'),
-        ('{"stock_id": "SH601318", "k": 5.5}', '{"stock_id":"[withheld]","k":5.5}'),
-        ('{"a": ["\\u0036\\u00300519"]}', '{"a":["[withheld]"]}'),
-        ('{"reason": "on 2024-01-02 it fell", "shares": 2010}', '{"reason":"on [withheld] it fell","shares":2010.0}'),
-        ('{"600519": 1}', '{"[withheld]":1}'),
-        ("not json 600519", "not json [withheld]"),
-    ],
-)
-def test_arguments_are_redacted_inside_their_json(written, sent):
-    assert GUARDS["blinded"].redact_json(written) == sent
+        assert text == "601318" or GUARDS["blinded"].redact(text) is text
 
 
 def test_a_leak_names_kind_and_place_but_never_the_text():
@@ -272,14 +228,3 @@ def test_a_leak_names_kind_and_place_but_never_the_text():
         with pytest.raises(LeakError, match=kind) as caught:
             GUARDS["blinded"].check(text)
         assert text[3:] not in str(caught.value)
-
-
-def test_bright_hides_nothing():
-    GUARDS["bright"].check("600519.SH Quillmark 2024-01-02")
-    assert GUARDS["bright"].redact("600519.SH") == "600519.SH"
-
-
-def test_the_guard_reads_no_prices():
-    lens = lens_of("blinded")
-    assert finds("blinded", str(MARKET.days[BASE_ROW]))
-    assert lens.render_text(DayRef(BASE_ROW)) == '"day_+0"'

@@ -11,10 +11,9 @@ from ktdeval.errors import DataError, PluginError
 from ktdeval.market.snapshot import BAR_FIELDS, Board
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetName, AssetRef, DayRef, Exact, IndexLevel, Price, SectorRef, Shares
-from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, lens_of
+from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, fields, lens_of
 
 masks = pytest.mark.parametrize("kind", MASK_KINDS)
-STOCK_BLIND = ("stock_blind", "blinded")
 DATE_BLIND = ("date_blind", "blinded")
 
 
@@ -49,24 +48,16 @@ def test_handles_and_order_are_the_same_under_every_mask_of_a_seed():
     assert lens_of("blinded").asset_handle(3) == lens_of("stock_blind").asset_handle(3)
 
 
-@pytest.mark.parametrize("text", ["600519", "600519.SH", "SH600519", "sh.600519", "600519.XSHG", "６００５１９", " 600519.ss "])
-def test_a_visible_code_is_understood_in_any_vendor_style(text):
-    column = CODES.index("600519.SH")
-    assert lens_of("bright").parse_asset(text) == lens_of("date_blind").parse_asset(text) == column
-    assert lens_of("blinded").parse_asset(text) is None
-
-
-@pytest.mark.parametrize("text", ["", "asset_0001", "600518", "贵州茅台", "day_+0", "0" * 1000])
-def test_what_is_no_visible_asset_is_none(text):
-    assert lens_of("bright").parse_asset(text) is None
-
-
-def test_handles_are_understood_in_other_case_and_width():
-    lens = lens_of("blinded")
-    handle = lens.asset_handle(2)
-    assert lens.parse_asset(f" {handle.upper()} ") == 2
-    assert lens.parse_asset(handle.replace("0", "０")) == 2
-    assert lens.parse_asset("asset_9999") is None
+def test_an_asset_is_understood_as_the_mask_shows_it_in_any_style():
+    bright, blinded, column = lens_of("bright"), lens_of("blinded"), CODES.index("600519.SH")
+    for text in ("600519", "600519.SH", "SH600519", "sh.600519", "600519.XSHG", "６００５１９", " 600519.ss "):
+        assert bright.parse_asset(text) == lens_of("date_blind").parse_asset(text) == column
+        assert blinded.parse_asset(text) is None
+    for text in ("", "asset_0001", "600518", "贵州茅台", "day_+0", "0" * 1000):
+        assert bright.parse_asset(text) is None
+    handle = blinded.asset_handle(2)
+    assert blinded.parse_asset(f" {handle.upper()} ") == blinded.parse_asset(handle.replace("0", "０")) == 2
+    assert blinded.parse_asset("asset_9999") is None
 
 
 def test_a_day_is_understood_only_as_the_mask_shows_it():
@@ -82,27 +73,19 @@ def test_a_day_is_understood_only_as_the_mask_shows_it():
 
 
 def test_index_levels_are_rebased_where_dates_are_hidden():
-    level = IndexLevel(INDEX_CODE, 3000.0 + 7 * BASE_ROW)
     for kind in MASK_KINDS:
-        assert lens_of(kind).render(level) == pytest.approx(100 if kind in DATE_BLIND else 3140)
-    later = lens_of("blinded").render(IndexLevel(INDEX_CODE, 3147.0))
-    assert later == pytest.approx(100 * 3147 / 3140)
-
-
-def test_an_index_without_a_level_yet_shows_null_rather_than_its_true_level():
+        shown = lens_of(kind).render([IndexLevel(INDEX_CODE, 3140.0), IndexLevel(INDEX_CODE, 3147.0)])
+        assert shown == pytest.approx([100, 100 * 3147 / 3140] if kind in DATE_BLIND else [3140, 3147])
     levels = np.full(N_DAYS, math.nan)
     levels[-1] = 3000.0
     snapshot = replace(MARKET, indices={INDEX_CODE: levels})
-    assert Lens(MaskConfig("blinded"), 1, snapshot, BASE_ROW).render(IndexLevel(INDEX_CODE, 3000.0)) is None
-
-
-def test_prices_and_shares_stay_original_by_default():
-    assert lens_of("blinded").render([Price(0, 12.34), Shares(0, 500.0), Shares(0, 0.5)]) == [12.34, 500, 0.5]
-    assert lens_of("blinded").shares_in(0, 500) == 500
+    assert Lens(MaskConfig("blinded"), 1, snapshot, BASE_ROW).render(IndexLevel(INDEX_CODE, 3000.0)) is None, "no level yet"
 
 
 def test_rebased_prices_start_at_100_and_keep_amounts():
-    lens = lens_of("blinded", rebase_prices=True)
+    plain, lens = lens_of("blinded"), lens_of("blinded", rebase_prices=True)
+    assert plain.render([Price(0, 12.34), Shares(0, 500.0), Shares(0, 0.5)]) == [12.34, 500, 0.5]
+    assert plain.shares_in(0, 500) == 500
     for asset in range(len(CODES)):
         close = MARKET.close[BASE_ROW, asset]
         if np.isnan(close):
@@ -120,18 +103,8 @@ def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(asset, s
         assert lens.shares_in(asset, shown) == shares
 
 
-assets = st.integers(0, len(CODES) - 1)
-fields = st.one_of(
-    st.builds(AssetRef, assets),
-    st.builds(AssetName, assets),
-    st.builds(DayRef, st.integers(0, BASE_ROW)),
-    st.builds(SectorRef, st.sampled_from(MARKET.industries)),
-    st.builds(Price, assets, st.floats()),
-    st.builds(Shares, assets, st.floats(0, 1e9)),
-    st.builds(IndexLevel, st.just(INDEX_CODE), st.floats(0, 1e4)),
-)
 payloads = st.recursive(
-    fields | st.floats() | st.none(),
+    fields(BASE_ROW) | st.floats() | st.none(),
     lambda part: st.lists(part, max_size=4) | st.tuples(part, part) | st.dictionaries(st.sampled_from("abc"), part, max_size=3),
     max_leaves=15,
 )
@@ -161,20 +134,12 @@ def test_a_rendered_payload_is_strict_json(kind, payload):
     json.loads(lens.render_text(payload), parse_constant=pytest.fail)
 
 
-def test_numpy_scalars_and_enums_are_shown_as_plain_values():
-    payload = {
-        "a": np.float64(1.5),
-        "b": np.int64(3),
-        "c": np.bool_(True),
-        "d": Board.STAR,
-        "e": np.float64("nan"),
-        "f": np.float32(0.5),
-    }
-    assert lens_of("blinded").render(payload) == {"a": 1.5, "b": 3, "c": True, "d": "star", "e": None, "f": 0.5}
-
-
-def test_handles_may_be_keys():
+def test_numpy_scalars_enums_and_handles_as_keys_are_shown_as_plain_values():
     lens = lens_of("blinded")
+    values = [np.float64(1.5), np.int64(3), np.bool_(True), Board.STAR, np.float64("nan"), np.float32(0.5)]
+    assert lens.render({str(place): value for place, value in enumerate(values)}) == dict(
+        zip("012345", [1.5, 3, True, "star", None, 0.5], strict=True)
+    )
     assert lens.render({AssetRef(1): 0.5, DayRef(BASE_ROW): 1}) == {lens.asset_handle(1): 0.5, "day_+0": 1}
 
 
@@ -187,21 +152,14 @@ def test_what_has_no_field_type_is_refused_with_its_place(value):
         lens_of("blinded").render({"rows": [1, {"day": value}]})
 
 
-@pytest.mark.parametrize("key", [7, None, np.datetime64("2024-01-02")])
-def test_a_key_that_is_no_text_is_refused(key):
-    with pytest.raises(PluginError, match="can't be shown"):
-        lens_of("blinded").render({"rows": {key: 1}})
-
-
-@pytest.mark.parametrize(
-    "payload", [AssetRef(99), AssetRef(-1), DayRef(-1), DayRef(N_DAYS), SectorRef("no such"), IndexLevel("x", 1.0)]
-)
-def test_a_field_that_the_snapshot_lacks_is_an_error(payload):
-    with pytest.raises(DataError):
-        lens_of("blinded").render(payload)
-
-
-def test_day_0_must_lie_in_the_snapshot():
+def test_keys_and_fields_that_mean_nothing_are_refused():
+    lens = lens_of("blinded")
+    for key in (7, None, np.datetime64("2024-01-02")):
+        with pytest.raises(PluginError, match="can't be shown"):
+            lens.render({"rows": {key: 1}})
+    for payload in (AssetRef(99), AssetRef(-1), DayRef(-1), DayRef(N_DAYS), SectorRef("no such"), IndexLevel("x", 1.0)):
+        with pytest.raises(DataError):
+            lens.render(payload)
     with pytest.raises(DataError, match="day_\\+0"):
         Lens(MaskConfig("blinded"), 1, MARKET, N_DAYS)
 
@@ -212,60 +170,29 @@ HIDDEN_ASSETS = [
 ]  # fmt: skip
 HIDDEN_DATES = ["2024-01-02", "20240102", "2024/1/2", "January 2024", "2024", "１月２日", "Monday", "[withheld]"]
 NOT_IDENTITIES = [
-    "",
-    "asset_0001",
-    "asset_9999",
-    "day_+3",
-    "sector_02",
-    "momentum",
-    "MOM_12_1",
-    "AAA",
-    "12",
-    "0.05",
-    "may",
-    "bse",
-    "x" * 9999,
-]
+    "", "asset_0001", "asset_9999", "day_+3", "sector_02", "momentum", "MOM_12_1", "AAA", "12", "0.05", "may", "bse", "x" * 9999,
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HIDDEN_ASSETS)
-def test_a_real_asset_counts_as_hidden_identity_where_assets_are_hidden(text):
-    for kind in STOCK_BLIND:
-        assert lens_of(kind).is_hidden_identity(text)
-    assert not lens_of("bright").is_hidden_identity(text)
+def test_what_a_mask_hides_counts_as_a_hidden_identity_and_nothing_else_does():
+    for text in HIDDEN_ASSETS:
+        assert [lens_of(kind).is_hidden_identity(text) for kind in ("stock_blind", "blinded", "bright")] == [True, True, False], (
+            text
+        )
+    for text in HIDDEN_DATES:
+        assert [lens_of(kind).is_hidden_identity(text) for kind in ("date_blind", "blinded", "bright")] == [True, True, False], text
+    for text in NOT_IDENTITIES:
+        assert not any(lens_of(kind).is_hidden_identity(text) for kind in MASK_KINDS), text
+    for text in {name for names in NAMES.values() for name in names}:
+        assert lens_of("stock_blind").is_hidden_identity(text) == (text != "unknown"), text
 
 
-@pytest.mark.parametrize("text", HIDDEN_DATES)
-def test_a_calendar_date_counts_as_hidden_identity_where_dates_are_hidden(text):
-    for kind in DATE_BLIND:
-        assert lens_of(kind).is_hidden_identity(text)
-    assert not lens_of("bright").is_hidden_identity(text)
-
-
-@masks
-@pytest.mark.parametrize("text", NOT_IDENTITIES)
-def test_handles_and_ordinary_words_are_no_hidden_identity(kind, text):
-    assert not lens_of(kind).is_hidden_identity(text)
-
-
-def test_every_name_of_the_market_is_a_hidden_identity_unless_it_means_unknown():
-    lens = lens_of("stock_blind")
-    assert all(lens.is_hidden_identity(text) for names in NAMES.values() for text in names if text != "unknown")
-    assert not lens.is_hidden_identity("unknown")
-
-
-def test_an_exact_payload_keeps_every_digit_where_nothing_is_hidden():
+def test_an_exact_payload_is_a_whole_one_that_keeps_every_digit_where_nothing_is_hidden():
     answer = {"volume": 4_123_456, "cash": 100_123.4567, "day": "2025-01-06", "none": None}
-    assert json.loads(lens_of("bright").render_text(Exact(answer))) == answer
-    assert list(json.loads(lens_of("bright").render_text(Exact(answer)))) == list(answer)
-
-
-@pytest.mark.parametrize("kind", ["stock_blind", "date_blind", "blinded"])
-def test_an_exact_payload_is_refused_by_a_mask_that_hides(kind):
-    with pytest.raises(PluginError, match="can't be masked"):
-        lens_of(kind).render_text(Exact({"day": "2025-01-06"}))
-
-
-def test_an_exact_payload_is_a_whole_payload():
+    shown = json.loads(lens_of("bright").render_text(Exact(answer)))
+    assert list(shown.items()) == list(answer.items())
     with pytest.raises(PluginError, match="Exact"):
         lens_of("bright").render_text({"inside": Exact(1)})
+    for kind in ("stock_blind", "date_blind", "blinded"):
+        with pytest.raises(PluginError, match="can't be masked"):
+            lens_of(kind).render_text(Exact({"day": "2025-01-06"}))

@@ -26,99 +26,78 @@ class Attempts:
             raise self.failures.pop(0)
         return "answer"
 
-    def run(self, policy: RetryPolicy) -> str:
+    def run(self, max_retries: int = 12, max_wait_s: float = 3600.0, seed: int = 0) -> str:
+        policy = RetryPolicy(max_retries, max_wait_s, rng=random.Random(seed))
         return policy.run(self, self.waits.append, lambda *note: self.notes.append(note))
-
-
-def policy(max_retries: int = 12, max_wait_s: float = 3600.0, seed: int = 0) -> RetryPolicy:
-    return RetryPolicy(max_retries, max_wait_s, rng=random.Random(seed))
 
 
 def failures(count: int, kind: str = "server", retry_after_s: float | None = None) -> list[ModelError]:
     return [ModelError(kind, f"failure {number}", retry_after_s) for number in range(count)]
 
 
-@pytest.mark.parametrize("kind", sorted(RETRYABLE))
-def test_a_failure_that_may_pass_is_tried_again(kind):
-    attempts = Attempts(*failures(3, kind))
-    assert attempts.run(policy()) == "answer"
-    assert (attempts.made, len(attempts.waits)) == (4, 3)
+def test_failures_that_may_pass_are_tried_again_and_each_wait_is_announced():
+    kinds = sorted(RETRYABLE)
+    attempts = Attempts(*(ModelError(kind, "not now") for kind in kinds))
+    assert attempts.run(7) == "answer"
+    assert attempts.made == 1 + len(kinds)
+    announced = [(kind, made, most) for kind, _, made, most in attempts.notes]
+    assert announced == [(kind, place, 8) for place, kind in enumerate(kinds, 1)]
+    assert [wait for _, wait, _, _ in attempts.notes] == attempts.waits
 
 
-@pytest.mark.parametrize("kind", ["bad_request", "a_kind_of_a_plugin"])
-def test_a_failure_that_would_come_again_is_not_tried_again(kind):
-    attempts = Attempts(*failures(1, kind))
-    with pytest.raises(ModelError, match="failure 0"):
-        attempts.run(policy())
-    assert (attempts.made, attempts.waits) == (1, [])
-
-
-def test_the_last_failure_rises_when_all_attempts_are_used_up():
-    attempts = Attempts(*failures(9))
-    with pytest.raises(ModelError, match="failure 3") as caught:
-        attempts.run(policy(max_retries=3))
-    assert caught.value.kind == "server"
-    assert (attempts.made, len(attempts.waits)) == (4, 3)
-
-
-def test_without_retries_there_is_one_attempt():
-    attempts = Attempts(*failures(1))
-    with pytest.raises(ModelError):
-        attempts.run(policy(max_retries=0))
-    assert attempts.made == 1
+@pytest.mark.parametrize(
+    ("planned", "max_retries", "last", "made"),
+    [
+        (failures(1, "bad_request"), 12, "failure 0", 1),
+        (failures(1, "a_kind_of_a_plugin"), 12, "failure 0", 1),
+        (failures(9), 3, "failure 3", 4),
+        (failures(1), 0, "failure 0", 1),
+        (failures(5, "rate_limited", 86_400.0), 12, "failure 0", 1),  # more than may be waited
+    ],
+)
+def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(planned, max_retries, last, made):
+    attempts = Attempts(*planned)
+    with pytest.raises(ModelError, match=last) as caught:
+        attempts.run(max_retries)
+    assert caught.value.kind == planned[0].kind
+    assert (attempts.made, len(attempts.waits)) == (made, made - 1)
 
 
 def test_waits_are_random_below_a_bound_that_doubles_up_to_the_cap():
     bounds = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    seen: list[list[float]] = [[] for _ in bounds]
-    for seed in range(400):
-        attempts = Attempts(*failures(len(bounds)))
-        attempts.run(policy(seed=seed))
-        for waits, wait in zip(seen, attempts.waits, strict=True):
-            waits.append(wait)
-    for waits, bound in zip(seen, bounds, strict=True):
+    played = [Attempts(*failures(len(bounds))) for _ in range(400)]
+    for seed, attempts in enumerate(played):
+        attempts.run(seed=seed)
+    for bound, waits in zip(bounds, zip(*(attempts.waits for attempts in played), strict=True), strict=True):
         assert 0 <= min(waits) < 0.05 * bound
         assert 0.95 * bound < max(waits) <= bound
         assert 0.45 * bound < sum(waits) / len(waits) < 0.55 * bound
 
 
-def test_retry_after_is_a_floor_of_the_wait_and_calls_that_got_the_same_do_not_come_back_together():
+def test_calls_that_got_the_same_retry_after_do_not_come_back_together():
     waits = []
     for seed in range(50):
         attempts = Attempts(*failures(1, "rate_limited", retry_after_s=20.0))
-        attempts.run(policy(seed=seed))
+        attempts.run(seed=seed)
         waits += attempts.waits
     assert all(20.0 <= wait <= 21.0 for wait in waits)
     assert len(set(waits)) == 50
 
 
-def test_a_provider_that_asks_for_more_than_may_be_waited_ends_the_call_at_once():
-    attempts = Attempts(*failures(5, "rate_limited", retry_after_s=86_400.0))
-    with pytest.raises(ModelError, match="failure 0"):
-        attempts.run(policy())
-    assert attempts.waits == []
+wishes = st.lists(st.none() | st.floats(0, 200), max_size=30)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.floats(0, 200)), max_size=30), st.integers(0, 15), st.floats(0, 500), st.integers(0, 1000))
-def test_whatever_fails_neither_attempts_nor_waits_exceed_what_was_set(wishes, max_retries, max_wait_s, seed):
-    attempts = Attempts(*(ModelError("rate_limited", "slow down", wish) for wish in wishes))
+@given(wishes, st.integers(0, 15), st.floats(0, 500), st.integers(0, 1000))
+def test_whatever_fails_neither_attempts_nor_waits_exceed_what_was_set(wanted, max_retries, max_wait_s, seed):
+    attempts = Attempts(*(ModelError("rate_limited", "slow down", wish) for wish in wanted))
     try:
-        attempts.run(policy(max_retries, max_wait_s, seed))
+        attempts.run(max_retries, max_wait_s, seed)
     except ModelError:
         assert attempts.made <= 1 + max_retries
     assert attempts.made <= 1 + max_retries
     assert sum(attempts.waits) <= max_wait_s * (1 + 1e-12)
-    for wish, wait in zip(wishes, attempts.waits, strict=False):
-        assert wait >= (wish or 0.0)
-
-
-def test_each_wait_is_announced_with_its_reason_and_the_attempts_made_so_far():
-    attempts = Attempts(ModelError("server", "a"), ModelError("rate_limited", "b", 5.0))
-    attempts.run(policy(max_retries=7))
-    kinds = [(kind, attempt, attempts_) for kind, _, attempt, attempts_ in attempts.notes]
-    assert kinds == [("server", 1, 8), ("rate_limited", 2, 8)]
-    assert [wait for _, wait, _, _ in attempts.notes] == attempts.waits
+    assert all(wait >= (wish or 0.0) for wish, wait in zip(wanted, attempts.waits, strict=False))
 
 
 def test_the_end_of_the_run_ends_the_waiting():
@@ -127,5 +106,5 @@ def test_the_end_of_the_run_ends_the_waiting():
 
     attempts = Attempts(*failures(3))
     with pytest.raises(BudgetError):
-        policy().run(attempts, sleep, lambda *note: None)
+        RetryPolicy(12, 3600.0).run(attempts, sleep, lambda *note: None)
     assert attempts.made == 1

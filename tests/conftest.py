@@ -57,6 +57,14 @@ def _no_process_is_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small market, stored: to be read, and copied by who changes it."""
+    from run_support import store_market
+
+    return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="session")
 def repository() -> Path:
     """Root of the checkout."""
     return REPOSITORY

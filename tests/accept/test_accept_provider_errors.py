@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from run_support import Done, cards, error_line, finished_steps, ktdeval, store_market
+from run_support import Done, cards, error_line, finished_steps, ktdeval
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 from stub_runs import WIRES, answered, apart, environment_of, finished, run, steps, words_of
 
@@ -17,12 +17,6 @@ pytest.importorskip("google.genai")
 
 SHORT = (*apart(2, 2), "--canary", 0)
 WRONG = "stub-wrong-key-00112233445566778899"
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls.record import ANSWERED
-from run_support import Done, card_of, cards, error_line, finished_steps, store_market
+from run_support import Done, card_of, cards, error_line, finished_steps
 from stub_faults import BROKEN, NOT_ON_WIRE
 from stub_provider import FaultPlan, Stub, running_stub
 from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
@@ -30,12 +30,6 @@ KINDS = {
     "empty_body": "bad_response",
 }  # fmt: skip
 """Every way in which an attempt fails and may be made again, and the kind that it is counted under."""
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.runner.store import RunFolder
-from run_support import TASK, WINDOW, card_of, ktdeval, store_market
+from run_support import TASK, WINDOW, card_of, ktdeval
 from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
 from stub_provider import KEY, Stub, running_stub
 from stub_runs import WIRES, answered, book, environment_of, finished, start_run, steps, untold, without
@@ -24,12 +24,6 @@ pytest.importorskip("google.genai")
 STEPS, SEEDS = 4, 2
 EPISODES = ("--tasks", TASK, "--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS)
 SHORT = (*EPISODES, "--concurrency", SEEDS, "--canary", 0)
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

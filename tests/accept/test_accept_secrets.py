@@ -21,7 +21,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest
 from ktdeval.registry import load_plugins
 from paths import SUPPORT
-from run_support import Done, ktdeval, store_market
+from run_support import Done, ktdeval
 from stub_faults import BROKEN, REFUSALS
 from stub_provider import FaultPlan, Stub, running_stub
 from stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
@@ -35,12 +35,6 @@ TRACES = (KEY.encode(), KEY[16:].encode(), KEY[:-4].encode(), base64.b64encode(K
 """The key, most of it, and its usual disguises."""
 SHORT = (*apart(2, 2), "--canary", 1)
 HERE = SUPPORT
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

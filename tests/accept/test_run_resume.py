@@ -25,19 +25,12 @@ from run_support import (
     ktdeval,
     records,
     start,
-    store_market,
     wait_until,
 )
 
 LONG_WINDOW = "2024-01-15:2024-04-12"
 MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK)
 REMEMBERING = (*MIXED, "--agent", "remembering", "--windows", WINDOW)
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

@@ -145,17 +145,8 @@ def test_every_misdeed_is_counted_as_it_is_natively(protocol: ToolProtocol) -> N
         natively = records(model, "native", "blinded_open_research", seed, 12)
         assert records(Speaker(model, protocol), protocol, "blinded_open_research", seed, 12) == natively
         counted.update(*(record.failures for record in natively))
-    wanted = {
-        "bad_json",
-        "bad_arguments",
-        "unknown_tool",
-        "wrong_tool",
-        "schema",
-        "truncated",
-        "refusal",
-        "content_filter",
-        "empty_reply",
-    }
+    research = {"bad_json", "bad_arguments", "unknown_tool", "wrong_tool", "schema"}
+    wanted = research | {"truncated", "refusal", "content_filter", "empty_reply"}
     assert wanted <= counted
 
 

@@ -25,18 +25,11 @@ from run_support import (
     ktdeval,
     records,
     start,
-    store_market,
     wait_until,
 )
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
 MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", "6", "--quiet")
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

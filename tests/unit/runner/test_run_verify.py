@@ -30,16 +30,10 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.typed import from_plain, to_plain
-from run_support import PLUGIN, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval, store_market
+from run_support import PLUGIN, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval
 
 LIMIT = 7
 Path_ = tuple[str | int, ...]
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored."""
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture(scope="module")

@@ -24,67 +24,55 @@ def run(script: str, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_the_simulator_benchmark_prints_days_per_second(tmp_path: Path) -> None:
-    printed = run("bench_simulator.py", "--repeats", "1", cwd=tmp_path)
-    assert re.search(r"^ktdeval +[\d,]+ days/s .* orders, .* rejected, final NAV ", printed, re.MULTILINE)
+CALLS = ("--calls", "8", "--concurrency", "4", "--repeats", "1", "--peer-calls", "4", "--skip-growth")
+PRINTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "bench_simulator.py": (("--repeats", "1"), (r"^ktdeval +[\d,]+ days/s .* orders, .* rejected, final NAV ",)),
+    "bench_startup.py": (
+        ("--rounds", "1"),
+        tuple(
+            rf"^{re.escape(command)} .* ms +\d+\.\d\d x +CPU .* ms +\d+\.\d\d x$"
+            for command in ("ktdeval --help", "ktdeval tasks", 'python -c "import ktdeval"')
+        ),
+    ),
+    "bench_attribution.py": (
+        ("--days", "810", "--repeats", "1"),
+        (r"^  statsmodels loop, one trajectory .*\n(  ktdeval, .* x\n)+",),
+    ),
+    "bench_qfinzero_broker.py": (
+        ("--symbols", "3", "--days", "2", "--orders", "20"),
+        ("first run, invariants at each tick .* ticks/s", "logs identical: True; folded state identical: True"),
+    ),
+    "coverage_intervals.py": (("--samples", "2", "--days", "20"), (r"\A.*\nmean .*\nratio .*\ndrawdown ",)),
+    "bench_calls.py": (
+        CALLS,
+        tuple(
+            rf"^  {caller}.* s +\d+\.\d\d x ideal"
+            for caller in ("bare SDK on threads", "ktdeval calls, durable", "ktdeval whole episodes, durable")
+        ),
+    ),
+}
 
 
-def test_the_start_up_benchmark_prints_ratios_to_click(tmp_path: Path) -> None:
-    printed = run("bench_startup.py", "--rounds", "1", cwd=tmp_path)
-    for command in ("ktdeval --help", "ktdeval tasks", 'python -c "import ktdeval"'):
-        assert re.search(rf"^{re.escape(command)} .* ms +\d+\.\d\d x +CPU .* ms +\d+\.\d\d x$", printed, re.MULTILINE)
+@pytest.mark.parametrize("script", PRINTED)
+def test_a_benchmark_prints_its_figures(script: str, tmp_path: Path) -> None:
+    arguments, patterns = PRINTED[script]
+    printed = run(script, *arguments, cwd=tmp_path)
+    for pattern in patterns:
+        assert re.search(pattern, printed, re.MULTILINE)
 
 
-def test_the_attribution_benchmark_prints_ratios_to_statsmodels(tmp_path: Path) -> None:
-    printed = run("bench_attribution.py", "--days", "810", "--repeats", "1", cwd=tmp_path)
-    assert re.search(r"^  statsmodels loop, one trajectory .*\n(  ktdeval, .* x\n)+", printed, re.MULTILINE)
-
-
-def test_the_broker_benchmark_prints_ticks_per_second_and_that_the_logs_are_identical(tmp_path: Path) -> None:
-    printed = run("bench_qfinzero_broker.py", "--symbols", "3", "--days", "2", "--orders", "20", cwd=tmp_path)
-    assert re.search(r"first run, invariants at each tick .* ticks/s", printed)
-    assert "logs identical: True; folded state identical: True" in printed
-
-
-def test_the_coverage_table_has_a_line_for_each_kind_of_interval(tmp_path: Path) -> None:
-    printed = run("coverage_intervals.py", "--samples", "2", "--days", "20", cwd=tmp_path)
-    assert [line.split()[0] for line in printed.splitlines()[1:4]] == ["mean", "ratio", "drawdown"]
-
-
-@pytest.fixture(scope="module")
-def episode(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The episode benchmark's report on two steps of two models."""
-    folder = tmp_path_factory.mktemp("environment")
-    save_snapshot(small_market(), folder / "market")
+def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up(tmp_path: Path) -> None:
+    save_snapshot(small_market(), tmp_path / "market")
     words = ("--data", "market", "--windows", WINDOW, "--limit", "2", "--models", "builtin/momentum,builtin/hold")
-    printed = run("bench_episode.py", *words, cwd=folder)
-    assert [path.name for path in folder.iterdir()] == ["market"]  # runs go elsewhere and are removed
-    return printed
-
-
-def test_the_episode_benchmark_reports_each_model(episode: str) -> None:
-    assert [line.split(",")[0] for line in episode.splitlines() if line.startswith("builtin/")] == [
-        "builtin/momentum",
-        "builtin/hold",
-    ]
+    printed = run("bench_episode.py", *words, cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["market"]  # runs go elsewhere and are removed
+    assert re.findall(r"^builtin/\w+", printed, re.MULTILINE) == ["builtin/momentum", "builtin/hold"]
     for figure in ("steps/s", "peak memory", "durable record: write, fdatasync", "harness overhead", "ledger.parquet", "3.0 calls"):
-        assert figure in episode
-
-
-def test_the_parts_of_a_step_add_up_to_the_whole(episode: str) -> None:
-    report = episode.split("builtin/hold")[0]
-    spent = {match[1].strip(): float(match[2]) for match in re.finditer(r"^  (\S.*?) +([\d.]+) ms +[\d.]+ %", report, re.MULTILINE)}
-    inside = {
-        match[1].strip(): float(match[2]) for match in re.finditer(r"^    (\S.*?) +([\d.]+) ms +[\d.]+ %", report, re.MULTILINE)
-    }
+        assert figure in printed
+    spent, inside = (
+        {name.strip(): float(ms) for name, ms in re.findall(pattern, printed.split("builtin/hold")[0], re.MULTILINE)}
+        for pattern in (rf"^{indent}(\S.*?) +([\d.]+) ms +[\d.]+ %" for indent in ("  ", "    "))
+    )
     whole, overhead = spent.pop("whole"), spent["harness overhead"]
     assert sum(spent.values()) == pytest.approx(whole, abs=0.005)
     assert sum(inside.values()) == pytest.approx(overhead, abs=0.005)
-
-
-def test_the_benchmark_of_calls_prints_ratios_to_the_bare_sdk(tmp_path: Path) -> None:
-    printed = run(
-        "bench_calls.py", "--calls", "8", "--concurrency", "4", "--repeats", "1", "--peer-calls", "4", "--skip-growth", cwd=tmp_path
-    )
-    for caller in ("bare SDK on threads", "ktdeval calls, durable", "ktdeval whole episodes, durable"):
-        assert re.search(rf"^  {caller}.* s +\d+\.\d\d x ideal", printed, re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import re
 import subprocess
@@ -50,6 +51,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), filename=str(path))
 
@@ -75,21 +77,16 @@ def test_modules_and_functions_are_small() -> None:
         if (lines := len(path.read_text().splitlines())) > MAX_MODULE_LINES:
             too_large.append(f"{name_of(path)}: {lines} lines")
         for function in functions_in(tree_of(path)):
-            assert function.end_lineno is not None
             where = f"{name_of(path)}:{function.lineno} {function.name}"
-            if (lines := function.end_lineno - function.lineno + 1) > MAX_FUNCTION_LINES:
+            if (lines := (function.end_lineno or 0) - function.lineno + 1) > MAX_FUNCTION_LINES:
                 too_large.append(f"{where}: {lines} lines")
-            arguments = function.args
-            given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
             count = len([argument for argument in given if argument.arg not in ("self", "cls")])
             # Commands take one parameter for each option; click calls them, nobody else does.
-            if count > MAX_PARAMETERS and not is_click_command(function):
+            is_command = any("command" in ast.unparse(decorator) for decorator in function.decorator_list)
+            if count > MAX_PARAMETERS and not is_command:
                 too_large.append(f"{where}: {count} parameters, use a record")
     assert not too_large, "\n".join(too_large)
-
-
-def is_click_command(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any("command" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 # ---- errors
@@ -108,19 +105,15 @@ def test_only_boundaries_catch_everything() -> None:
     assert not broad, f"catch what you expect: {broad}"
 
 
-def test_nothing_is_pickled_or_evaluated() -> None:
+def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_global_chance() -> None:
+    impure = re.compile(
+        r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import random", re.MULTILINE
+    )
     for path in SOURCES:
         tree = tree_of(path)
         assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(tree)) == set(), name_of(path)
         called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         assert called & {"eval", "exec", "compile", "__import__"} == set(), name_of(path)
-
-
-def test_the_library_has_no_clock_and_no_global_chance() -> None:
-    impure = re.compile(
-        r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import random", re.MULTILINE
-    )
-    for path in SOURCES:
         if path.relative_to(ROOT).parts[1] in ("market", "masking", "trading", "harness", "attribution", "stats"):
             assert impure.search(path.read_text()) is None, name_of(path)
 
@@ -163,86 +156,52 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
             assert not late, f"{name_of(path)}: {function.name} imports {late}"
 
 
-def test_there_are_no_import_cycles() -> None:
-    """Modules of ktdeval, at run time: what stands under TYPE_CHECKING does not count."""
-    graph = {module_name(path): set(run_time_imports(path)) for path in SOURCES}
-    graph = {module: {target for target in targets if target in graph} for module, targets in graph.items()}
-    while leaves := [module for module, targets in graph.items() if not targets]:
-        for leaf in leaves:
-            del graph[leaf]
-        graph = {module: targets - set(leaves) for module, targets in graph.items()}
-    roots = set.union(set(), *graph.values())
-    assert not roots, f"modules on or behind a cycle: {sorted(graph)}"
-
-
-def test_there_are_no_cycles_of_packages() -> None:
-    graph: dict[str, set[str]] = {}
-    for path in SOURCES:
-        own = package_of(module_name(path))
-        graph.setdefault(own, set()).update(package_of(target) for target in run_time_imports(path))
-    graph = {package: (targets & graph.keys()) - {package} for package, targets in graph.items()}
-    while leaves := {package for package, targets in graph.items() if not targets}:
-        graph = {package: targets - leaves for package, targets in graph.items() if package not in leaves}
-    assert not graph, f"packages on or behind a cycle: {sorted(graph)}"
-
-
-def package_of(module: str) -> str:
-    return ".".join(module.split(".")[:2])
+def test_there_are_no_cycles_of_modules_and_of_packages() -> None:
+    """At run time: what stands under TYPE_CHECKING does not count."""
+    for part_of in (lambda module: module, lambda module: ".".join(module.split(".")[:2])):
+        graph: dict[str, set[str]] = {}
+        for path in SOURCES:
+            graph.setdefault(part_of(module_name(path)), set()).update(map(part_of, run_time_imports(path)))
+        graph = {part: (targets & graph.keys()) - {part} for part, targets in graph.items()}
+        while leaves := {part for part, targets in graph.items() if not targets}:
+            graph = {part: targets - leaves for part, targets in graph.items() if part not in leaves}
+        assert not graph, f"on or behind a cycle: {sorted(graph)}"
 
 
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    parts = parts if parts[0] == "ktdeval" else parts[1:]
-    return ".".join(parts).removesuffix(".__init__")
+    return ".".join(parts if parts[0] == "ktdeval" else parts[1:]).removesuffix(".__init__")
 
 
 def run_time_imports(path: Path) -> Iterator[str]:
-    def visit(body: list[ast.stmt]) -> Iterator[str]:
-        for node in body:
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                continue
-            if isinstance(node, ast.ImportFrom) and node.module:
-                yield node.module
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
-            elif isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-
-    return visit(tree_of(path).body)
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 # ---- documented surfaces
 
 
-def test_every_hook_is_documented_and_in_the_guide() -> None:
+def test_every_hook_is_documented_in_the_guide_and_all_fit_one_screen() -> None:
     guide = (ROOT / "CONTRIBUTING.md").read_text()
     for hook, text in {"event": hookspecs.ktdeval_event.__doc__, **hookspecs.HOOKS}.items():
         assert text
         assert f"`ktdeval_{hook}`" in guide
-
-
-def test_the_hook_surface_fits_one_screen() -> None:
     assert len((ROOT / "ktdeval/hookspecs.py").read_text().splitlines()) <= 60
 
 
-def test_every_field_of_a_spec_is_documented() -> None:
-    assert {field.name for field in dataclasses.fields(Spec)} - {"extra"} <= set(
-        re.findall(r"^ +(\w+): ", Spec.__doc__ or "", re.M)
-    )
-
-
-@pytest.mark.parametrize("config", [RunConfig, TradingConfig, HarnessConfig], ids=lambda config: config.__name__)
-def test_every_config_field_has_help(config: type) -> None:
-    for field in dataclasses.fields(config):
-        assert len(field.metadata["help"]) > 5, field.name
-
-
-def test_every_parameter_of_a_plugin_has_help_and_every_spec_a_summary() -> None:
+def test_every_field_of_a_spec_a_config_and_of_plugins_parameters_is_documented() -> None:
+    documented = set(re.findall(r"^ +(\w+): ", Spec.__doc__ or "", re.M))
+    assert {field.name for field in dataclasses.fields(Spec)} - {"extra"} <= documented
     plugins = load_plugins()
-    for kind in KINDS:
-        for spec in plugins.specs(kind).values():
-            assert spec.summary, spec.name
-            for field in dataclasses.fields(spec.params) if spec.params else ():
-                assert field.metadata.get("help"), f"{spec.name}: {field.name}"
+    specs = [spec for kind in KINDS for spec in plugins.specs(kind).values()]
+    assert [spec.name for spec in specs if not spec.summary] == []
+    for config in (RunConfig, TradingConfig, HarnessConfig, *(spec.params for spec in specs if spec.params)):
+        for field in dataclasses.fields(config):
+            assert len(field.metadata.get("help", "")) > 5, f"{config.__name__}: {field.name}"
 
 
 @pytest.mark.parametrize("name", list(cli.lazy))
@@ -282,6 +241,8 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
 def test_the_api_is_frozen() -> None:
     """Adding a name is a decision, removing one breaks somebody's plugin: change this list knowingly."""
     assert api.__all__ == API.split()
+    with pytest.raises(AttributeError, match="has no name 'MarketSnapsht'; did you mean 'MarketSnapshot'"):
+        api.MarketSnapsht  # noqa: B018
 
 
 def test_every_public_name_resolves() -> None:
@@ -291,8 +252,3 @@ def test_every_public_name_resolves() -> None:
             assert getattr(module, name) is not None
             # Importing the module would put it in the place of the name.
             assert not Path(module.__file__ or "").with_name(f"{name}.py").exists(), f"{module.__name__}.{name} is a module, too"
-
-
-def test_an_unknown_name_of_the_api_suggests_near_ones() -> None:
-    with pytest.raises(AttributeError, match="has no name 'MarketSnapsht'; did you mean 'MarketSnapshot'"):
-        api.MarketSnapsht  # noqa: B018

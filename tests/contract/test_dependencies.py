@@ -52,7 +52,7 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         # Adapters of models name the package of their SDK, which is imported when the model is made.
-        elif isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["package"]:
+        elif isinstance(node, ast.Assign) and "package" in [getattr(target, "id", "") for target in node.targets]:
             names |= {node.value.value} if isinstance(node.value, ast.Constant) else set()
     return names
 

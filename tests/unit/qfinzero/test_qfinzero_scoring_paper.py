@@ -75,11 +75,6 @@ def test_rules_by_example(name: str) -> None:
     assert (three(scores), scores.failure_modes) == (figures, modes)
 
 
-def test_a_perfect_answer_earns_exactly_100_in_either_form() -> None:
-    for gold in (THREE, replace(THREE, suite="calling")):
-        assert score(gold, perfect_answer(gold, RUN), RUN).overall == 100
-
-
 def test_tm_is_1_for_the_tool_half_for_its_family_and_0_for_other_and_unknown_names() -> None:
     earned = {DAILY: 1, MINUTE: 0.5, "ESP.timeline": 0, "UPQ.stock.weekly": 0, "upq.stock.daily": 0}
     assert {tool: score(task(BARS), [said(tool, BARS.required)], RUN).tm for tool in earned} == earned
@@ -310,15 +305,12 @@ def test_failure_modes_name_what_the_aligned_call_got_wrong(answer: list[Any], m
 
 
 def test_a_step_left_over_is_missing_unless_a_call_of_another_family_stands_there() -> None:
-    first = said("UPQ.stock.daily", BARS.required)
-    assert score(task(BARS, POSITIONS), [first], RUN).failure_modes == ("missing_call",)
-    assert score(task(BARS, POSITIONS), [first, said("ESP.timeline")], RUN).failure_modes == ("wrong_family",)
+    assert score(task(BARS, POSITIONS), [RIGHT], RUN).failure_modes == ("missing_call",)
+    assert score(task(BARS, POSITIONS), [RIGHT, said("ESP.timeline")], RUN).failure_modes == ("wrong_family",)
 
 
 def test_spraying_costs_precision_but_no_score() -> None:
-    scores = score(
-        task(BARS), [said("UPQ.stock.daily", BARS.required), *[said("UPQ.rates.query", {"n": n}) for n in range(9)]], RUN
-    )
+    scores = score(task(BARS), [RIGHT, *[said("UPQ.rates.query", {"n": n}) for n in range(9)]], RUN)
     assert scores.overall == 100
     assert (scores.detail["extra_calls"], scores.detail["call_precision"]) == (9, 0.1)
 
@@ -333,11 +325,8 @@ def test_ids_of_the_run_and_of_addresses_are_reported_not_scored() -> None:
     assert ids(fixed, said(fixed.tool, {"account_id": "acct-77"})) == (100, 1, 1)
     assert ids(fixed, said(fixed.tool, {"account_id": "acct-78"})) == (100, 1, 0)
     assert ids(POSITIONS, said(POSITIONS.tool, {"account_id": RUN["account_id"]})) == (100, 1, 1)
-    assert ids(ORDER, said(ORDER.tool, {"order": ORDER.required["order"], "session_id": "other", "account_id": ["x"]})) == (
-        100,
-        2,
-        0,
-    )
+    foreign = {"order": ORDER.required["order"], "session_id": "other", "account_id": ["x"]}
+    assert ids(ORDER, said(ORDER.tool, foreign)) == (100, 2, 0)
     cancel = GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST")
     assert ids(cancel, said(cancel.tool)) == (100, 0, 0)
 
@@ -361,8 +350,15 @@ answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), 
 
 
 @given(tasks, answers, st.randoms(use_true_random=False))
-def test_neither_the_order_of_calls_nor_that_of_steps_matters(gold: GoldTask, answer: list[Any], chance: Any) -> None:
+def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lowers_the_tool_match(
+    gold: GoldTask, answer: list[Any], chance: Any
+) -> None:
     before = score(gold, answer, RUN)
+    assert all(0 <= value <= 1 for value in three(before))
+    assert set(before.failure_modes) <= set(FAILURE_MODES)
+    assert (before.overall == 100) <= (not set(before.failure_modes) - {"extra_call", "malformed_call", "unknown_tool"})
+    assert three(score(gold, [said("ESP.no.such"), *answer], RUN)) == three(before)
+    assert score(gold, [*answer, said(DAILY, {"x": 1})], RUN).tm >= before.tm
     calls, shuffled = list(gold.calls), list(answer)
     chance.shuffle(calls)
     chance.shuffle(shuffled)
@@ -371,42 +367,19 @@ def test_neither_the_order_of_calls_nor_that_of_steps_matters(gold: GoldTask, an
     assert after.detail["call_precision"] == before.detail["call_precision"]
 
 
-@given(tasks, answers)
-def test_scores_lie_between_0_and_1_and_modes_in_the_closed_set(gold: GoldTask, answer: list[Any]) -> None:
-    scores = score(gold, answer, RUN)
-    assert all(0 <= value <= 1 for value in three(scores))
-    assert set(scores.failure_modes) <= set(FAILURE_MODES)
-    assert (scores.overall == 100) <= (not set(scores.failure_modes) - {"extra_call", "malformed_call", "unknown_tool"})
-
-
-@given(tasks, answers)
-def test_an_unrelated_call_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
-    before, after = score(gold, answer, RUN), score(gold, [said("ESP.no.such"), *answer], RUN)
-    assert three(after) == three(before)
-
-
-@given(tasks, answers.filter(bool))
-def test_a_repeat_never_raises_a_score_where_each_step_asks_for_something_else(gold: GoldTask, answer: list[Any]) -> None:
-    distinct = task(*{repr(call): call for call in gold.calls}.values())
-    before, after = score(distinct, answer, RUN), score(distinct, [*answer, answer[0]], RUN)
-    assert three(after) == three(before)
-
-
 @given(tasks, answers.filter(bool))
 def test_a_repeat_beyond_what_is_asked_alike_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
+    distinct = task(*{repr(call): call for call in gold.calls}.values())
+    assert three(score(distinct, [*answer, answer[0]], RUN)) == three(score(distinct, answer, RUN))
     most = max(Counter(repr((call.tool, call.required, call.times)) for call in gold.calls).values())
     full = max(sum(three(score(task(call), [item], RUN)) == (1, 1, 1) for call in gold.calls) for item in answer)
     enough = [*answer, *[answer[0]] * max(most, full)]
     assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
 
 
-@given(tasks, answers)
-def test_a_further_call_never_lowers_the_tool_match(gold: GoldTask, answer: list[Any]) -> None:
-    assert score(gold, [*answer, said("UPQ.stock.daily", {"x": 1})], RUN).tm >= score(gold, answer, RUN).tm
-
-
-@given(tasks)
-def test_the_perfect_answer_is_perfect_and_each_call_counts(gold: GoldTask) -> None:
+@given(tasks, st.sampled_from(("calling", "planning")))
+def test_the_perfect_answer_is_perfect_in_either_form_and_each_call_counts(gold: GoldTask, suite: Any) -> None:
+    gold = replace(gold, suite=suite)
     answer = perfect_answer(gold, RUN)
     assert score(gold, answer, RUN).overall == 100
     assert score(gold, answer[1:], RUN).overall < 100
@@ -441,7 +414,5 @@ def test_assignments_are_as_good_as_those_of_scipy(weights: list[list[int]]) -> 
     taken = [column for column in chosen if column is not None]
     table = np.array(weights)
     assert len(set(taken)) == len(taken)
-    assert (
-        sum(weights[row][column] for row, column in enumerate(chosen) if column is not None)
-        == table[linear_sum_assignment(table, maximize=True)].sum()
-    )
+    total = sum(weights[row][column] for row, column in enumerate(chosen) if column is not None)
+    assert total == table[linear_sum_assignment(table, maximize=True)].sum()

@@ -15,7 +15,6 @@ from msgspec import structs
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.stats import wilson
 from ktdeval.testing import check_scoring_task
-from ktdeval_qfinzero.benchmark.items import Item
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
@@ -32,24 +31,15 @@ from qfinzero_suite_play import (
     calling_items,
     config_of,
     exam_of,
-    perfect_calls,
     planning_items,
     sit,
     task_of,
     world,
-)
+)  # fmt: skip
 from qfinzero_world import at, small_prices
 
 METRICS = ("overall", "tm", "pa", "ta")
 DAILY = ("upq_stock_daily", '{"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}')
-
-
-def items_of(variant: str) -> tuple[Item, ...]:
-    return planning_items() if "planning" in variant else calling_items()
-
-
-def values(task: SuiteTask, records: list[Any]) -> dict[str, float | None]:
-    return {name: score.value for name, score in task.summarise(records).items()}
 
 
 def earned(record: Any) -> list[float]:
@@ -60,44 +50,27 @@ def earned(record: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_keeps_the_contract_of_a_scoring_task(variant: str) -> None:
-    check_scoring_task(task_of(variant), snapshot=MARKET)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_who_makes_the_expected_calls_earns_everything(variant: str) -> None:
-    task = task_of(variant)
-    records = sit(task, Perfect(items_of(variant), live="live" in variant))
+def test_a_variant_keeps_the_contract_pays_the_expected_calls_in_full_and_silence_only_for_refusals(variant: str) -> None:
+    task, is_live = task_of(variant), "live" in variant
+    check_scoring_task(task, snapshot=MARKET)
+    assert list(task.scores) == list(summarise([], config_of(variant)))
+    records = sit(task, Perfect(planning_items() if "planning" in variant else calling_items(), live=is_live))
     assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
-    found = values(task, records)
-    assert [found[name] for name in METRICS] == [100.0, 1.0, 1.0, 1.0]
-    assert found["exact"] == 1.0
-    assert (found["refusal_accuracy"], found["call_precision"], found["unanswered"]) == (1.0, 1.0, 0.0)
-    assert ("end_state_match" in found) == ("live" in variant)
-    assert found.get("end_state_match", 1.0) == 1.0
-    assert task.summarise(records)["overall"].detail["failure_modes"] == {}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_who_calls_nothing_earns_nothing_but_the_refusals(variant: str) -> None:
-    task = task_of(variant)
+    perfect = task.summarise(records)
+    found = {name: score.value for name, score in perfect.items()}
+    full = {**dict.fromkeys((*METRICS, "exact", "refusal_accuracy", "call_precision"), 1.0), "overall": 100.0, "unanswered": 0.0}
+    assert found == {**full, **({"end_state_match": 1.0} if is_live else {})}
+    assert perfect["overall"].detail["failure_modes"] == {}
     records = sit(task, Silent())
     assert [earned(record)[0] for record in records] == [100.0 if record.facts["refusal"] else 0.0 for record in records]
-    summary = task.summarise(records)
+    silent = task.summarise(records)
     for name in (*METRICS, "exact"):
-        assert summary[name].baseline == pytest.approx(summary[name].value)
-    assert summary["refusal_accuracy"].value == 1.0
-    assert summary["refusal_accuracy"].detail["false_refusals"]["value"] == 1.0
-    assert summary["call_precision"].value is None
-    if "live" in variant:
-        assert summary["end_state_match"].value == summary["end_state_match"].baseline
-        assert summary["end_state_match"].detail["changing"]["value"] == 0.0
-
-
-def test_a_sitting_is_the_same_for_every_window_and_seed() -> None:
-    task = task_of("qfinzero_calling")
-    texts = [[exam_of(task, seed=seed).sample(number).user for number in range(4)] for seed in (0, 1)]
-    assert texts[0] == texts[1]
+        assert silent[name].baseline == pytest.approx(silent[name].value)
+    assert silent["refusal_accuracy"].value == silent["refusal_accuracy"].detail["false_refusals"]["value"] == 1.0
+    assert silent["call_precision"].value is None
+    if is_live:
+        assert silent["end_state_match"].value == silent["end_state_match"].baseline
+        assert silent["end_state_match"].detail["changing"]["value"] == 0.0
 
 
 def one(variant: str, number: int, model: Any, **changes: Any) -> Any:
@@ -192,9 +165,8 @@ def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(to
 
 
 def test_defaults_of_nested_objects_and_of_every_operation_are_those_of_the_service() -> None:
-    fees = with_defaults("PMB.session.create", {"execution_config": {"fees": {"stock_per_share_e4": 0}}})["execution_config"][
-        "fees"
-    ]
+    config = {"execution_config": {"fees": {"stock_per_share_e4": 0}}}
+    fees = with_defaults("PMB.session.create", config)["execution_config"]["fees"]
     assert fees == {"stock_per_share_e4": 0, "option_per_contract_e4": 6500, "option_exercise_e4": 0}
     assert "horizon_minutes" not in with_defaults("ESP.events.query", {"mode": "window"})
     assert with_defaults("ESP.events.query", {})["horizon_minutes"] == 60
@@ -329,9 +301,12 @@ def test_the_tools_in_text_tell_no_limits_of_length_and_the_cursor_once() -> Non
 
 
 def test_the_clock_is_told_in_utc_and_in_new_york() -> None:
-    assert clock_words(at("2025-03-07T21:00:00Z")) == "2025-03-07T21:00:00Z, which is Friday, 2025-03-07, 4:00 p.m. in New York"
-    assert clock_words(at("2025-03-10T20:00:00Z")) == "2025-03-10T20:00:00Z, which is Monday, 2025-03-10, 4:00 p.m. in New York"
-    assert clock_words(at("2025-03-10T02:05:00Z")) == "2025-03-10T02:05:00Z, which is Sunday, 2025-03-09, 10:05 p.m. in New York"
+    for moment, words in (
+        ("2025-03-07T21:00:00Z", "Friday, 2025-03-07, 4:00 p.m."),
+        ("2025-03-10T20:00:00Z", "Monday, 2025-03-10, 4:00 p.m."),
+        ("2025-03-10T02:05:00Z", "Sunday, 2025-03-09, 10:05 p.m."),
+    ):
+        assert clock_words(at(moment)) == f"{moment}, which is {words} in New York"
 
 
 def test_the_question_tells_ids_and_terms_of_the_session_but_not_what_it_holds() -> None:
@@ -365,14 +340,14 @@ def test_facts_hold_the_expected_calls_in_the_public_format() -> None:
     assert facts["as_of"] == "2025-01-06T21:00:00Z"
 
 
-def test_fewer_items_are_taken_evenly() -> None:
+def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_prompts_and_tools() -> None:
     exam = exam_of(task_of("qfinzero_calling", items=2))
     assert [exam.sample(number).id for number in range(len(exam))] == ["calling-1", "calling-3"]
     assert len(exam_of(task_of("qfinzero_calling", items=99))) == 4
-
-
-def test_the_description_pins_questions_data_prompts_and_tools() -> None:
-    described = task_of("qfinzero_calling").describe()
+    task = task_of("qfinzero_calling")
+    texts = [[exam_of(task, seed=seed).sample(number).user for number in range(4)] for seed in (0, 1)]
+    assert texts[0] == texts[1], "the same for every seed"
+    described = task.describe()
     assert described["material"]["dataset"]["content_id"] == world().info.content_id
     assert described["material"]["questions"]["count"] == 4
     assert set(described["service_tools"]) == {each.name for each in catalogue().operations}
@@ -426,23 +401,18 @@ def file_task(variant: str, path: Path) -> SuiteTask:
     return SuiteTask(variant, config_of(variant, tasks_file=str(path)))
 
 
-def test_tasks_of_a_file_are_asked_without_clock_and_situation(tmp_path: Path) -> None:
-    exam = exam_of(file_task("qfinzero_calling_text", public_file(tmp_path)))
+def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_both_rule_sets(tmp_path: Path) -> None:
+    task = file_task("qfinzero_calling_text", public_file(tmp_path))
+    exam = exam_of(task)
     assert [exam.sample(number).id for number in range(len(exam))] == ["p-1", "p-2", "p-3"]
     assert exam.sample(1).user == "Instruction: Buy 5 in sess-dryrun-2025."
     assert "The clock stands at" not in exam.sample(0).system
     assert exam.sample(0).facts["as_of"] is None
-
-
-def test_tasks_of_a_file_are_scored_by_both_rule_sets(tmp_path: Path) -> None:
     order = {"tool": "PMB.order.place", "arguments": {"session_id": "sess-dryrun-2025", "order": {"side": "BUY", "qty": "5"}}}
-    record = sit(file_task("qfinzero_calling_text", public_file(tmp_path)), Scripted(written=[order]), [1])[0]
+    record = sit(task, Scripted(written=[order]), [1])[0]
     assert record.scores["paper_pa"] == pytest.approx(1 / 2)  # the id takes no part, and "5" is no number
     assert record.scores["reference_pa"] == pytest.approx((0 + 1) / 2)  # the id is compared as it stands, "5" is 5
-
-
-def test_a_file_is_named_on_the_card_by_its_hash_and_not_by_its_place(tmp_path: Path) -> None:
-    described = file_task("qfinzero_calling", public_file(tmp_path)).describe()
+    described = task.describe()  # a file is named by its hash and not by its place
     assert described["tasks_file"] == described["material"]["tasks_file"]["name"] == "tasks.jsonl"
     assert len(described["material"]["tasks_file"]["sha256"]) == 64
     assert str(tmp_path) not in json.dumps(described)
@@ -519,10 +489,3 @@ def test_an_interval_of_means_is_resampled_over_items() -> None:
     assert (interval.low, interval.high) == pytest.approx((marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach)
     assert interval == interval_of("tm", points) == interval_of("tm", points * 3)
     assert interval_of("tm", [("a", 0.5), ("a", 0.25)]).reason == "one item only"
-
-
-def test_the_scores_are_those_that_are_defined() -> None:
-    for variant in VARIANTS:
-        task = task_of(variant)
-        assert list(task.scores) == list(summarise([], config_of(variant)))
-        assert perfect_calls(items_of(variant)[0])

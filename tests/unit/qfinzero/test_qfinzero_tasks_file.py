@@ -63,13 +63,16 @@ def test_a_calling_row_becomes_a_task() -> None:
     assert task_to_row(read) == CALLING_ROW
 
 
-def test_tasks_survive_the_way_to_a_file_and_back(tmp_path: Path) -> None:
-    planning = replace(task(replace(BARS, step_id="s1", notes="n"), EVENTS, ORDER), truth={"a": [1]})
+def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(tmp_path: Path) -> None:
+    planning = replace(task(replace(BARS, step_id="s1", notes="n"), EVENTS, ORDER), truth={"a": [1, None]})
     refusal = replace(task(GoldCall("REFUSE"), suite="calling"), id="other")
     path = tmp_path / "tasks.jsonl"
     path.write_text("".join(json.dumps(task_to_row(one)) + "\n\n" for one in (planning, refusal)))
     assert load_tasks(path) == (planning, refusal)
     assert refusal.refuse
+    both = (planning, replace(refusal, suite="planning"))
+    publish_tasks(tmp_path / "made", "Two tasks", both)
+    assert load_tasks(tmp_path / "made") == both
 
 
 @pytest.mark.parametrize(
@@ -113,13 +116,6 @@ def test_ids_are_unique_in_a_file(tmp_path: Path) -> None:
     path.write_text(f"{json.dumps(CALLING_ROW)}\n{json.dumps(CALLING_ROW)}\n")
     with pytest.raises(DataError, match=":2: a second task 'c-1'"):
         load_tasks(path)
-
-
-def test_tasks_are_published_as_a_dataset_and_read_back(tmp_path: Path) -> None:
-    planning = replace(task(replace(BARS, step_id="s1"), EVENTS, ORDER), truth={"a": [1, None]})
-    refusal = replace(task(GoldCall("REFUSE")), id="other")
-    publish_tasks(tmp_path / "made", "Two tasks", (planning, refusal))
-    assert load_tasks(tmp_path / "made") == (planning, refusal)
 
 
 @pytest.mark.parametrize("value", [None, "<from_step_1>", "2024-03-04T09:30:00+01:00", "2024-03-04"])

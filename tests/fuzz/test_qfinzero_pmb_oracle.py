@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, reject, settings, strategies as st
 
 from ktdeval_qfinzero.data.rows import Bars, BorrowRow, ContractRow, DividendRow, SplitRow, SymbolRow
@@ -169,12 +170,9 @@ def _bars(starts: list[int], rows: list[Row]) -> Bars:
 
 def same(what: str, engine: Any, plain: Any) -> None:
     """Both have come to the same; the first difference is told."""
-    if isinstance(engine, dict):
-        engine, plain = sorted(engine.items()), sorted(plain.items())
-    if engine != plain:
-        pairs = zip(engine, plain) if isinstance(engine, list) else ()
-        ours, theirs = next(((left, right) for left, right in pairs if left != right), (engine, plain))
-        raise AssertionError(f"{what}: the broker has {ours}, the documents say {theirs}")
+    pairs = zip(engine, plain) if isinstance(engine, list) else ()
+    ours, theirs = next(((left, right) for left, right in pairs if left != right), (engine, plain))
+    assert engine == plain, f"{what}: the broker has {ours}, the documents say {theirs}"
 
 
 def shown(order: Order) -> tuple[Any, ...]:
@@ -203,36 +201,20 @@ class Duel:
     def begin(self, start: int, end: int) -> None:
         expiries = trading_hours().last_expiry_session
         self.contracts = [each for each in self.scene.contracts if trading_hours().close_of(expiries(each.expiry)) > start]
+        terms, pcts = self.terms, [f"{side}_{kind}_pct" for side in ("long", "short") for kind in ("initial", "maintenance")]
+        margin = dict.fromkeys([*pcts, "option_short_pct", "option_short_floor_pct"], 1)
+        fees = {"stock_per_share_e4": terms.share_fee, "option_per_contract_e4": terms.contract_fee}
         config = {
-            "fees": {
-                "stock_per_share_e4": self.terms.share_fee,
-                "option_per_contract_e4": self.terms.contract_fee,
-                "option_exercise_e4": self.terms.exercise_fee,
-            },
+            "fees": {**fees, "option_exercise_e4": terms.exercise_fee},
             "fills": {
-                "slippage_bps": self.terms.slippage_bps,
-                "option_spread_bps": self.terms.spread_bps,
-                "max_volume_pct": self.terms.volume_pct,
+                "slippage_bps": terms.slippage_bps, "option_spread_bps": terms.spread_bps, "max_volume_pct": terms.volume_pct,
             },
-            "margin": {
-                **dict.fromkeys(("long_initial_pct", "long_maintenance_pct", "short_initial_pct", "short_maintenance_pct"), 1),
-                "short_minimum_e4": 0,
-                "option_short_pct": 1,
-                "option_short_floor_pct": 1,
-                "debit_interest_bps": self.terms.interest_bps,
-            },
-        }
-        self.session_id = self.broker.execute(
-            "session.create",
-            {
-                "account_id": self.account_id,
-                "frequency": self.terms.frequency,
-                "start_ts": moment_text(start),
-                "end_ts": moment_text(end),
-                "universe": {"stocks": list(STOCKS), "options": [each.symbol for each in self.contracts]},
-                "execution_config": config,
-            },
-        ).id
+            "margin": {**margin, "short_minimum_e4": 0, "debit_interest_bps": terms.interest_bps},
+        }  # fmt: skip
+        universe = {"stocks": list(STOCKS), "options": [each.symbol for each in self.contracts]}
+        span = {"start_ts": moment_text(start), "end_ts": moment_text(end), "frequency": terms.frequency, "universe": universe}
+        asked = {"account_id": self.account_id, **span, "execution_config": config}
+        self.session_id = self.broker.execute("session.create", asked).id
         self.plain.begin(start, end, self.terms)
 
     def both(self, command: str, given: dict[str, Any], plain: Any) -> None:
@@ -330,12 +312,8 @@ class Duel:
             updates["stop"] = self._near(ticket.symbol, wish["stop"])
         if all(value is None for value in updates.values()):
             return
-        names = {"qty": 1, "limit": 10_000, "stop": 10_000}
-        asked = {
-            name if name == "qty" else f"{name}_price": value if name == "qty" else value / names[name]
-            for name, value in updates.items()
-            if value is not None
-        }
+        prices = {f"{name}_price": value / 10_000 for name in ("limit", "stop") if (value := updates[name]) is not None}
+        asked = {**({} if updates["qty"] is None else {"qty": updates["qty"]}), **prices}
         self.both("order.modify", {"order_id": self.ids[number], "updates": asked}, lambda: self.plain.modify(number, **updates))
 
     def exercise(self, wish: dict[str, Any]) -> None:
@@ -395,23 +373,12 @@ def wish(do: str, **more: Any) -> st.SearchStrategy[dict[str, Any]]:
 
 
 ORDER = wish(
-    "place",
-    symbol=NUMBERS,
-    kind=st.sampled_from(KINDS),
-    sign=SIGNS,
-    qty=st.sampled_from((1, 2, 3, 7, 10, 40, 101, 1_000)),
-    tif=st.sampled_from(("DAY", "GTC", "GTD")),
-    limit=OFFSETS,
-    stop=OFFSETS,
-    until=st.integers(0, 20),
-)
+    "place", symbol=NUMBERS, kind=st.sampled_from(KINDS), sign=SIGNS, qty=st.sampled_from((1, 2, 3, 7, 10, 40, 101, 1_000)),
+    tif=st.sampled_from(("DAY", "GTC", "GTD")), limit=OFFSETS, stop=OFFSETS, until=st.integers(0, 20),
+)  # fmt: skip
 STEP = wish("step", ticks=st.sampled_from((1, 1, 1, 2, 3)))
 WISHES = st.one_of(
-    ORDER,
-    ORDER,
-    ORDER,
-    STEP,
-    STEP,
+    *(ORDER, ORDER, ORDER, STEP, STEP),
     wish("spread", symbol=NUMBERS, sign=SIGNS, units=st.integers(1, 3), limit=st.integers(-3, 3)),
     wish("cancel", order=NUMBERS),
     wish("modify", order=NUMBERS, qty=st.integers(1, 60), what=st.integers(1, 7), limit=OFFSETS, stop=OFFSETS),
@@ -470,13 +437,8 @@ def play(frequency: str, plan: dict[str, Any]) -> Duel:
     return duel
 
 
+@pytest.mark.parametrize("frequency", ["1d", "1m"])
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(PLAYS)
-def test_a_session_of_days_is_as_the_documents_say(plan: dict[str, Any]) -> None:
-    play("1d", plan)
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(PLAYS)
-def test_a_session_of_minutes_is_as_the_documents_say(plan: dict[str, Any]) -> None:
-    play("1m", plan)
+def test_a_session_is_as_the_documents_say(frequency: str, plan: dict[str, Any]) -> None:
+    play(frequency, plan)

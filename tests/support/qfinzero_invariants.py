@@ -13,11 +13,7 @@ from ktdeval_qfinzero.pmb.values import WORKING, Account, CashEntry, Order, Rule
 
 
 def check_invariants(state: BrokerState) -> None:
-    """Check everything, from the beginning.
-
-    Raises:
-        InvariantError: the first thing that does not hold.
-    """
+    """Check everything, from the beginning; raises InvariantError for the first thing that does not hold."""
     entries: dict[str, list[CashEntry]] = defaultdict(list)
     for entry in state.cash_entries:
         entries[entry.account_id].append(entry)
@@ -37,11 +33,7 @@ def check_invariants(state: BrokerState) -> None:
 
 @dataclass(slots=True)
 class InvariantWatch:
-    """Checks after each tick what the tick can have changed; made to be a broker's `on_tick`.
-
-    Attributes:
-        ticks: how many it has seen.
-    """
+    """Checks after each tick what the tick can have changed; made to be a broker's `on_tick`."""
 
     ticks: int = 0
     _now_ns: int = 0
@@ -52,11 +44,6 @@ class InvariantWatch:
     _held: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
     def __call__(self, state: BrokerState, marks: Mapping[str, int]) -> None:
-        """Check a state.
-
-        Raises:
-            InvariantError: the first thing that does not hold.
-        """
         self.ticks += 1
         _require(state.now_ns >= self._now_ns, "the clock went back")
         self._now_ns = state.now_ns
@@ -66,9 +53,8 @@ class InvariantWatch:
             self._changed(state)
         for account_id, held in self._held.items():
             account = state.accounts[account_id]
-            _require(
-                account.cash_e4 == account.initial_cash_e4 + self._cash[account_id], f"{account_id}: cash is not its movements"
-            )
+            cash_e4 = account.initial_cash_e4 + self._cash[account_id]
+            _require(account.cash_e4 == cash_e4, f"{account_id}: cash is not its movements")
             value = sum(size * marks[name] for name, size in held)
             if changed:
                 _require(equity_e4(account, marks) == account.cash_e4 + value, f"{account_id}: equity is not cash and market value")
@@ -119,16 +105,12 @@ def _check_units(state: BrokerState, account: Account) -> None:
 def _check_profit(account: Account) -> None:
     """Equity is capital and profit, whatever the marks: they drop out of both sides, and costs stay."""
     cost = sum(position.cost_e4 for position in account.positions.values())
-    _require(account.cash_e4 + cost == _result(account), f"{account.id}: cash and cost are not capital and realized profit")
-    for name, position in account.positions.items():
-        _require(position.qty != 0 or position.cost_e4 == 0, f"{account.id}: the flat position in {name} has a cost")
-
-
-def _result(account: Account) -> int:
-    """Capital, realized profit, and what was paid and received besides."""
     realized = sum(position.realized_e4 for position in account.positions.values())
     paid = account.fees_e4 + account.interest_e4 + account.borrow_fees_e4
-    return account.initial_cash_e4 + realized + account.dividends_e4 - paid
+    result = account.initial_cash_e4 + realized + account.dividends_e4 - paid
+    _require(account.cash_e4 + cost == result, f"{account.id}: cash and cost are not capital and realized profit")
+    for name, position in account.positions.items():
+        _require(position.qty != 0 or position.cost_e4 == 0, f"{account.id}: the flat position in {name} has a cost")
 
 
 def _check_trade(state: BrokerState, trade: Trade) -> None:
@@ -172,14 +154,9 @@ def _check_orders(state: BrokerState, orders: Iterable[Order]) -> None:
     """No order is filled beyond its quantity, and its state says what became of it."""
     for order in orders:
         _require(0 <= order.filled_qty <= order.qty, f"order {order.id}: it is filled beyond its quantity")
-        _require(
-            (order.status in WORKING) == (order.id in state.working),
-            f"order {order.id}: it is {order.status}, and its place is wrong",
-        )
-        _require(
-            (order.status == "FILLED") == (order.open_qty == 0),
-            f"order {order.id}: it is {order.status} with {order.open_qty} open",
-        )
+        is_working, is_full = order.status in WORKING, order.status == "FILLED"
+        _require(is_working == (order.id in state.working), f"order {order.id}: it is {order.status}, and its place is wrong")
+        _require(is_full == (order.open_qty == 0), f"order {order.id}: it is {order.status} with {order.open_qty} open")
 
 
 def _require(holds: bool, words: str) -> None:

@@ -65,14 +65,17 @@ def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Pa
     assert "2025-01-06" not in json.dumps(answer)
 
 
-def test_a_refused_call_prints_the_envelope_and_ends_with_1(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_what_can_not_be_called_ends_with_its_code_and_one_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     answer = json.loads(printed(capsys, "call", "upq_stock_daily", "{}", "--data", folder, code=1))
     assert answer["error"]["code"] == "invalid_argument"
-
-
-def test_an_unknown_tool_or_no_json_is_said_in_one_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    assert "did you mean" in refusal(capsys, "call", "UPQ.stock.dayly", "{}", "--data", folder)
-    assert "no JSON" in refusal(capsys, "call", "UPQ.stock.daily", "{limit: 1}", "--data", folder)
+    for words, said in (
+        (("call", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
+        (("call", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
+        (("call", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
+        (("data", "bild"), "qfinzero data: no command 'bild'; did you mean 'build'?"),
+        (("tool",), "did you mean 'tools'?"),
+    ):
+        assert said in refusal(capsys, *words)
 
 
 def test_a_dataset_is_described_and_checked(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -143,41 +146,26 @@ def test_a_log_is_verified_and_carried_out_again(capsys: pytest.CaptureFixture[s
     assert "can't read" in refusal(capsys, "replay", tmp_path / "none")
 
 
-def test_the_items_are_printed_in_the_public_format_and_proved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, folder, out = tmp_path / "planning.jsonl", tmp_path / "made", tmp_path / "run"
     assert main(["qfinzero", "items", "planning"]) == 0
-    path = tmp_path / "planning.jsonl"
     path.write_text(capsys.readouterr().out)
     tasks = load_tasks(path)
     assert len(tasks) >= 100
     assert main(["qfinzero", "items", "planning", "--prove"]) == 0
     refused = sum(task.refuse for task in tasks)
-    carried_out = len(tasks) - refused
-    assert capsys.readouterr().out == f"{len(tasks)} items: {carried_out} carried out, {refused} to be refused\n"
-
-
-def test_items_are_published_as_a_dataset_that_a_run_asks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    folder, out = tmp_path / "made", tmp_path / "run"
+    assert capsys.readouterr().out == f"{len(tasks)} items: {len(tasks) - refused} carried out, {refused} to be refused\n"
     assert main(["qfinzero", "items", "planning", "--publish", str(folder)]) == 0
-    assert main(["qfinzero", "items", "planning"]) == 0
-    path = tmp_path / "planning.jsonl"
-    path.write_text(capsys.readouterr().out.partition("\n")[2])
-    assert load_tasks(folder) == load_tasks(path)
+    assert load_tasks(folder) == tasks
     asked = ["--model", "builtin/chaos", "--tasks", "qfinzero_planning_text", "--limit", "2", "--out", str(out), "--quiet"]
     assert main([*asked, "--items", str(folder)]) == 0
     material = json.loads((out / "cards" / "qfinzero_planning_text.json").read_text())["task"]["config"]["material"]
-    assert (material["tasks_file"]["name"], material["questions"]["count"]) == ("made", len(load_tasks(path)))
+    assert (material["tasks_file"]["name"], material["questions"]["count"]) == ("made", len(tasks))
     assert main(["card", "verify", str(out), "--items", str(folder)]) == 0
     assert main(["score", str(out), "--items", str(folder)]) == 0
     assert main(["card", "verify", str(out)]) == 1
-
-
-def test_a_folder_and_a_seed_of_the_embedded_market_exclude_each_other(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    assert "give one of them" in refusal(capsys, "call", "UPQ.symbols.list", "--data", folder, "--seed", "0")
-
-
-def test_a_misspelled_command_is_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    assert refusal(capsys, "data", "bild") == "qfinzero data: no command 'bild'; did you mean 'build'?"
-    assert refusal(capsys, "tool").endswith("did you mean 'tools'?")
 
 
 @pytest.mark.parametrize("words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join)

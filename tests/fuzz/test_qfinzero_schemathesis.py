@@ -109,14 +109,7 @@ def test_an_operation_answers_as_the_document_says(schema: Any, workspaces: Work
     modes = [operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
 
     @given(case=st.one_of(modes), data=st.data())
-    @settings(
-        max_examples=2 * EXAMPLES,
-        database=None,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=2 * EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     def check(case: Any, data: Any) -> None:
         components = case.meta.components
         is_valid = all(component.mode is GenerationMode.POSITIVE for component in components.values())

@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +64,7 @@ class Served:
 
     def send(self, method: str, path: str, body: bytes | str | None = None, **headers: str) -> Reply:
         """Any request; `Content_Type` stands for the header Content-Type."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         try:
             connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             answer = connection.getresponse()
@@ -93,10 +94,8 @@ def serving(catalogue: Catalogue, limits: Limits = PLENTY, security: Security = 
     clock = Clock()
     workspaces = Workspaces(small_dataset(), limits, clock)
     bound = bind("127.0.0.1", 0)
-    config = uvicorn.Config(
-        server_app(catalogue, workspaces, security), lifespan="on", ws="none", log_level="critical", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
+    app = server_app(catalogue, workspaces, security)
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="on", ws="none", log_level="critical", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
@@ -109,14 +108,5 @@ def serving(catalogue: Catalogue, limits: Limits = PLENTY, security: Security = 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
     """Results of calls that run in threads side by side."""
-    results: list[Any] = [None] * len(calls)
-
-    def run(place: int) -> None:
-        results[place] = calls[place]()
-
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [each.result() for each in [pool.submit(call) for call in calls]]

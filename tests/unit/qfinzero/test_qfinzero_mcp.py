@@ -42,7 +42,7 @@ def served() -> Iterator[Served]:
 async def connected(served: Served, mode: str = "auto", **headers: str) -> AsyncIterator[Client]:
     """A client that sends headers of its own."""
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=240) as http,
         Client(streamable_http_client(served.mcp, http_client=http), mode=mode) as client,
     ):
         yield client
@@ -181,7 +181,7 @@ def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(served: 
     asyncio.run(play())
 
 
-def test_a_version_without_sessions_acts_on_the_workspace_that_it_names(served: Served) -> None:
+def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_and_a_session_may_name_one_too(served: Served) -> None:
     async def play() -> None:
         async with connected(served, mode="2026-07-28") as client:
             assert error_of(await client.call_tool("toy_clock_advance", {}))["field"] == HEADER
@@ -189,23 +189,15 @@ def test_a_version_without_sessions_acts_on_the_workspace_that_it_names(served: 
         async with connected(served, **{HEADER: workspace}) as client:
             assert client.protocol_version == "2026-07-28"
             assert await clock_of(client, 7) == "2025-01-06T21:07:00Z"
-        assert served.get("/toy/a", workspace).body["as_of_ts"] == "2025-01-06T21:07:00Z"
-        served.workspaces.drop(workspace)
-
-    asyncio.run(play())
-    assert len(served.workspaces) == 0
-
-
-def test_a_session_may_name_a_workspace_too(served: Served) -> None:
-    async def play() -> None:
-        workspace = served.open()
         async with connected(served, "legacy", **{HEADER: workspace}) as client:
             assert len(served.workspaces) == 1
-            assert await clock_of(client, 2) == "2025-01-06T21:02:00Z"
+            assert await clock_of(client, 2) == "2025-01-06T21:09:00Z"
+        assert served.get("/toy/a", workspace).body["as_of_ts"] == "2025-01-06T21:09:00Z"
         assert workspace in served.workspaces
         served.workspaces.drop(workspace)
 
     asyncio.run(play())
+    assert len(served.workspaces) == 0
 
 
 def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently() -> None:

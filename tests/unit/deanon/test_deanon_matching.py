@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
 import re
 import subprocess
@@ -62,26 +64,23 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
     return Gold.of(MARKET, probe[2], probe[1])
 
 
+def agreements(mask: MaskConfig) -> list[tuple[str, tuple[int, int, int], bool]]:
+    """Whether each field of each probe agrees with the truth."""
+    return [
+        (field, probe, bool(np.broadcast_to(agrees, MARKET.close.shape)[probe[1], probe[2]]))
+        for probe in PROBES
+        for field, agrees in weigh(payload_of(mask, probe), HISTORY, FIELDS, mask).agrees.items()
+    ]
+
+
 # ---- the exact matcher
 
 
-@pytest.mark.parametrize("mask", EXACT_MASKS, ids=repr)
-def test_the_truth_agrees_with_every_field_that_is_shown_without_noise(mask: MaskConfig) -> None:
-    for probe in PROBES:
-        evidence = weigh(payload_of(mask, probe), HISTORY, FIELDS, mask)
-        for field, agrees in evidence.agrees.items():
-            assert np.broadcast_to(agrees, MARKET.close.shape)[probe[1], probe[2]], (field, probe)
-        assert evidence.anonymity() >= 1
-
-
-@pytest.mark.parametrize("mask", NOISY_MASKS, ids=repr)
-def test_the_truth_nearly_always_agrees_under_noise(mask: MaskConfig) -> None:
-    verdicts = [
-        np.broadcast_to(agrees, MARKET.close.shape)[probe[1], probe[2]]
-        for probe in PROBES
-        for agrees in weigh(payload_of(mask, probe), HISTORY, FIELDS, mask).agrees.values()
-    ]
-    assert np.mean(verdicts) > 0.98
+@pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
+def test_the_truth_agrees_with_every_field_without_noise_and_with_nearly_all_under_it(mask: MaskConfig) -> None:
+    found = agreements(mask)
+    shut_out = [(field, probe) for field, probe, agrees in found if not agrees]
+    assert len(shut_out) <= (0.02 * len(found) if mask.noise_pct else 0), shut_out
 
 
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
@@ -92,16 +91,14 @@ def test_a_perfect_memory_finds_stock_and_day_under_every_mask(mask: MaskConfig)
 
 def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased() -> None:
     mask = MaskConfig(rebase_prices=True)
-    for probe in PROBES:
-        guess = attack(payload_of(mask, probe), HISTORY, ["returns"], mask)
-        assert (guess.tickers[0], guess.day) == (gold_of(probe).ticker, gold_of(probe).day)
+    guesses = [attack(payload_of(mask, probe), HISTORY, ["returns"], mask) for probe in PROBES]
+    assert [(guess.tickers[0], guess.day) for guess in guesses] == [(gold_of(probe).ticker, gold_of(probe).day) for probe in PROBES]
 
 
 def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() -> None:
     def mean_k(mask: MaskConfig) -> float:
-        return float(
-            np.mean([weigh(payload_of(mask, probe), HISTORY, ["price_level"], mask).anonymity(["price_level"]) for probe in PROBES])
-        )
+        counts = [weigh(payload_of(mask, probe), HISTORY, ["price_level"], mask).anonymity(["price_level"]) for probe in PROBES]
+        return float(np.mean(counts))
 
     original = mean_k(MaskConfig())
     assert 1 < original < mean_k(MaskConfig(round_digits=3)) < mean_k(MaskConfig(round_digits=2))
@@ -183,46 +180,34 @@ def test_the_matcher_knows_the_law_of_the_noise() -> None:
         assert np.std(off[part]) == pytest.approx(1.0, abs=0.25), part
 
 
-def test_more_fields_leave_fewer() -> None:
+def test_more_fields_leave_fewer_and_one_pass_serves_all_field_sets() -> None:
     mask = MaskConfig(round_digits=1, noise_pct=5.0)
     for probe in PROBES[:10]:
         evidence = weigh(payload_of(mask, probe, 3), HISTORY, FIELDS, mask)
         counts = [evidence.anonymity(FIELDS[:size]) for size in range(len(FIELDS) + 1)]
         assert counts == sorted(counts, reverse=True)
         assert counts[0] == HISTORY.is_listed.sum()
-
-
-def test_one_pass_serves_all_field_sets() -> None:
-    probe = PROBES[3]
-    payload = payload_of(MaskConfig(), probe)
+    payload = payload_of(MaskConfig(), PROBES[3])
     whole = weigh(payload, HISTORY)
     for name, fields in field_sets().items():
         part = weigh(payload, HISTORY, fields)
-        assert part.anonymity(fields) == whole.anonymity(fields), name
-        assert part.guess(fields) == whole.guess(fields), name
+        assert (part.anonymity(fields), part.guess(fields)) == (whole.anonymity(fields), whole.guess(fields)), name
 
 
 # ---- it is given nothing but the payload
 
 
 def test_the_answer_depends_on_what_is_shown_and_not_on_whose_it_is() -> None:
-    """The same numbers under another asset's handle, and under other seeds, give the same answer."""
-    probe = PROBES[1]
-    base, row, asset = probe
-    payload = payload_of(MaskConfig(), probe)
+    """The same numbers under another handle, or other seeds, give the same answer; another asset's numbers that other asset."""
+    base, row, asset = PROBES[1]
+    payload, of = payload_of(MaskConfig(), PROBES[1]), masked(MaskConfig(), base)
     guess = attack(payload, HISTORY)
-    other = {**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}
-    assert attack(other, HISTORY) == guess
+    assert attack({**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}, HISTORY) == guess
     reseeded = masked(MaskConfig(), base, seed=2).payload(row, asset)
     assert reseeded["snapshot"]["stock_id"] != payload["snapshot"]["stock_id"]
     assert attack(reseeded, HISTORY) == guess
-
-
-def test_a_payload_with_another_assets_numbers_is_taken_for_that_asset() -> None:
-    (_, row, asset), other = PROBES[2], 9
-    of = masked(MaskConfig(), PROBES[2][0])
-    mixed = of.payload(row, asset) | {"snapshot": {**of.snapshot(row, other), "stock_id": of.lens.asset_handle(asset)}}
-    assert attack(mixed, HISTORY, ["returns", "volume"]).tickers[0] == MARKET.codes[other]
+    mixed = {**payload, "snapshot": {**of.snapshot(row, 9), "stock_id": of.lens.asset_handle(asset)}}
+    assert attack(mixed, HISTORY, ["returns", "volume"]).tickers[0] == MARKET.codes[9]
 
 
 def test_labels_are_read_where_the_mask_shows_them() -> None:
@@ -248,17 +233,10 @@ def test_ties_are_drawn_by_seed_and_favour_no_column() -> None:
 # ---- the date
 
 
-@pytest.mark.parametrize(
-    "mask", [MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(noise_pct=2.0), MaskConfig(round_digits=3)]
-)
-@pytest.mark.parametrize("field", ["index", "breadth"])
-def test_the_market_as_a_whole_tells_the_day(mask: MaskConfig, field: Any) -> None:
-    for probe in PROBES:
-        evidence = weigh(payload_of(mask, probe), HISTORY, [field], mask)
-        assert evidence.day([field]) == gold_of(probe).day
-
-
-def test_the_market_as_a_whole_tells_no_stock() -> None:
+def test_the_market_as_a_whole_tells_the_day_and_no_stock() -> None:
+    for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(noise_pct=2.0), MaskConfig(round_digits=3)):
+        for field, probe in itertools.product(("index", "breadth"), PROBES):
+            assert weigh(payload_of(mask, probe), HISTORY, [field], mask).day([field]) == gold_of(probe).day, (mask, field, probe)
     evidence = weigh(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["index"])
     assert evidence.anonymity(["index"]) == HISTORY.is_listed[PROBES[0][1]].sum()
     assert len({evidence.guess(["index"], seed).tickers[0] for seed in range(20)}) > 5
@@ -297,32 +275,32 @@ def test_what_a_rendered_number_may_stand_for(shown: float, digits: int, low: fl
     assert stands_for(shown, digits) == pytest.approx((low, high), rel=1e-12)
 
 
-@given(value=st.floats(-1e9, 1e9), digits=st.integers(1, 6))
-def test_a_number_is_among_those_that_its_rendering_stands_for(value: float, digits: int) -> None:
-    shown = float(render_number(round_significant(value, digits)))
-    span = stands_for(shown, digits)
-    assert span.low - 1e-12 * abs(value) <= value <= span.high + 1e-12 * abs(value)
-
-
 @given(value=st.floats(-1e9, 1e9) | st.floats(-1, 1) | st.floats(-1e-3, 1e-3), digits=st.none() | st.integers(1, 6))
 @example(value=0.0091149538, digits=None)  # 0.009115 by the tool, then 0.00911 or 0.00912
 @example(value=0.00000549, digits=2)
-def test_a_figure_is_among_those_that_its_rendering_stands_for(value: float, digits: int | None) -> None:
-    of_tool = figure(value)
+def test_a_number_is_among_those_that_its_rendering_stands_for(value: float, digits: int | None) -> None:
+    of_tool, slack = figure(value), 1e-12 * abs(value)
     shown = float(render_number(of_tool if digits is None else round_significant(of_tool, digits)))
     span = figure_span(shown, digits)
-    assert span.low - 1e-12 * abs(value) <= value <= span.high + 1e-12 * abs(value)
+    assert span.low - slack <= value <= span.high + slack
+    if digits is not None:  # one that no tool has rounded before
+        plain = stands_for(float(render_number(round_significant(value, digits))), digits)
+        assert plain.low - slack <= value <= plain.high + slack
 
 
 # ---- payloads that are none
 
 
-def test_a_stock_without_a_bar_yet_or_in_the_look_back_is_no_trouble() -> None:
+def test_a_stock_without_a_bar_yet_or_in_the_look_back_and_a_stranger_are_no_trouble() -> None:
     listed_late = (250, 255, 7)  # from row 260 on
     for base, row, asset in (listed_late, SUSPENDED):
         of = masked(MaskConfig(), base)
         assert len(table(of.snapshot(row, asset, 3)["bars"])) < 3
         weigh(of.payload(row, asset, 3), HISTORY).guess()
+    base, row, asset = PROBES[0]
+    evidence = weigh(Masked(small_market(seed=12), MaskConfig(), base).payload(row, asset), HISTORY)
+    assert evidence.anonymity() == 0
+    assert len(evidence.guess().tickers) == 5
 
 
 @pytest.mark.parametrize(
@@ -338,12 +316,8 @@ def test_a_stock_without_a_bar_yet_or_in_the_look_back_is_no_trouble() -> None:
     ],
 )
 def test_what_is_no_payload_is_refused_with_its_place(path: tuple[str, ...], value: Any, message: str) -> None:
-    payload = payload_of(MaskConfig(), PROBES[0])
-    spoiled: Any = {name: dict(part) for name, part in payload.items()}
-    if len(path) == 1:
-        spoiled[path[0]] = value
-    else:
-        spoiled[path[0]][path[1]] = value
+    spoiled: Any = copy.deepcopy(payload_of(MaskConfig(), PROBES[0]))
+    (spoiled[path[0]] if len(path) > 1 else spoiled)[path[-1]] = value
     with pytest.raises(DataError, match=f"^payload: {message}"):
         attack(spoiled, HISTORY)
 
@@ -367,10 +341,9 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
     days = HISTORY.days
     gold = Gold("B", days[100], "steel", "main")
     near = Guess(("A", "B"), days[105], "steel", "star")
+    far = Guess(("B",), days[126], "", "main")
     assert judge(near, gold, HISTORY.rows) == Hits(False, True, False, True, True, True, True, True)
-    assert judge(Guess(("B",), days[126], "", "main"), gold, HISTORY.rows) == Hits(
-        True, True, True, False, False, False, True, False
-    )
+    assert judge(far, gold, HISTORY.rows) == Hits(True, True, True, False, False, False, True, False)
     assert judge(Guess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(*[False] * 8)
     with pytest.raises(DataError, match="2030-01-01, is no trading day"):
         judge(near, gold._replace(day="2030-01-01"), HISTORY.rows)
@@ -392,16 +365,14 @@ def test_the_random_attackers_chances_are_those_of_its_answers() -> None:
 def test_chances_by_hand(asset: int) -> None:
     probe = (LAST - 30, LAST - 15, asset)
     assert MARKET.member[probe[1], asset]
-    attacker = RandomAttacker(HISTORY)
-    payload, gold = payload_of(MaskConfig(), probe), gold_of(probe)
+    gold = gold_of(probe)
     same = [column for column in range(48) if HISTORY.boards[column] == gold.board and MARKET.member[:, column].any()]
     assert asset == 20 or len(same) < (HISTORY.boards == gold.board).sum()
-    chances = chances_of(attacker, payload, gold)
-    assert chances.ticker_top1 == pytest.approx(1 / len(same))
-    assert chances.ticker_top5 == pytest.approx(5 / len(same))
-    assert chances.date_within_5 == pytest.approx(11 / len(MARKET.days))
-    assert chances.joint == pytest.approx(chances.ticker_top5 * chances.date_within_5)
-    assert chances.sector == pytest.approx(np.mean([MARKET.industries[column] == gold.sector for column in same]))
+    chances = chances_of(RandomAttacker(HISTORY), payload_of(MaskConfig(), probe), gold)
+    expected = {"ticker_top1": 1 / len(same), "ticker_top5": 5 / len(same), "date_within_5": 11 / len(MARKET.days)}
+    expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
+    expected["sector"] = np.mean([MARKET.industries[column] == gold.sector for column in same])
+    assert {name: getattr(chances, name) for name in expected} == pytest.approx(expected)
 
 
 def test_hits_by_chance_lie_in_the_range_computed_for_the_probes() -> None:
@@ -411,8 +382,8 @@ def test_hits_by_chance_lie_in_the_range_computed_for_the_probes() -> None:
     low, high = expected.middle(0.95)
     counts = [
         sum(
-            judge(attacker.guess(payload, 1000 * draw + place), gold, HISTORY.rows).ticker_top5
-            for place, (payload, gold) in enumerate(payloads)
+            judge(attacker.guess(payload, 1000 * draw + n), gold, HISTORY.rows).ticker_top5
+            for n, (payload, gold) in enumerate(payloads)
         )
         for draw in range(200)
     ]
@@ -459,12 +430,3 @@ def test_on_real_prices_every_probe_is_found_whatever_the_mask(shared_data: Path
             payload = Masked(market, mask, base).payload(row, asset)
             guess = attack(payload, history, mask=mask)
             assert judge(guess, Gold.of(market, asset, row), history.rows) == Hits(*[True] * 8)
-
-
-def test_nobody_agrees_with_a_payload_of_another_market() -> None:
-    stranger = small_market(seed=12)
-    base, row, asset = PROBES[0]
-    payload = Masked(stranger, MaskConfig(), base).payload(row, asset)
-    evidence = weigh(payload, HISTORY)
-    assert evidence.anonymity() == 0
-    assert len(evidence.guess().tickers) == 5

@@ -1,58 +1,162 @@
-"""Rates, their bounds, and what chance gives on the very probes that were answered."""
+"""What counts as recovered, in any vendor's spelling; the rates, their bounds, and what chance gives on the very probes."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
+from jsonschema import Draft202012Validator
+from msgspec.structs import replace as changed
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from deanon_play import NOTHING, record_of, samples_of, task_of
 from ktdeval.contracts.scoring import AnswerRecord, Score
 from ktdeval.jsonio import dumps_canonical
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval_deanon.answer import ANSWER_FORM, _industry_names, days_off, names_sector, sector_keys, tickers_of
 from ktdeval_deanon.scores import DEFINITIONS, chance_of
 from ktdfin_market import small_market
 
-
-@pytest.fixture(scope="module")
-def market() -> MarketSnapshot:
-    return small_market()
+MARKET = small_market()
+DAYS = np.array(["2024-04-01", "2024-04-02", "2024-04-03", "2024-04-08", "2024-04-09"], dtype="datetime64[D]")
 
 
 @pytest.fixture(scope="module")
-def samples(market: MarketSnapshot) -> Any:
-    return samples_of(market)
+def samples() -> Any:
+    return samples_of(MARKET)
+
+
+def answer(**fields: Any) -> dict[str, Any]:
+    return {**NOTHING, **fields}
+
+
+def gold(samples: Any, number: int) -> dict[str, Any]:
+    facts = samples.facts(number)
+    return answer(tickers=[facts["code"]], date=facts["day"], sector=facts["sector"], board=facts["board"], confidence=0.5)
 
 
 def summary_of(records: list[AnswerRecord]) -> dict[str, Score]:
     return dict(task_of("blinded").summarise(records))
 
 
-def gold(samples: Any, number: int) -> dict[str, Any]:
-    facts = samples.facts(number)
-    told = {"tickers": [facts["code"]], "date": facts["day"], "sector": facts["sector"], "board": facts["board"], "confidence": 0.5}
-    return {**NOTHING, **told}
+# ---- what an answer says
 
 
-def test_every_definition_has_a_score_and_every_score_a_definition(samples: Any) -> None:
-    summary = summary_of([record_of(samples, 0, gold(samples, 0))])
-    assert list(summary) == list(DEFINITIONS) == list(task_of("blinded").scores)
-    for name, definition in DEFINITIONS.items():
-        assert definition.formula
-        assert definition.source
-        assert definition.better in ("lower", ""), name
+def test_a_code_is_understood_in_any_vendors_style() -> None:
+    for text in (
+        "600519", "600519.SH", "600519.SS", "SH600519", "sh.600519", "600519.XSHG", " 600519.sh ", "６００５１９",
+        "600519 Kweichow Moutai", "贵州茅台（600519）", "Kweichow Moutai (600519.SH)", "600519:SH",
+    ):  # fmt: skip
+        assert tickers_of(answer(tickers=[text])) == ("600519.SH",), text
+    # What is no code is left out, repeats count once, and so do no more than five.
+    assert tickers_of(answer(tickers=["asset_0042", "Moutai", "600519", "600519.SH", "000858"])) == ("600519.SH", "000858.SZ")
+    assert tickers_of(answer(tickers=["6005190", "", "60051"])) == ()
+    assert tickers_of(answer(tickers=list(map(str, range(600001, 600010))))) == tuple(
+        f"{code}.SH" for code in range(600001, 600006)
+    )
+
+
+@pytest.mark.parametrize(
+    ("date", "row", "off"),
+    [
+        ("2024-04-03", 2, 0), ("2024-04-08", 2, 1), ("2024-04-01", 3, 3),
+        # A holiday counts as the trading day beside it that is nearer to the true one.
+        ("2024-04-05", 2, 0), ("2024-04-05", 3, 0), ("2024-04-06", 1, 1), ("2024-04-06", 4, 1),
+        # Outside the data, or no date.
+        ("2024-03-31", 0, None), ("2024-04-10", 4, None), ("2024-02-30", 0, None), ("0000-00-00", 0, None), (None, 0, None),
+    ],
+)  # fmt: skip
+def test_a_date_is_off_by_trading_days(date: str | None, row: int, off: int | None) -> None:
+    assert days_off(answer(date=date), DAYS, row) == off
+
+
+def test_the_margins_count_trading_days_and_include_their_ends(samples: Any) -> None:
+    row = samples.probes[0].row
+    for off, within in ((0, "yyy"), (5, "yyy"), (6, "nyy"), (20, "nyy"), (60, "nny"), (61, "nnn")):
+        scores = samples.score(0, answer(date=str(MARKET.days[row - off])))
+        assert "".join("y" if scores[f"date_within_{margin}"] else "n" for margin in (5, 20, 60)) == within, off
+
+
+def test_first_place_the_other_four_and_the_day_are_told_apart(samples: Any) -> None:
+    code, day, row = samples.facts(2)["code"], samples.facts(2)["day"], samples.probes[2].row
+    others = [other for other in MARKET.codes if other != code]
+    for tickers, date, expected in (
+        ([code, *others[:4]], day, (True, True, True)),
+        ([*others[:4], code], day, (False, True, True)),
+        (others[:5], day, (False, False, False)),
+        ([code], str(MARKET.days[row - 6]), (True, True, False)),
+    ):
+        scores = samples.score(2, answer(tickers=tickers, date=date))
+        assert (scores["ticker_top1"], scores["ticker_top5"], scores["joint"]) == expected
+    assert not any(samples.score(0, NOTHING).values())
+
+
+@pytest.mark.parametrize(
+    ("board", "texts"),
+    [
+        ("main", ("main", "Main Board", "SSE main board", "深市主板")),
+        ("chinext", ("ChiNext", "GEM", "创业板", "SZSE ChiNext")),
+        ("star", ("STAR", "STAR Market", "科创板")),
+        ("bse", ("BSE", "Beijing Stock Exchange", "北交所")),
+        (None, ("main or chinext", "Shanghai", "starting", "", None)),
+    ],
+)
+def test_a_board_is_understood_in_english_and_chinese(samples: Any, board: str | None, texts: tuple[str | None, ...]) -> None:
+    for text in texts:
+        for number in range(8):
+            assert samples.score(number, answer(board=text))["board"] is (samples.facts(number)["board"] == board), text
+
+
+@pytest.mark.parametrize(
+    ("industry", "names", "others"),
+    [
+        ("银行", ("银行", "Banks", "banking sector", "银行业", "Banking (A-share)"),
+         ("Insurance", "insurance, banks", "sector_07", "sector", "", None)),
+        ("证券", ("Securities brokerage", "券商"), ()),
+        ("白酒", ("Baijiu", "白酒板块", "Food & Beverage"), ("unknown",)),
+        ("半导体", ("Semiconductor industry",), ()),
+        ("化学制药", ("Pharmaceuticals",), ()),
+        ("生物制药", ("pharmaceuticals",), ()),
+        ("Zephrite 3", ("Zephrite 3", "ZEPHRITE 3"), ("Zephrite 4",)),
+    ],
+)  # fmt: skip
+def test_an_industry_is_known_by_its_other_names(industry: str, names: tuple[str, ...], others: tuple[str | None, ...]) -> None:
+    assert [name for name in names if not names_sector(answer(sector=name), industry)] == []
+    assert [other for other in others if names_sector(answer(sector=other), industry)] == []
+
+
+def test_no_industry_of_the_table_is_without_a_name_of_its_own() -> None:
+    for industry, others in _industry_names().items():
+        assert sector_keys(industry), industry
+        assert others, industry
+        assert len(set(others)) == len(others), industry
+
+
+def test_the_form_takes_what_it_says_and_nothing_else() -> None:
+    validator = Draft202012Validator(dict(ANSWER_FORM.parameters))
+    assert validator.is_valid(NOTHING)
+    assert validator.is_valid(answer(tickers=["600519"] * 5, date="2024-04-01", sector="banks", board="main", confidence=1))
+    for wrong in (
+        {"tickers": ["600519"] * 6}, {"tickers": "600519"}, {"date": "April 2024"}, {"date": "20240401"}, {"confidence": 1.5},
+        {"confidence": None}, {"reasoning": None}, {"more": 1},
+    ):  # fmt: skip
+        assert not validator.is_valid(answer(**wrong)), wrong
+    assert not validator.is_valid({key: value for key, value in NOTHING.items() if key != "date"})
+
+
+# ---- rates
 
 
 def test_rates_intervals_and_bounds_are_those_of_the_textbook(samples: Any) -> None:
     records = [record_of(samples, number, gold(samples, number) if number < 7 else NOTHING) for number in range(30)]
-    score = summary_of(records)["ticker_top1"]
-    assert score.value == 7 / 30
-    assert score.n == 30
+    summary = summary_of(records)
+    assert list(summary) == list(DEFINITIONS) == list(task_of("blinded").scores)
+    assert all(each.formula and each.source and each.better in ("lower", "") for each in DEFINITIONS.values())
+    score = summary["ticker_top1"]
+    assert (score.value, score.n) == (7 / 30, 30)
     assert score.interval is not None
     assert (score.interval.low, score.interval.high) == pytest.approx(proportion_confint(7, 30, method="wilson"))
     assert score.interval.level == 0.95
@@ -63,90 +167,67 @@ def test_rates_intervals_and_bounds_are_those_of_the_textbook(samples: Any) -> N
         chance = chance_of("ticker_top1", samples.facts(number))
         hits = np.convolve(hits, [1 - chance, chance])
     assert score.detail["p_value"] == pytest.approx(hits[7:].sum())
+    dumps_canonical([[record.facts, record.scores] for record in records])  # all of it is strict JSON
+    for score in summary.values():
+        dumps_canonical([score.value, score.baseline, dict(score.detail), score.interval and score.interval.to_json()])
+        assert {type(value) for value in (score.value, score.baseline)} <= {float, type(None)}
 
 
-def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(market: MarketSnapshot, samples: Any) -> None:
+def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(samples: Any) -> None:
+    start, stop = samples.period
     for number in (0, 3, 9):
         facts, probe = samples.facts(number), samples.probes[number]
-        peers = [asset for asset in range(48) if market.member[probe.row, asset] and market.boards[asset] is probe.board]
-        assert chance_of("ticker_top1", facts) == 1 / len(peers)
-        assert chance_of("ticker_top5", facts) == min(1.0, 5 / len(peers))
-        same = [asset for asset in peers if market.industries[asset] == market.industries[probe.asset]]
-        assert chance_of("sector", facts) == len(same) / len(peers)
-        start, stop = samples.period
-        for margin in (5, 20, 60):
-            near = sum(abs(row - probe.row) <= margin for row in range(start, stop))
-            assert chance_of(f"date_within_{margin}", facts) == near / (stop - start)
-        assert chance_of("joint", facts) == chance_of("ticker_top5", facts) * chance_of("date_within_5", facts)
-        assert chance_of("board", facts) == 1.0
+        peers = [asset for asset in range(48) if MARKET.member[probe.row, asset] and MARKET.boards[asset] is probe.board]
+        same = [asset for asset in peers if MARKET.industries[asset] == MARKET.industries[probe.asset]]
+        near = {margin: sum(abs(row - probe.row) <= margin for row in range(start, stop)) for margin in (5, 20, 60)}
+        expected = {"ticker_top1": 1 / len(peers), "ticker_top5": min(1.0, 5 / len(peers)), "board": 1.0}
+        expected |= {"sector": len(same) / len(peers)} | {f"date_within_{margin}": near[margin] / (stop - start) for margin in near}
+        expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
+        assert {name: chance_of(name, facts) for name in expected} == expected
 
 
-def test_the_baseline_is_the_mean_chance_of_the_answered_probes_alone(samples: Any) -> None:
-    records = [
-        record_of(samples, number, None if number % 3 else NOTHING, "fallback" if number % 3 else "model") for number in range(12)
-    ]
-    for name, score in summary_of(records).items():
-        if name != "unparsable_rate":
-            chances = [chance_of(name, samples.facts(number)) for number in range(0, 12, 3)]
-            assert score.n == 4
-            assert score.baseline == pytest.approx(math.fsum(chances) / 4)
-
-
-def test_answers_without_a_valid_form_are_counted_and_left_out(samples: Any) -> None:
-    records = [record_of(samples, number, gold(samples, number)) for number in range(6)]
-    records += [record_of(samples, number, None, why) for number, why in ((6, "fallback"), (7, "fallback"), (8, "error"))]
+def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chances(samples: Any) -> None:
+    answered, failed = range(0, 12, 3), {1: "fallback", 2: "fallback", 4: "error"}
+    records = [record_of(samples, number, gold(samples, number)) for number in answered]
+    records += [record_of(samples, number, None, why) for number, why in failed.items()]
     summary = summary_of(records)
-    assert summary["ticker_top1"].value == 1.0
-    assert summary["ticker_top1"].n == 6
-    lost = summary["unparsable_rate"]
-    assert (lost.value, lost.n) == (3 / 9, 9)
+    lost = summary.pop("unparsable_rate")
+    assert (lost.value, lost.n, lost.baseline) == (3 / 7, 7, None)
     assert lost.detail["by_provenance"] == {"error": 1, "fallback": 2}
     assert lost.interval is not None
-    assert lost.baseline is None
-
-
-def test_windows_and_boards_are_broken_down(market: MarketSnapshot, samples: Any) -> None:
-    other = samples_of(market, seed=1)
-    records = [record_of(samples, number, gold(samples, number)) for number in range(8)]
-    records += [
-        replace(record_of(other, number, NOTHING), facts={**other.facts(number), "window": "April"}) for number in range(12)
-    ]
-    detail = summary_of(records)["date_within_5"].detail
-    assert detail["by_window"]["March"] | {"low": 0, "baseline": 0} == {
-        "n": 8, "successes": 8, "value": 1.0, "low": 0, "high": 1.0, "baseline": 0,
-    }  # fmt: skip
-    assert detail["by_window"]["April"]["value"] == 0.0
-    boards = detail["by_board"]
-    assert boards.keys() == {"main", "chinext", "star", "bse"}
-    assert sum(rate["n"] for rate in boards.values()) == 20
-    assert sum(rate["successes"] for rate in boards.values()) == 8
-
-
-def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> None:
-    records = [record_of(samples, number, gold(samples, number)) for number in range(4)]
-    for record in records[:2]:
-        record.facts.update({"sector": None, "sector_members": None, "largest_sector": None})
-        record.scores["sector"] = None
-    score = summary_of(records)["sector"]
-    assert (score.value, score.n) == (1.0, 2)
-    assert 0.0 < score.detail["always_the_largest"] <= 1.0
-    nothing = summary_of(records[:2])["sector"]
-    assert (nothing.value, nothing.n) == (None, 0)
-    assert nothing.reason
-
-
-def test_without_a_valid_answer_every_rate_is_undefined_and_says_why(samples: Any) -> None:
-    summary = summary_of([record_of(samples, 0, None, "error")])
-    assert summary["joint"].value is None
-    assert "no probe has a valid answer" in summary["joint"].reason
-    assert summary["unparsable_rate"].value == 1.0
+    for name, score in summary.items():
+        chances = [chance_of(name, samples.facts(number)) for number in answered]
+        assert (score.value, score.n, score.baseline) == (1.0, 4, pytest.approx(math.fsum(chances) / 4)), name
+    nothing = summary_of([record_of(samples, 0, None, "error")])
+    assert nothing["joint"].value is None
+    assert "no probe has a valid answer" in nothing["joint"].reason
+    assert nothing["unparsable_rate"].value == 1.0
     assert summary_of([])["unparsable_rate"].value is None
 
 
-def test_facts_scores_and_details_are_strict_json(samples: Any) -> None:
-    records = [record_of(samples, number, gold(samples, number)) for number in range(5)]
-    dumps_canonical([[record.facts, record.scores] for record in records])
-    for score in summary_of(records).values():
-        dumps_canonical([score.value, score.baseline, dict(score.detail), score.interval and score.interval.to_json()])
-        for value in (score.value, score.baseline):
-            assert value is None or type(value) is float
+def test_windows_and_boards_are_broken_down(samples: Any) -> None:
+    other = samples_of(MARKET, seed=1)
+    records = [record_of(samples, number, gold(samples, number)) for number in range(8)]
+    records += [
+        changed(record_of(other, number, NOTHING), facts={**other.facts(number), "window": "April"}) for number in range(12)
+    ]
+    detail = summary_of(records)["date_within_5"].detail
+    march = {"n": 8, "successes": 8, "value": 1.0, "low": 0, "high": 1.0, "baseline": 0}
+    assert detail["by_window"]["March"] | {"low": 0, "baseline": 0} == march
+    assert detail["by_window"]["April"]["value"] == 0.0
+    boards = detail["by_board"]
+    assert boards.keys() == {"main", "chinext", "star", "bse"}
+    assert [sum(rate[count] for rate in boards.values()) for count in ("n", "successes")] == [20, 8]
+
+
+def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> None:
+    unknown = samples_of(replace(MARKET, industries=("unknown",) * len(MARKET.codes)))
+    records = [record_of(unknown if number < 2 else samples, number, gold(samples, number)) for number in range(4)]
+    assert [(record.facts["sector"], record.facts["sector_members"], record.scores["sector"]) for record in records[:2]] == [
+        (None,) * 3
+    ] * 2
+    score, nothing = summary_of(records)["sector"], summary_of(records[:2])["sector"]
+    assert (score.value, score.n) == (1.0, 2)
+    assert 0.0 < score.detail["always_the_largest"] <= 1.0
+    assert (nothing.value, nothing.n) == (None, 0)
+    assert nothing.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,10 @@ from ktdeval.testing.conformance import check_plugin
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import to_plain
 from ktdeval_rationale.command import rationale
-from ktdeval_rationale.counts import StepTexts, read_steps
+from ktdeval_rationale.counts import read_steps
 from ktdfin_market import small_market
 from run_support import store_market
 
-PLUGIN = Path(rationale_plugin.__file__)
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 WINDOWS = "2024-03-01:2024-03-06,2024-03-11:2024-03-14,2024-03-19:2024-03-22"
 SECRET = "sk-told-aloud-0123456789"
@@ -37,152 +37,140 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_market(tmp_path_factory.mktemp("market") / "small")
 
 
+def run_of(folder: Path, market: Path, windows: str, tasks: list[str]) -> RunFolder:
+    words = ("--plugin", str(Path(rationale_plugin.__file__)), "--data", str(market), "--windows", windows)
+    return evaluate(folder / "run", "test/storyteller", tasks, *words)
+
+
 @pytest.fixture(scope="module")
 def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    out = tmp_path_factory.mktemp("run") / "run"
-    words = ("--plugin", str(PLUGIN), "--data", str(market), "--windows", WINDOWS)
-    return evaluate(out, "test/storyteller", [f"{mask}_fixed_candidate" for mask in MASKS], *words)
+    return run_of(tmp_path_factory.mktemp("run"), market, WINDOWS, [f"{mask}_fixed_candidate" for mask in MASKS])
 
 
 @pytest.fixture(scope="module")
 def research(market: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A blinded run with tools, in which the model says a secret aloud."""
-    out = tmp_path_factory.mktemp("research") / "run"
-    words = ("--plugin", str(PLUGIN), "--data", str(market), "--windows", "2024-03-01:2024-03-06")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(rationale_plugin.SECRET, f"{SECRET} and Kweichow Moutai")
-        return evaluate(out, "test/storyteller", ["blinded_open_research"], *words)
+        return run_of(tmp_path_factory.mktemp("research"), market, "2024-03-01:2024-03-06", ["blinded_open_research"])
 
 
-@pytest.fixture(scope="module")
-def report(run: RunFolder) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(tell(run.path, "--json", "--examples", 2))
-    return value
+@pytest.fixture
+def copied(run: RunFolder, tmp_path: Path) -> RunFolder:
+    return RunFolder.load(shutil.copytree(run.path, tmp_path / "copy"))
 
 
 def tell(*words: object) -> str:
     return CliRunner().invoke(rationale, [str(word) for word in words], catch_exceptions=False).stdout
 
 
-def masks_of(report: dict[str, Any]) -> dict[str, Any]:
-    [target_task] = report["subjects"]
-    found: dict[str, Any] = target_task["masks"]
-    return found
+def told(*words: object) -> Any:
+    return json.loads(tell(*words, "--json"))
 
 
-def share_of_reasons(run: RunFolder, mask: str, is_wanted: Callable[[str], bool]) -> float:
-    """Counted by hand: reasons and overall reasons of the ledgers that hold something."""
-    reasons = []
-    for spec in run.manifest.specs:
-        for step in run.load_ledger(spec).steps if spec.mask == mask else ():
-            reasons += [order.reason for order in step.orders] + [step.overall_reason]
-    return sum(map(is_wanted, reasons)) / len(reasons)
+@pytest.fixture(scope="module")
+def report(run: RunFolder) -> Any:
+    return told(run.path, "--examples", 2)
 
 
-def test_the_plugin_keeps_the_contract() -> None:
-    check_plugin("ktdeval_rationale")
+def masks_of(report: Any) -> Any:
+    [subject] = report["subjects"]
+    return subject["masks"]
+
+
+def reopen(folder: RunFolder, spec: Any, change: Callable[[Any], Any] = lambda entry: entry, steps: int | None = None) -> None:
+    """Make a finished episode one that is still under way, with the entries of its journal changed."""
+    ledger, talks, path = folder.load_ledger(spec), to_plain(folder.load_transcript(spec)), folder.episode_path(spec)
+    for file in path.iterdir():
+        file.unlink()
+    entries = zip(to_plain(list(ledger.steps[:steps])), talks[:steps], strict=True)
+    lines = [change({"step": step, "transcript": talk, "memory": None, "wall_s": 0.0}) for step, talk in entries]
+    (path / "journal.jsonl").write_text("".join(f"{dumps_canonical(line)}\n" for line in lines))
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_rates_are_the_shares_of_reasons_that_hold_the_words(run: RunFolder, report: dict[str, Any], mask: str) -> None:
+def test_rates_are_the_shares_of_reasons_that_hold_the_words(run: RunFolder, report: Any, mask: str) -> None:
     rates = masks_of(report)[mask]["reason_rates"]
-    wanted = {
-        "company": lambda text: "Moutai" in text or "CATL" in text,
-        "sector": lambda text: "semiconductor" in text,
-        "event": lambda text: "Spring Festival" in text,
-        "date": lambda text: "2016" in text,
-        "stock": lambda text: any(word in text for word in ("Moutai", "CATL", "semiconductor")),
-        "recognition": lambda text: "asset_0001 is" in text,
-        "code": lambda text: "600519.SH" in text or WITHHELD in text,
-        "withheld": lambda text: False,
+    steps = [step for spec in run.manifest.specs if spec.mask == mask for step in run.load_ledger(spec).steps]
+    reasons = [reason for step in steps for reason in (*(order.reason for order in step.orders), step.overall_reason)]
+    words = {
+        "company": ("Moutai", "CATL"),
+        "sector": ("semiconductor",),
+        "event": ("Spring Festival",),
+        "date": ("2016",),
+        "stock": ("Moutai", "CATL", "semiconductor"),
+        "recognition": ("asset_0001 is",),
+        "code": ("600519.SH", WITHHELD),
+        "withheld": (),
     }
-    for row, is_wanted in wanted.items():
-        assert rates[row]["share"] == pytest.approx(share_of_reasons(run, mask, is_wanted)), row
+    for row, wanted in words.items():
+        assert rates[row]["share"] == pytest.approx(sum(any(word in text for word in wanted) for text in reasons) / len(reasons)), (
+            row
+        )
         assert rates[row]["low"] <= rates[row]["share"] <= rates[row]["high"]
 
 
-def test_what_the_ledger_withholds_is_counted_as_what_was_submitted(run: RunFolder, report: dict[str, Any]) -> None:
+def test_what_the_ledger_withholds_is_counted_as_what_was_submitted_where_that_is_known(
+    run: RunFolder, report: Any, copied: RunFolder
+) -> None:
     """Blinded ledgers say `[withheld]` for the code that the model guessed; its submission says that it was a code."""
     blinded = next(spec for spec in run.manifest.specs if spec.mask == "blinded")
     recorded = run.load_ledger(blinded).steps[rationale_plugin.GUESSING_STEP].overall_reason
     assert recorded == rationale_plugin.GUESS.replace("600519.SH", WITHHELD)
     rates = masks_of(report)["blinded"]["step_rates"]
-    assert rates["code"]["count"] == 3  # once in each window
-    assert rates["withheld"]["count"] == 0
-
-
-def test_without_the_submission_it_is_counted_as_withheld(run: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "run")
-    folder = RunFolder.load(copy)
-    for spec in folder.manifest.specs:
-        reopen(folder, spec, lambda talk: {**talk, "submission": None})
-    rates = masks_of(json.loads(tell(copy, "--json")))["blinded"]["step_rates"]
+    assert (rates["code"]["count"], rates["withheld"]["count"]) == (3, 0)  # once in each window
+    for spec in copied.manifest.specs:
+        reopen(copied, spec, lambda entry: {**entry, "transcript": {**entry["transcript"], "submission": None}})
+    rates = masks_of(told(copied.path))["blinded"]["step_rates"]
     assert (rates["code"]["count"], rates["withheld"]["count"]) == (0, 3)
 
 
-def reopen(folder: RunFolder, spec: Any, change: Callable[[Any], Any], steps: int | None = None) -> None:
-    """Make a finished episode one that is still under way, with its transcript changed."""
-    ledger, talks = folder.load_ledger(spec), to_plain(folder.load_transcript(spec))
-    path = folder.episode_path(spec)
-    for file in path.iterdir():
-        file.unlink()
-    entries = zip(ledger.steps[:steps], talks[:steps], strict=True)
-    lines = [
-        dumps_canonical({"step": to_plain(step), "transcript": change(talk), "memory": None, "wall_s": 0.0})
-        for step, talk in entries
-    ]
-    (path / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
-
-
-def test_appendix_a_shows_in_the_model_that_has_it(report: dict[str, Any]) -> None:
+def test_appendix_a_shows_in_the_model_that_has_it(report: Any) -> None:
     """Hiding the stock removes what it knows of stocks, hiding the date what it knows of days, and neither the other."""
-    [target_task] = report["subjects"]
-    verdicts = {(row["hidden"], row["before"], row["row"]): row for row in target_task["hiding"]}
-    for before in ("bright", "date_blind"):
-        row = verdicts["stock", before, "stock"]
-        assert (row["verdict"], row["share_after"]) == ("removed (predicted)", 0.0)
-        assert row["share_before"] == 0.5
-        assert verdicts["stock", before, "calendar"]["verdict"] == "no change shown (predicted)"
-    for before in ("bright", "stock_blind"):
-        row = verdicts["date", before, "calendar"]
-        assert (row["verdict"], row["share_before"], row["share_after"]) == ("removed (predicted)", 0.5, 0.0)
-        assert verdicts["date", before, "stock"]["verdict"] == "no change shown (predicted)"
-    effects = {(row["row"], row["effect"]): row["value"] for row in target_task["effects"]}
-    assert effects["stock", "stock_effect"] == pytest.approx(0.5)
-    assert effects["stock", "date_effect"] == pytest.approx(0.0)
-    assert effects["calendar", "date_effect"] == pytest.approx(0.5)
-    assert effects["calendar", "stock_effect"] == pytest.approx(0.0)
+    [subject] = report["subjects"]
+    rows = {(row["hidden"], row["before"], row["row"]): row for row in subject["hiding"]}
+    for hidden, gone, stays, befores in (
+        ("stock", "stock", "calendar", "date_blind"),
+        ("date", "calendar", "stock", "stock_blind"),
+    ):
+        for before in ("bright", befores):
+            row = rows[hidden, before, gone]
+            assert (row["verdict"], row["share_before"], row["share_after"]) == ("removed (predicted)", 0.5, 0.0)
+            assert rows[hidden, before, stays]["verdict"] == "no change shown (predicted)"
+    effects = {(row["row"], row["effect"]): row["value"] for row in subject["effects"]}
+    for row, own in (("stock", "stock_effect"), ("calendar", "date_effect")):
+        for effect in ("stock_effect", "date_effect"):
+            assert effects[row, effect] == pytest.approx(0.5 * (effect == own)), (row, effect)
 
 
-def test_examples_say_what_where_and_whether_it_had_been_sent(run: RunFolder, report: dict[str, Any]) -> None:
-    [target_task] = report["subjects"]
-    examples = target_task["examples"]
+def test_examples_say_what_where_and_whether_it_had_been_sent(run: RunFolder, report: Any) -> None:
+    [subject] = report["subjects"]
+    examples = subject["examples"]
     company = next(row for row in examples if (row["mask"], row["category"]) == ("bright", "company"))
     assert (company["text"], company["was_sent"]) in {("Kweichow Moutai", False), ("CATL", False)}
     assert company["where"].startswith("bright_fixed_candidate 2024-03-01:2024-03-06 seed 0 step 0, reason of order ")
     assert {row["mask"] for row in examples if row["category"] in ("company", "sector")} == {"bright", "date_blind"}
-    shown = tell(run.path, "--examples", 1)
-    assert "* bright sector: A leading ⟦semiconductor⟧ name, volume confirms." in shown
-    assert "Examples" not in tell(run.path)
+    assert "* bright sector: A leading ⟦semiconductor⟧ name, volume confirms." in tell(run.path, "--examples", 1)
 
 
 def test_the_table_says_the_same(run: RunFolder) -> None:
     shown = tell(run.path)
-    assert "test/storyteller, react, fixed_candidate" in shown
+    for words in (
+        "test/storyteller, react, fixed_candidate",
+        "stock: bright → stock_blind  company, brand or sector",
+        "removed (pred",
+    ):
+        assert words in shown
     steps = shown.partition("Steps that name it")[2].splitlines()
     assert next(line for line in steps if line.strip().startswith("date or event")).split()[3:6] == ["50.0", "[25.4,", "74.6]"]
-    assert "stock: bright → stock_blind  company, brand or sector" in shown
-    assert "removed (predicted)" in shown
+    assert "Examples" not in shown
     assert tell(run.path) == shown
 
 
-def test_runs_are_read_together_and_episodes_counted_once(run: RunFolder, research: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "copy")
-    value = json.loads(tell(run.path, copy, research.path, "--json"))
-    assert [target_task["subject"] for target_task in value["subjects"]] == [
-        "test/storyteller, react, fixed_candidate",
-        "test/storyteller, react, open_research",
-    ]
+def test_runs_are_read_together_and_episodes_counted_once(copied: RunFolder, run: RunFolder, research: RunFolder) -> None:
+    value = told(run.path, copied.path, research.path)
+    modes = ["fixed_candidate", "open_research"]
+    assert [subject["subject"] for subject in value["subjects"]] == [f"test/storyteller, react, {mode}" for mode in modes]
     assert value["subjects"][0]["masks"]["bright"]["episodes"] == 3
 
 
@@ -194,96 +182,71 @@ def test_research_and_reasoning_are_read_and_secrets_are_not_told(research: RunF
     rates = masks_of(json.loads(text))["blinded"]
     assert rates["sources"]["research"]["texts"] >= 4
     assert rates["sources"]["reasoning"]["company"] == 4  # once a step, beside the submission
-    assert rates["step_rates"]["company"]["share"] == 1.0
-    assert rates["reason_rates"]["company"]["share"] == 0.0
+    assert (rates["step_rates"]["company"]["share"], rates["reason_rates"]["company"]["share"]) == (1.0, 0.0)
 
 
-def test_the_second_stage_is_reported_with_its_encoder(run: RunFolder, tmp_path: Path) -> None:
-    value = json.loads(tell(run.path, "--json", "--embeddings", "--examples", 1))
+def test_the_second_stage_is_reported_with_its_encoder_or_why_it_was_not_run(
+    run: RunFolder, report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = told(run.path, "--embeddings", "--examples", 1)
     assert value["second_stage"]["encoder"] == "letter groups"
     masks = masks_of(value)
     assert masks["bright"]["resembling"]["share"] > 0  # `keeps its pricing power` is in an anchor too
-    assert masks["blinded"]["resembling"]["share"] == 0
-    assert masks["bright"]["only_resembling"]["share"] == 0
+    assert masks["blinded"]["resembling"]["share"] == masks["bright"]["only_resembling"]["share"] == 0
     assert value["subjects"][0]["resemblances"]["bright"][0]["category"] == "brand"
     assert "second stage: letter groups" in tell(run.path, "--embeddings", "--examples", 1)
-    assert json.loads(tell(run.path, "--json"))["second_stage"] is None
-
-
-def test_a_model_that_cannot_be_had_is_said_and_the_rest_is_told(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "model2vec", None)  # as if it were not installed
+    assert report["second_stage"] is None
+    monkeypatch.setitem(sys.modules, "model2vec", None)  # as if it were not installed
     shown = tell(run.path, "--embedding-model", tmp_path)
     assert "second stage not run: a sentence-embedding model needs the package model2vec" in shown
     assert "company, brand or sector" in shown
 
 
-def test_unfinished_episodes_count_as_far_as_they_are(run: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "run")
-    folder = RunFolder.load(copy)
-    spec = folder.manifest.specs[0]
-    reopen(folder, spec, lambda talk: talk, steps=2)
-    value = json.loads(tell(copy, "--json"))
+def test_an_unfinished_episode_counts_as_far_as_it_is(copied: RunFolder) -> None:
+    spec = copied.manifest.specs[0]
+    reopen(copied, spec, steps=2)
+    value = told(copied.path)
     assert masks_of(value)[spec.mask]["steps"] == 10
     assert f"{spec.task} {spec.window.name} seed 0 is unfinished: 2 steps of it count" in value["notes"]
+    shutil.rmtree(copied.path / "episodes")
+    with pytest.raises(UsageError, match=r"no episode has a step with a reason: .* is unfinished: 0 steps of it count"):
+        tell(copied.path)
 
 
-def test_a_damaged_episode_is_left_out_and_said(run: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "run")
-    folder = RunFolder.load(copy)
-    spec = folder.manifest.specs[0]
-    (folder.episode_path(spec) / "ledger.parquet").write_bytes(b"nothing")
-    value = json.loads(tell(copy, "--json"))
-    assert masks_of(value)[spec.mask]["episodes"] == 2
-    assert any("is left out: " in note and "not a readable ledger" in note for note in value["notes"])
+def test_a_damaged_episode_and_one_without_orders_are_left_out_and_said(copied: RunFolder) -> None:
+    def as_of_a_question(entry: Any) -> Any:
+        counts = {name: entry["step"][name] for name in ("step", "provenance", *CountsRecord.__struct_fields__)}
+        return {**entry, "step": {**counts, "sample": "probe_0000", "answer": None, "facts": {}, "scores": {}}}
 
-
-def test_an_episode_without_orders_is_left_out_and_said(run: RunFolder, tmp_path: Path) -> None:
-    """As one of a task that asks questions instead of trading."""
-    copy = shutil.copytree(run.path, tmp_path / "run")
-    folder = RunFolder.load(copy)
-    spec = folder.manifest.specs[0]
-    reopen(folder, spec, lambda talk: talk, steps=1)
-    path = folder.episode_path(spec) / "journal.jsonl"
-    entry = json.loads(path.read_text())
-    counts = {name: entry["step"][name] for name in ("step", "provenance", *CountsRecord.__struct_fields__)}
-    entry["step"] = {**counts, "sample": "probe_0000", "answer": None, "facts": {}, "scores": {}}
-    path.write_text(f"{json.dumps(entry)}\n")
-    assert any("holds no orders, so no reasons" in note for note in json.loads(tell(copy, "--json"))["notes"])
+    damaged, other = copied.manifest.specs[:2]
+    (copied.episode_path(damaged) / "ledger.parquet").write_bytes(b"nothing")
+    reopen(copied, other, as_of_a_question, steps=1)
+    value = told(copied.path)
+    assert masks_of(value)[damaged.mask]["episodes"] == 3 - 1 - (other.mask == damaged.mask)
+    for problem in ("not a readable ledger", "holds no orders, so no reasons"):
+        assert any("is left out: " in note and problem in note for note in value["notes"]), problem
 
 
 def test_without_the_market_well_known_names_are_still_found(run: RunFolder, market: Path, tmp_path: Path) -> None:
     moved = market.rename(tmp_path / "elsewhere")
     try:
-        value = json.loads(tell(run.path, "--json"))
+        value = told(run.path)
         assert masks_of(value)["bright"]["step_rates"]["company"]["count"] > 0
         assert any(note.startswith("without the market only well-known names") for note in value["notes"])
-        assert json.loads(tell(run.path, "--json", "--data", moved))["notes"] == []
+        assert told(run.path, "--data", moved)["notes"] == []
     finally:
         moved.rename(market)
-    other = tmp_path / "other"
-    save_snapshot(small_market(seed=12), other)
+    save_snapshot(small_market(seed=12), tmp_path / "other")
     with pytest.raises(DataError, match="is snapshot"):
-        tell(run.path, "--data", other)
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+        tell(run.path, "--data", tmp_path / "other")
     with pytest.raises(StoreError, match="no run here"):
         tell(tmp_path)
 
 
-def test_a_run_without_a_step_says_so(run: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "run")
-    shutil.rmtree(copy / "episodes")
-    with pytest.raises(UsageError, match=r"no episode has a step with a reason: .* is unfinished: 0 steps of it count"):
-        tell(copy)
-
-
 def test_the_text_of_a_step_is_what_was_written_and_what_was_sent(run: RunFolder) -> None:
+    check_plugin("ktdeval_rationale")
     spec = next(spec for spec in run.manifest.specs if spec.mask == "stock_blind")
-    [step, *_] = read_steps(run, spec, str)
-    assert isinstance(step, StepTexts)
+    step = next(iter(read_steps(run, spec, str)))
     assert "day 2024-02-29 has closed" in step.sent
     assert [text.source for text in step.texts][-1] == "overall_reason"
     assert {text.order for text in step.texts if text.source == "reason"} == set(range(len(step.texts) - 1))

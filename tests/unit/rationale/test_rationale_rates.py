@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 from ktdeval.contracts.spec import Window
 from ktdeval_rationale.counts import ROWS, Counter, EpisodeCounts, StepTexts, Text, subject_key, subject_label
 from ktdeval_rationale.linter import RationaleLinter
-from ktdeval_rationale.rates import difference, factorial_effects, hiding_effects, mask_rates, newcombe, share
+from ktdeval_rationale.rates import Difference, difference, factorial_effects, hiding_effects, mask_rates, newcombe, share
 from ktdfin_market import spec_of
 from masking_market import MARKET
 
@@ -29,57 +29,51 @@ def episode(mask: str, window: str, named: int, steps: int = 20, seed: int = 0) 
     return counts
 
 
-def texts(*steps: Sequence[tuple[str, str]], sent: str = "") -> list[StepTexts]:
-    return [
-        StepTexts(number, f"2024-03-{number + 1:02d}", [Text(source, text) for source, text in step], [sent])  # type: ignore[arg-type]
-        for number, step in enumerate(steps)
-    ]
+def less(first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts]) -> Difference:
+    found = difference(first, second, "company")
+    assert found is not None
+    assert found.interval.low is not None
+    assert found.interval.high is not None
+    return found
 
 
 def test_reasons_and_steps_are_counted_apart() -> None:
     """Two reasons name a company, one text of research a date; a step without a text does not count."""
-    steps = texts(
-        [("reason", "Quillmark leads."), ("reason", "Quillmark again."), ("overall_reason", "Low volatility.")],
-        [("research", "In March it rose.")],
+    texts = (
+        [Text("reason", "Quillmark leads."), Text("reason", "Quillmark again."), Text("overall_reason", "Low volatility.")],
+        [Text("research", "In March it rose.")],
         [],
-        [("overall_reason", "Momentum.")],
-        sent="Here is QUILLMARK.",
+        [Text("overall_reason", "Momentum.")],
     )
+    steps = [StepTexts(number, f"2024-03-{number + 1:02d}", step, ["Here is QUILLMARK."]) for number, step in enumerate(texts)]
     counts = Counter(RationaleLinter(MARKET), examples=1).count(spec_of("t", "bright", "open_research"), steps)
     assert (counts.reasons, counts.steps, counts.span) == (4, 3, ("2024-03-01", "2024-03-04"))
-    assert {row: number for row, number in counts.reasons_with.items() if number} == {"company": 2, "stock": 2, "any": 2}
-    assert {row: number for row, number in counts.steps_with.items() if number} == {
-        "company": 1, "date": 1, "stock": 1, "calendar": 1, "any": 2,
-    }  # fmt: skip
-    assert {row: number for row, number in counts.unsent_with.items() if number} == {"date": 1, "calendar": 1, "any": 1}
-    assert counts.by_source["research"] == {"texts": 1, **dict.fromkeys(ROWS, 0), "date": 1, "calendar": 1, "any": 1}
+    nothing = dict.fromkeys(ROWS, 0)
+    assert counts.reasons_with == {**nothing, "company": 2, "stock": 2, "any": 2}
+    assert counts.steps_with == {**nothing, "company": 1, "date": 1, "stock": 1, "calendar": 1, "any": 2}
+    assert counts.unsent_with == {**nothing, "date": 1, "calendar": 1, "any": 1}
+    assert counts.by_source["research"] == {"texts": 1, **nothing, "date": 1, "calendar": 1, "any": 1}
     [example] = counts.examples["date"]
     assert (example.mention.text, example.context, example.was_sent) == ("March", ("In ", " it rose."), False)
     assert example.mention.where == "t W seed 0 step 1, research"
     assert len(counts.examples["company"]) == 1
 
 
-def test_a_mask_pools_its_episodes() -> None:
+def test_a_mask_pools_its_episodes_and_a_share_of_nothing_is_not_defined() -> None:
     rates = mask_rates([episode("bright", "W1", 5), episode("bright", "W2", 15)])
     assert (rates["episodes"], rates["steps"], rates["reasons"]) == (2, 40, 80)
-    assert rates["step_rates"]["company"]["share"] == 0.5
-    assert rates["reason_rates"]["company"]["share"] == 0.25
     assert rates["step_rates"]["company"] == share(20, 40)
+    assert (rates["step_rates"]["company"]["share"], rates["reason_rates"]["company"]["share"]) == (0.5, 0.25)
     assert rates["step_rates"]["brand"]["share"] == 0.0
-
-
-def test_a_share_of_nothing_is_not_defined() -> None:
     assert share(0, 0) == {"count": 0, "n": 0, "share": None, "low": None, "high": None}
 
 
-@given(st.data())
-def test_the_difference_of_two_shares_is_newcombes(data: st.DataObject) -> None:
-    n1, n2 = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 60))
-    x1, x2 = data.draw(st.integers(0, n1)), data.draw(st.integers(0, n2))
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
+def test_the_difference_of_two_shares_is_newcombes(n1: int, n2: int, p1: float, p2: float) -> None:
+    x1, x2 = round(p1 * n1), round(p2 * n2)
     found = newcombe((x1, n1), (x2, n2))
-    low, high = confint_proportions_2indep(x1, n1, x2, n2, method="newcomb", compare="diff")
-    assert found.low == pytest.approx(low, abs=1e-9)
-    assert found.high == pytest.approx(high, abs=1e-9)
+    expected = confint_proportions_2indep(x1, n1, x2, n2, method="newcomb", compare="diff")
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
 
 
 def test_pairs_are_windows_and_seeds_are_averaged_within() -> None:
@@ -88,87 +82,66 @@ def test_pairs_are_windows_and_seeds_are_averaged_within() -> None:
     first = [episode("bright", window, number, seed=seed) for (window, seed), number in named.items()]
     second = [episode("blinded", window, 2, seed=seed) for window, seed in named]
     alone = episode("bright", "W4", 20)  # not in the other: not paired
-    found = difference([*first, alone], second, "company")
-    assert found is not None
+    found = less([*first, alone], second)
     assert (found.value, found.pairs, found.interval.kind) == (pytest.approx(0.3), 3, "t over windows")
     half = 4.302652729911275 * 0.1 / np.sqrt(3)
-    assert (found.interval.low, found.interval.high) == (pytest.approx(0.3 - half), pytest.approx(0.3 + half))
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.3 - half, 0.3 + half))
 
 
-@pytest.mark.parametrize("windows", [["W1"], ["W1", "W2"]], ids=["one window", "windows that agree"])
-def test_where_windows_say_nothing_of_others_steps_do(windows: list[str]) -> None:
-    first, second = ([episode(mask, window, named) for window in windows] for mask, named in (("bright", 10), ("blinded", 0)))
-    found = difference(first, second, "company")
-    assert found is not None
-    assert (found.value, found.pairs) == (0.5, 0)
-    assert found.interval == newcombe((10 * len(windows), 20 * len(windows)), (0, 20 * len(windows)))
-
-
-def test_episodes_without_a_common_window_are_not_paired() -> None:
-    found = difference([episode("bright", "W1", 10)], [episode("blinded", "W2", 0)], "company")
-    assert found is not None
-    assert found.pairs == 0
+def test_where_windows_say_nothing_of_others_steps_do() -> None:
+    """One window, windows that agree, or none in common."""
+    for windows in (["W1"], ["W1", "W2"]):
+        found = less(*([episode(mask, window, n) for window in windows] for mask, n in (("bright", 10), ("blinded", 0))))
+        assert (found.value, found.pairs) == (0.5, 0)
+        assert found.interval == newcombe((10 * len(windows), 20 * len(windows)), (0, 20 * len(windows)))
+    assert less([episode("bright", "W1", 10)], [episode("blinded", "W2", 0)]).pairs == 0
     assert difference([episode("bright", "W1", 0, steps=0)], [episode("blinded", "W2", 0)], "company") is None
 
 
 def test_windows_that_share_days_widen_the_interval() -> None:
-    def wide(spans: dict[str, tuple[str, str]]) -> float:
+    def width(spans: dict[str, tuple[str, str]]) -> float:
         sides = [
-            [
-                replace(episode(mask, window, named), span=spans[window])
-                for window, named in zip(("W1", "W2", "W3"), counts, strict=True)
-            ]
-            for mask, counts in (("bright", (6, 8, 10)), ("blinded", (2, 2, 2)))
+            [replace(episode(mask, window, n), span=spans[window]) for window, n in zip(("W1", "W2", "W3"), named, strict=True)]
+            for mask, named in (("bright", (6, 8, 10)), ("blinded", (2, 2, 2)))
         ]
-        found = difference(*sides, "company")
-        assert found is not None
-        assert found.interval.low is not None
-        assert found.interval.high is not None
-        return found.interval.high - found.interval.low
+        interval = less(*sides).interval
+        return interval.high - interval.low  # type: ignore[operator]
 
     overlapping = {"W1": ("2024-01-01", "2024-02-01"), "W2": ("2024-01-10", "2024-02-10"), "W3": ("2024-01-20", "2024-02-20")}
-    assert wide(overlapping) > 1.5 * wide(SPANS)
+    assert width(overlapping) > 1.5 * width(SPANS)
 
 
 def planted(rng: np.random.Generator, rates: dict[str, float], windows: int) -> dict[str, list[EpisodeCounts]]:
     """Episodes whose windows differ in how much they tempt a model to tell stories."""
     tempting = rng.beta(8, 8, windows) * 2
     return {
-        mask: [
-            episode(mask, f"W{number + 1}", int(rng.binomial(20, min(1.0, rate * tempting[number])))) for number in range(windows)
-        ]
+        mask: [episode(mask, f"W{place + 1}", int(rng.binomial(20, min(1.0, rate * each)))) for place, each in enumerate(tempting)]
         for mask, rate in rates.items()
     }
 
 
 def test_the_interval_covers_the_true_difference() -> None:
     """600 studies of ten windows in which 30 % of steps name a company, and 10 % when it is hidden."""
-    rng = np.random.default_rng(7)
-    covered = 0
+    rng, covered = np.random.default_rng(7), 0
     for _ in range(600):
-        sides = planted(rng, {"bright": 0.3, "stock_blind": 0.1}, 10)
-        found = difference(sides["bright"], sides["stock_blind"], "company")
-        assert found is not None
-        assert found.interval.low is not None
-        assert found.interval.high is not None
-        covered += found.interval.low <= 0.2 <= found.interval.high
+        interval = less(*planted(rng, {"bright": 0.3, "stock_blind": 0.1}, 10).values()).interval
+        covered += interval.low <= 0.2 <= interval.high  # type: ignore[operator]
     assert covered / 600 == pytest.approx(0.95, abs=0.025)
 
 
 def test_appendix_a_is_told_from_what_contradicts_it() -> None:
-    rng = np.random.default_rng(3)
-    by_mask = planted(rng, {"bright": 0.5, "stock_blind": 0.02, "date_blind": 0.5, "blinded": 0.02}, 8)
-    verdicts = {(row["hidden"], row["row"]): row["verdict"] for row in hiding_effects(by_mask) if row["before"] == "bright"}
-    assert verdicts["stock", "stock"] == "removed (predicted)"
-    assert verdicts["date", "stock"] == "no change shown (predicted)"
-    assert verdicts["stock", "calendar"] == "no change shown (predicted)"
-    assert verdicts["date", "calendar"] == "no change shown"
-    assert verdicts["stock", "company"] is None
+    def verdicts(by_mask: dict[str, list[EpisodeCounts]]) -> dict[tuple[str, str], str]:
+        return {(row["hidden"], row["row"]): row["verdict"] for row in hiding_effects(by_mask) if row["before"] == "bright"}
 
-    backwards = planted(rng, {"bright": 0.02, "stock_blind": 0.5, "date_blind": 0.5, "blinded": 0.02}, 8)
-    verdicts = {(row["hidden"], row["row"]): row["verdict"] for row in hiding_effects(backwards) if row["before"] == "bright"}
-    assert verdicts["stock", "stock"] == "more of it, against the prediction"
-    assert verdicts["date", "stock"] == "more of it, not predicted"
+    rng = np.random.default_rng(3)
+    found = verdicts(planted(rng, {"bright": 0.5, "stock_blind": 0.02, "date_blind": 0.5, "blinded": 0.02}, 8))
+    assert found["stock", "stock"] == "removed (predicted)"
+    assert found["date", "stock"] == found["stock", "calendar"] == "no change shown (predicted)"
+    assert found["date", "calendar"] == "no change shown"
+    assert found["stock", "company"] is None
+    backwards = verdicts(planted(rng, {"bright": 0.02, "stock_blind": 0.5, "date_blind": 0.5, "blinded": 0.02}, 8))
+    assert backwards["stock", "stock"] == "more of it, against the prediction"
+    assert backwards["date", "stock"] == "more of it, not predicted"
 
 
 def test_four_masks_give_a_factorial_and_fewer_do_not() -> None:
@@ -176,20 +149,18 @@ def test_four_masks_give_a_factorial_and_fewer_do_not() -> None:
         mask: [episode(mask, window, named + shift) for window, shift in (("W1", 0), ("W2", 2))]
         for mask, named in (("bright", 12), ("stock_blind", 2), ("date_blind", 10), ("blinded", 4))
     }
-    rows = {(row["row"], row["effect"]): row for row in factorial_effects(by_mask)}
+    rows = {row["effect"]: row for row in factorial_effects(by_mask) if row["row"] == "stock"}
     # Stock in sight: (12 - 2 + 10 - 4) / 2 of 20 steps; date in sight: (12 - 10 + 2 - 4) / 2.
-    assert rows["stock", "stock_effect"]["value"] == pytest.approx(8 / 20)
-    assert rows["stock", "date_effect"]["value"] == pytest.approx(0.0)
-    assert rows["stock", "memory_premium"]["value"] == pytest.approx(8 / 20)
-    assert rows["stock", "stock_effect"]["reason"] == "every window gives the same value"
-    assert factorial_effects({mask: by_mask[mask] for mask in ("bright", "blinded")}) == []
-    assert [row["hidden"] for row in hiding_effects({mask: by_mask[mask] for mask in ("bright", "blinded")})] == []
+    values = [rows[name]["value"] for name in ("stock_effect", "date_effect", "memory_premium")]
+    assert values == pytest.approx([8 / 20, 0.0, 8 / 20])
+    assert rows["stock_effect"]["reason"] == "every window gives the same value"
+    ends = {mask: by_mask[mask] for mask in ("bright", "blinded")}
+    assert factorial_effects(ends) == hiding_effects(ends) == []
 
 
 def test_subjects_are_told_apart_by_what_they_differ_in() -> None:
     one = spec_of("a", "bright", "open_research")
-    other = replace(one, mask="blinded", task="b", seed=3)
-    hotter = replace(one, call={"temperature": 1.0})
+    other, hotter = replace(one, mask="blinded", task="b", seed=3), replace(one, call={"temperature": 1.0})
     assert subject_key(one) == subject_key(other) != subject_key(hotter)
     assert subject_label(one, [one, other]) == "builtin/momentum, react, open_research"
     assert '"temperature":1.0' in subject_label(hotter, [one, hotter])

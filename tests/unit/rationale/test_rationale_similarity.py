@@ -16,11 +16,11 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshot import FloatArray
 from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
 from ktdeval_rationale.similarity import (
-    ANCHORS_FILE,
     FALSE_ALARMS,
     HARMLESS,
     NgramEncoder,
     SimilarityLinter,
+    choose_encoder,
     parse_anchors,
     sentences_of,
     shipped_anchors,
@@ -33,18 +33,6 @@ PARAPHRASES = [
     line for line in (FOLDER / "rationale_paraphrased.txt").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"
 ]
 CLEAN = [sentence.text for which in FILES for sentence in read_planted(which) if not sentence.marks]
-
-
-class Planes:
-    """Knows three subjects by one word each."""
-
-    name = "planes"
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """One dimension a target_task, and one that all share."""
-        return np.array([[*(2.0 * (word in text) for word in ("bank", "spring", "trend")), 0.5] for text in texts])
-
-
 ANCHORS = [
     ("sector", "The bank is steady."),
     ("date", "It is spring again."),
@@ -53,20 +41,27 @@ ANCHORS = [
 ]
 
 
+class Planes:
+    """Knows three subjects by one word each: one dimension for each of them, and one that all share."""
+
+    name = "planes"
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        return np.array([[*(2.0 * (word in text) for word in ("bank", "spring", "trend")), 0.5] for text in texts])
+
+
 def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
     linter = SimilarityLinter(Planes(), ANCHORS)
-    found = linter.find("My bank lends. In spring it rains. The trend goes on. Nothing of the kind.", "here")
+    text = "My bank lends. In spring it rains. The trend goes on. Nothing of the kind."
+    found = linter.find(text, "here")
     assert [(each.category, each.text, each.anchor) for each in found] == [
         ("sector", "My bank lends.", "The bank is steady."),
         ("date", "In spring it rains.", "It is spring again."),
     ]
     assert all(each.where == "here" and each.similarity == pytest.approx(1.0) for each in found)
     assert [found[1].span, linter.encoder_name] == [(15, 34), "planes"]
-
-
-def test_texts_are_told_apart() -> None:
-    found = SimilarityLinter(Planes(), ANCHORS).find_all([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
-    assert [(each.where, each.span) for each in found] == [("b", (0, 14))]
+    together = linter.find_all([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
+    assert [(each.where, each.span) for each in together] == [("b", (0, 14))]
 
 
 def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
@@ -101,19 +96,15 @@ def test_texts_fall_into_sentences(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentences_of(text)] == sentences
 
 
-def test_anchors_cover_what_words_can_avoid_and_no_test_sentence_is_among_them() -> None:
+def test_anchors_cover_what_words_can_avoid_and_hold_no_test_sentence_name_code_or_date() -> None:
     kinds = {category for category, _ in shipped_anchors()}
     assert kinds == {"brand", "sector", "date", "event", "hindsight", "recognition", HARMLESS}
     assert kinds - {HARMLESS} < set(LEAK_CATEGORIES)
-    tests = {sentence.text for which in FILES for sentence in read_planted(which)} | set(PARAPHRASES)
-    assert not tests & {sentence for _, sentence in shipped_anchors()}
-
-
-def test_anchors_hold_no_name_no_code_and_no_date() -> None:
-    """Else the first stage would do."""
-    linter = RationaleLinter(MARKET)
-    named = [mention for _, sentence in shipped_anchors() for mention in linter.find(sentence)]
-    assert not [mention for mention in named if mention.category in ("code", "company", "brand", "date")]
+    sentences = {sentence for _, sentence in shipped_anchors()}
+    assert not sentences & {sentence.text for which in FILES for sentence in read_planted(which)} | sentences & set(PARAPHRASES)
+    linter = RationaleLinter(MARKET)  # else the first stage would do
+    named = {mention.category for sentence in sentences for mention in linter.find(sentence)}
+    assert not named & {"code", "company", "brand", "date"}
 
 
 @pytest.mark.parametrize(
@@ -125,18 +116,15 @@ def test_a_broken_anchor_says_where(text: str, message: str) -> None:
         list(parse_anchors(text))
 
 
-def test_anchors_need_both_sides() -> None:
-    with pytest.raises(DataError, match="anchors need leaks and at least two harmless sentences"):
-        SimilarityLinter(Planes(), ANCHORS[:3])
-
-
-def test_an_encoder_that_gives_nonsense_is_refused() -> None:
+def test_anchors_of_one_side_and_an_encoder_of_nonsense_are_refused() -> None:
     class Broken:
         name = "broken"
 
         def encode(self, texts: Sequence[str]) -> FloatArray:
             return np.full((len(texts), 2), np.nan)
 
+    with pytest.raises(DataError, match="anchors need leaks and at least two harmless sentences"):
+        SimilarityLinter(Planes(), ANCHORS[:3])
     with pytest.raises(DataError, match="encoder broken: expected 2 finite vectors"):
         SimilarityLinter(Broken(), ANCHORS)
 
@@ -150,21 +138,16 @@ def test_letter_groups_know_spelling() -> None:
 # --- measured
 
 
-def measure(linter: SimilarityLinter) -> str:
-    """The docs' row of an encoder: paraphrases found, harmless sentences reported."""
-    found = sum(bool(linter.find(text)) for text in PARAPHRASES)
-    wrong = sum(bool(linter.find(text)) for text in CLEAN)
-    return f"| {linter.encoder_name} | {found} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
+def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
+    """The docs' row of a linter: paraphrases found, harmless sentences reported."""
+    found, wrong = (sum(bool(linter.find(text)) for text in texts) for texts in (PARAPHRASES, CLEAN))
+    return f"| {name} | {found} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
 
 
 def test_the_figures_in_the_docs_are_those_measured(repository: Path) -> None:
     text = (repository / "docs" / "rationale.md").read_text(encoding="utf-8")
-    lexical = RationaleLinter(MARKET)
-    found = sum(bool(lexical.find(sentence)) for sentence in PARAPHRASES)
-    wrong = sum(bool(lexical.find(sentence)) for sentence in CLEAN)
-    first = f"| first stage alone | {found} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
-    for row in (first, measure(SimilarityLinter(NgramEncoder()))):
-        assert row in text, f"docs/rationale.md should hold:\n{row}"
+    for expected in (row("first stage alone", RationaleLinter(MARKET)), row("letter groups", SimilarityLinter(NgramEncoder()))):
+        assert expected in text, f"docs/rationale.md should hold:\n{expected}"
 
 
 def test_a_model_of_ones_own_is_measured() -> None:
@@ -172,18 +155,15 @@ def test_a_model_of_ones_own_is_measured() -> None:
     folder = os.environ.get(MODEL)
     if folder is None:
         pytest.skip(f"no sentence-embedding model at hand; name the folder of one in {MODEL}")
-    from ktdeval_rationale.similarity import choose_encoder
-
     encoder = choose_encoder(Path(folder))
     assert not isinstance(encoder, str), encoder
-    print("\n" + measure(SimilarityLinter(encoder)))
+    print("\n" + row(encoder.name, SimilarityLinter(encoder)))
 
 
 # --- models from a folder
 
 
-@pytest.fixture
-def model_folder(tmp_path: Path) -> Path:
+def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
     """A static model with a word for each dimension, as model2vec writes it."""
     pytest.importorskip("model2vec", reason="needs model2vec: pip install 'ktdeval[embeddings]'")
     from model2vec import StaticModel
@@ -193,26 +173,13 @@ def model_folder(tmp_path: Path) -> Path:
     tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(vocabulary)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     StaticModel(np.eye(len(vocabulary), dtype=np.float32), tokenizer).save_pretrained(str(tmp_path / "words"))
-    return tmp_path / "words"
-
-
-def test_a_model_is_loaded_from_a_folder(model_folder: Path) -> None:
-    from ktdeval_rationale.similarity import choose_encoder
-
-    encoder = choose_encoder(model_folder)
+    encoder = choose_encoder(tmp_path / "words")
     assert not isinstance(encoder, str)
     assert encoder.name == "model2vec words"
     vectors = encoder.encode(["the bank", "spring"])
-    assert vectors.dtype == np.float64
-    assert vectors.shape[0] == 2
+    assert (vectors.dtype, vectors.shape[0]) == (np.float64, 2)
     assert vectors[0] @ vectors[1] == pytest.approx(0.0)
     assert [each.category for each in SimilarityLinter(encoder, ANCHORS).find("the bank lends money")] == ["sector"]
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("model2vec", reason="needs model2vec: pip install 'ktdeval[embeddings]'")
-    from ktdeval_rationale.similarity import choose_encoder
-
     with pytest.raises(UsageError, match="no model there"):
         choose_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
@@ -222,12 +189,5 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("model2vec") is not None, reason="model2vec is installed")
 def test_without_the_package_the_reason_says_what_to_install(tmp_path: Path) -> None:
-    from ktdeval_rationale.similarity import choose_encoder
-
-    assert choose_encoder(tmp_path) == (
-        "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
-    )
-
-
-def test_the_anchors_file_is_the_one_that_ships() -> None:
-    assert tuple(parse_anchors(ANCHORS_FILE.read_text(encoding="utf-8"))) == shipped_anchors()
+    needed = "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
+    assert choose_encoder(tmp_path) == needed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import os
 import re
@@ -14,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from board_bad import MODEL, TASK, TODAY, BadBoard, Good, make_good, put, strings
+from board_bad import MODEL, TODAY, BadBoard, Good, make_good, put, strings
 from board_bad_cases import CASES, second_attempt, setting
 from board_cards import typed
-from ktdeval.cards import load_card
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins
-from ktdeval.runner import load_ledger, rescore
-from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.files import RECORD_PATH
 from ktdeval_board.checking.findings import Finding, printable
@@ -49,6 +43,8 @@ UNSEEN = (
     "\u3164",
     "a" + "\u0301" * 9,
 )
+HONEST = ("a < b", "5 <7", "n<9", "中文名称", "López — 20 % · x", "👍", "data: 4", "https://example.org/a?b=c&d")
+SERVER = {"model": {"args": {"base_url": "http://localhost:8000/v1"}}}
 
 
 @pytest.fixture(scope="session")
@@ -185,44 +181,29 @@ def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, do
         assert sound == []
 
 
-def test_markup_is_found_in_names_of_fields(good: Good) -> None:
-    card = copy.deepcopy(good.card)
-    card["provenance"]["environment"]["<img src=x>"] = "1"
-    assert rules_of(texts(card)) == ["markup"]
-
-
-@pytest.mark.parametrize("sign", UNSEEN)
-def test_what_can_not_be_seen_is_refused(sign: str) -> None:
-    assert rules_of(texts({"note": f"a{sign}b"})) == ["text"]
-
-
 @pytest.mark.parametrize(
-    "text", ["a < b", "5 <7", "n<9", "中文名称", "López — 20 % · x", "👍", "data: 4", "https://example.org/a?b=c&d"]
+    ("value", "rules"),
+    [
+        *(({"note": f"a{sign}b"}, ["text"]) for sign in UNSEEN),
+        *(({"note": text}, []) for text in HONEST),
+        *(([{name: 1}], ["key"]) for name in ("__proto__", "constructor", "prototype")),
+        ({"environment": {"<img src=x>": "1"}}, ["markup"]),  # a field's name is a text, too
+        ({"note": "x" * 20_001}, ["text"]),
+        (["ftp://example.org"], ["url"]),
+        (["see FILE:///etc"], ["url"]),
+        (SERVER, ["url"]),
+        (["<a>"] * 1000, ["markup"] * 20),  # many faults are told twenty at a time
+    ],
 )
-def test_honest_texts_are_taken(text: str) -> None:
-    assert texts({"note": text}) == []
+def test_texts_are_held_against_the_rules_on_texts(value: Any, rules: list[str]) -> None:
+    assert rules_of(texts(value)) == rules
 
 
-@pytest.mark.parametrize(("text", "rule"), [("x" * 20_001, "text"), ("ftp://example.org", "url"), ("see FILE:///etc", "url")])
-def test_long_texts_and_other_addresses_are_refused(text: str, rule: str) -> None:
-    assert rules_of(texts([text])) == [rule]
-
-
-def test_a_card_may_name_a_server_without_a_certificate_and_a_submission_may_not() -> None:
-    args = {"model": {"args": {"base_url": "http://localhost:8000/v1"}}}
-    assert texts(args, "https", "http") == []
-    assert rules_of(texts(args)) == ["url"]
-
-
-@pytest.mark.parametrize("name", ["__proto__", "constructor", "prototype"])
-def test_names_that_programs_treat_specially_are_refused(name: str) -> None:
-    assert rules_of(texts({"a": [{name: 1}]})) == ["key"]
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", " =1"])
-def test_formulas_are_refused(text: str) -> None:
-    (finding,) = texts({"note": text}, is_table=True)
-    assert (finding.rule, "note" in finding.message) == ("formula", True)
+def test_a_card_may_name_a_server_without_a_certificate_and_a_table_may_hold_no_formula() -> None:
+    assert texts(SERVER, "https", "http") == []
+    for text in ("=1+1", "+1", "-1", "@sum", " =1"):
+        (finding,) = texts({"note": text}, is_table=True)
+        assert (finding.rule, "note" in finding.message) == ("formula", True)
 
 
 def test_depth_is_told_without_recursion() -> None:
@@ -237,10 +218,6 @@ def test_depth_is_told_without_recursion() -> None:
     assert rules_of(texts([shallow])) == ["depth"]
     while value:  # taken apart by hand: freeing it in one go would recurse
         value = value[0]
-
-
-def test_many_faults_are_told_twenty_at_a_time() -> None:
-    assert len(texts(["<a>"] * 1000)) == 20
 
 
 # -- what is printed -------------------------------------------------------------------------------------------------------
@@ -276,8 +253,7 @@ def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
     full.forge(lambda card: [second_attempt(card), card["call"].update(reasoning_effort="high")], stored="elsewhere")
     full.edit(full.submission_path, setting("attempts", "runs", to=2))
     findings, sound = full.look()
-    assert findings == []
-    assert len(sound) == 2
+    assert (findings, len(sound)) == ([], 2)
 
 
 def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(full: BadBoard) -> None:
@@ -285,8 +261,7 @@ def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attem
     full.forge(setting("provenance", "wall_time_s", to=1.0))
     full.edit(full.submission_path, setting("attempts", "runs", to=2))
     findings, sound = full.look()
-    assert findings == []
-    assert [candidate.is_withdrawn for candidate in sorted(sound, key=lambda one: one.card_id != full.card_id)] == [False, True]
+    assert (findings, {one.card_id == full.card_id: one.is_withdrawn for one in sound}) == ([], {True: False, False: True})
 
 
 def test_what_the_board_has_a_verdict_on_comes_first_whatever_days_are_written(full: BadBoard) -> None:
@@ -360,65 +335,6 @@ def check(board: BadBoard) -> CheckReport:
     return check_board(board.folder, load_plugins(()), CheckOptions(today=TODAY))
 
 
-def copied(good: Good, target: Path) -> Path:
-    """A copy of the good run to forge."""
-    shutil.copytree(good.run, target)
-    return target
-
-
-def episode_of(run: Path) -> Path:
-    """The folder of the first episode on the card."""
-    card = load_card(run / "cards" / f"{TASK}.json").plain
-    return run / "episodes" / str(card["episodes"][0]["id"])
-
-
-def renew_mark(folder: Path, *names: str) -> None:
-    """Renew the hashes that an episode ended with."""
-    mark = json.loads((folder / "episode.json").read_text())
-    mark["sha256"].update({name: file_sha256(folder / name) for name in names})
-    (folder / "episode.json").write_text(json.dumps(mark))
-
-
-def richer(run: Path) -> dict[str, Any]:
-    """Forge a ledger whose last close is twice as high, and everything that follows from it; returns its card."""
-    path = episode_of(run) / "ledger.parquet"
-    ledger = load_ledger(path)
-    *steps, last = ledger.steps
-    path.write_bytes(encode_ledger(dataclasses.replace(ledger, steps=[*steps, replace(last, nav_minor=2 * last.nav_minor)])))
-    renew_mark(path.parent, path.name)
-    return load_card(rescore(run, load_plugins(()), {})[0]).plain
-
-
-def test_the_good_submission_is_executed_again_and_keeps_its_verdict(full: BadBoard) -> None:
-    report = check(full)
-    assert report.findings == ()
-    assert [(one.card_id, one.tier) for one in report.checked] == [(full.card_id, "re-executed")]
-    assert check(full).skipped == 1
-
-
-def test_a_ledger_forged_with_all_its_hashes_and_figures_is_found_by_its_own_replies(
-    board: BadBoard, good: Good, tmp_path: Path
-) -> None:
-    run = copied(good, tmp_path / "run")
-    card = richer(run)
-    gained, honest = (each["episodes"][0]["metrics"]["total_return"]["value"] for each in (card, good.card))
-    assert gained > honest + 0.9
-    board.add(card, run)
-    assert board.look()[0] == []  # nothing in the documents tells
-    findings = check(board).findings
-    assert {finding.rule for finding in findings} == {"ledger"}
-    assert any(finding.path.endswith("ledger.parquet") and "nav_fen" in finding.message for finding in findings)
-    assert not (board.folder / "verdicts").exists()
-
-
-def test_a_tampered_ledger_under_its_old_hash_is_found(full: BadBoard, good: Good, tmp_path: Path) -> None:
-    run = copied(good, tmp_path / "run")
-    richer(run)
-    path = f"episodes/{episode_of(good.run).name}/ledger.parquet"
-    shutil.copy(run / path, full.records_folder / path)
-    assert [(finding.rule, finding.path) for finding in check(full).findings] == [("hash", f"records/{full.card_id}/{path}")]
-
-
 def test_a_figure_forged_in_an_episode_with_all_that_follows_is_found(board: BadBoard) -> None:
     def change(card: dict[str, Any]) -> None:
         for episode in card["episodes"]:
@@ -432,20 +348,19 @@ def test_a_figure_forged_in_an_episode_with_all_that_follows_is_found(board: Bad
 
 
 def test_the_market_that_a_submission_names_is_not_opened(board: BadBoard, good: Good, tmp_path: Path) -> None:
-    run = copied(good, tmp_path / "run")
+    run = Path(shutil.copytree(good.run, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["data"] = {"data": "evil_module:Market", "data_args": {"path": "../../../etc/passwd"}}
     (run / "manifest.json").write_text(json.dumps(manifest))
     board.add(run=run)
     report = check(board)
-    assert report.findings == ()
-    assert [one.tier for one in report.checked] == ["re-executed"]
+    assert (report.findings, [one.tier for one in report.checked]) == ((), ["re-executed"])
 
 
 def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(board: BadBoard, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     payload = f"open({str(canary)!r}, 'w').close()\n"
-    names = (
+    for name in [
         "evil",
         "conftest",
         "sitecustomize",
@@ -456,8 +371,7 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(board: Ba
         "ktdeval",
         "ktdeval_board",
         "react",
-    )
-    for name in names:
+    ]:
         (board.folder / f"{name}.py").write_text(payload)
     for model, agent in (
         (f"evil:{payload}", "react"),

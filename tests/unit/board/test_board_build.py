@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.reading import DOCUMENTS, read_untrusted
 from ktdeval_board.site.build import build_site, run_jobs
-from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, MARKER, SiteWriter, data_file, read_data_file
+from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file, read_data_file
 from run_support import error_line, ktdeval
 
 DIVISION = "blinded-open-research"
@@ -74,49 +74,34 @@ def card_with(board: Path, effect: str) -> str:
     return next(each["card"] for each in errata if each["effect"] == effect)
 
 
-def rules_of(board: Path) -> dict[str, Any]:
-    rules: dict[str, Any] = yaml.safe_load((board / "board.yaml").read_text())
-    return rules
-
-
-def write_rules(board: Path, rules: dict[str, Any]) -> None:
+def change_division(board: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the first division of a board's rules."""
+    rules = yaml.safe_load((board / "board.yaml").read_text())
+    change(rules["divisions"][0])
     (board / "board.yaml").write_text(yaml.safe_dump(rules))
+
+
+def empty_board(path: Path, windows: int = 1) -> Path:
+    return forge_board(path / "board", 0, windows=windows, baselines=False)
 
 
 # -- forged boards, which many tests rest on
 
 
-def test_forged_cards_are_valid_and_belong_to_a_division(board: Path) -> None:
-    for files in BoardFolder(board).submitted():
-        load_card(files.card)
-        assert hashlib.sha256(files.card.read_bytes()).hexdigest() == files.card_id
-    assert all(entry.division is not None for entry in load_board(board).entries)
-
-
-@pytest.mark.parametrize(
-    ("kind", "pattern"),
-    [
-        ("submission", "cards/*/*/*/*.submission.json"),
-        ("records", "cards/*/*/*/*.records.json"),
-        ("verdict", "verdicts/*.json"),
-        ("series", "series/*.json"),
-        ("decisions", "decisions/*.json"),
-        ("market", "markets/*.json"),
-    ],
-)
-def test_forged_documents_follow_their_schemas(board: Path, kind: Any, pattern: str) -> None:
-    paths = sorted(board.glob(pattern))[:6]
-    assert paths
-    for path in paths:
-        read_untrusted(path, DOCUMENTS[kind], 10**9)
-
-
-def test_forged_series_add_up_and_end_at_the_cards_returns(board: Path) -> None:
+def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) -> None:
+    beside = {kind: f"cards/*/*/*/*.{kind}.json" for kind in ("submission", "records")}
+    written = {"verdict": "verdicts", "series": "series", "decisions": "decisions", "market": "markets"}
+    for kind, pattern in {**beside, **{kind: f"{folder}/*.json" for kind, folder in written.items()}}.items():
+        paths = sorted(board.glob(pattern))[:6]
+        assert paths
+        for path in paths:
+            read_untrusted(path, DOCUMENTS[kind], 10**9)
     for entry in load_board(board).entries:
+        load_card(entry.files.card)
+        assert hashlib.sha256(entry.files.card.read_bytes()).hexdigest() == entry.card_id
+        assert entry.division is not None
         path = board / f"series/{entry.card_id}.json"
-        if not path.exists():
-            continue
-        for of_card, of_series in zip(entry.trading.episodes, json.loads(path.read_text())["episodes"], strict=True):
+        for of_card, of_series in zip(entry.trading.episodes, json.loads(path.read_text())["episodes"]) if path.exists() else ():
             returned = of_card.metrics["total_return"].value
             assert of_series["nav"][-1] - 1 == pytest.approx(returned, abs=1e-5)
             if of_series["selection"] is not None:
@@ -133,7 +118,7 @@ def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> Non
     for page in site.glob("*.html"):
         for asset in re.findall(r'(?:src|href)="(assets/[^"]+)"', page.read_text()):
             assert (site / asset).is_file(), f"{page.name}: {asset}"
-    ids, rules = entry_ids(board), rules_of(board)
+    ids, rules = entry_ids(board), yaml.safe_load((board / "board.yaml").read_text())
     expected = {"board", "cards-index", "history", "imported", "market/main"}
     expected |= {f"card/{card_id}" for card_id in ids}
     expected |= {f"{kind}/{path.stem}" for kind in ("series", "decisions") for path in (board / kind).glob("*.json")}
@@ -145,15 +130,10 @@ def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> Non
     assert set(names_of_data(site)) == expected
 
 
-def test_plain_json_says_what_the_scripts_say(site: Path) -> None:
-    plain = sorted((site / "data").rglob("*.json"))
-    names = [path.relative_to(site / "data").with_suffix("").as_posix() for path in plain]
-    assert {"board", "cards-index", "history", "imported", f"division/{DIVISION}/all", f"division/{SCORING}/all"} <= set(names)
-    for name, path in zip(names, plain):
-        assert json.loads(path.read_text()) == read_data(site, name)
-
-
-def test_raw_cards_are_the_submitted_bytes(board: Path, site: Path) -> None:
+def test_plain_json_says_what_the_scripts_say_and_raw_cards_are_the_submitted_bytes(board: Path, site: Path) -> None:
+    plain = {path.relative_to(site / "data").with_suffix("").as_posix(): path for path in (site / "data").rglob("*.json")}
+    assert {"board", "cards-index", "history", "imported", f"division/{DIVISION}/all", f"division/{SCORING}/all"} <= set(plain)
+    assert all(json.loads(path.read_text()) == read_data(site, name) for name, path in plain.items())
     for card_id in entry_ids(board):
         assert hashlib.sha256((site / f"cards/{card_id}.json").read_bytes()).hexdigest() == card_id
 
@@ -172,22 +152,17 @@ def test_the_board_counts_its_entrants_and_says_how_columns_are_measured(site: P
     assert facts["counts"] == {"cards": 35, "models": 14, "submitters": 5}
 
 
-def test_pages_of_cards_say_the_ranks_of_the_tables(site: Path) -> None:
-    for scope in ("all", "W1"):
-        rows = read_data(site, f"division/{DIVISION}/{scope}")["rows"]
+def test_pages_of_cards_say_the_ranks_of_the_tables_and_one_label_is_everywhere(site: Path) -> None:
+    index = read_data(site, "cards-index")
+    labels = {row[0]: row[index["columns"].index("label")] for row in index["rows"]}
+    for name in (name for name in names_of_data(site) if name.startswith("division/")):
+        rows = read_data(site, name)["rows"]
+        assert all(labels[row["card"]] == row["label"] for row in rows if row["card"])
         ranked = [row for row in rows if row["ranked"]]
         assert ranked
         for row in ranked:
-            place = read_data(site, f"card/{row['card']}")["ranks"][scope]
+            place = read_data(site, f"card/{row['card']}")["ranks"][name.split("/")[2]]
             assert place == {"rank": row["rank"], "alpha_rank": row["alpha_rank"], "tie": row["tie"], "of": len(ranked)}
-
-
-def test_one_card_has_one_label_everywhere(site: Path) -> None:
-    index = read_data(site, "cards-index")
-    labels = {row[0]: row[index["columns"].index("label")] for row in index["rows"]}
-    for name in names_of_data(site):
-        if name.startswith("division/"):
-            assert all(labels[row["card"]] == row["label"] for row in read_data(site, name)["rows"] if row["card"])
 
 
 def test_a_withdrawn_card_leaves_tables_and_lists_but_keeps_its_page(board: Path, site: Path) -> None:
@@ -211,18 +186,12 @@ def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: 
             assert read_data(site, f"card/{entry.card_id}")["ranked"] is False
 
 
-def test_what_a_model_wrote_stays_data(board: Path, site: Path) -> None:
+def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alone(site: Path) -> None:
     written = [json.dumps(read_data(site, name)) for name in names_of_data(site) if name.startswith("decisions/")]
-    hostile = [text for text in written if json.dumps(HOSTILE[1])[1:-1] in text]
-    assert hostile
-    for page in site.glob("*.html"):
-        assert "owned" not in page.read_text()
-
-
-def test_headers_and_pages_allow_scripts_of_the_site_alone(site: Path) -> None:
+    assert any(json.dumps(HOSTILE[1])[1:-1] in text for text in written)
+    assert not any("owned" in page.read_text() for page in site.glob("*.html"))
     assert f"Content-Security-Policy: {CONTENT_SECURITY_POLICY}; frame-ancestors 'none'" in (site / "_headers").read_text()
-    assert "unsafe" not in CONTENT_SECURITY_POLICY
-    assert "script-src 'self'" in CONTENT_SECURITY_POLICY
+    assert ("unsafe" in CONTENT_SECURITY_POLICY, "script-src 'self'" in CONTENT_SECURITY_POLICY) == (False, True)
     assert (site / ".nojekyll").read_text() == ""
     assert (site / "robots.txt").read_text().startswith("User-agent: *")
 
@@ -238,21 +207,22 @@ def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_pa
     assert report.size == sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
 
 
-def test_a_second_build_replaces_the_first_with_the_same_bytes(small: Path) -> None:
-    out = small / "site"
+def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_nothing(small: Path, tmp_path: Path) -> None:
+    out, before = small / "site", contents(small)
+    (tmp_path / "out").mkdir()
+    build_site(small, tmp_path / "out", workers=1)  # an empty folder may become the site
+    assert contents(small) == before, "the board is only read"
     build_site(small, out, workers=1)
-    before = contents(out)
+    built = contents(out)
+    assert built == contents(tmp_path / "out")
     (out / "stray.html").write_text("left by somebody")
     build_site(small, out, workers=1)
-    assert contents(out) == before
-    assert sorted(path.name for path in small.iterdir() if "site" in path.name) == ["site"]
-    assert out.stat().st_mode & 0o777 == 0o755
-
-
-def test_the_build_only_reads_the_board(small: Path, tmp_path: Path) -> None:
-    before = contents(small)
-    build_site(small, tmp_path / "out", workers=1)
-    assert contents(small) == before
+    assert (contents(out), out.stat().st_mode & 0o777) == (built, 0o755)
+    next((small / "series").iterdir()).write_text("<<<<<<< ours")
+    with pytest.raises(CardError):
+        build_site(small, out, workers=1)
+    assert contents(out) == built
+    assert [path.name for path in small.iterdir() if "site" in path.name or path.name.startswith(".")] == ["site"]
 
 
 # -- where it is put
@@ -260,42 +230,15 @@ def test_the_build_only_reads_the_board(small: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -> None:
-    out = tmp_path / "out"
-    if kind == "file":
-        out.write_text("a file")
-    else:
-        (tmp_path / "elsewhere").mkdir()
-        (tmp_path / "elsewhere" / "thesis.txt").write_text("years of work")
-        if kind == "link":
-            out.symlink_to(tmp_path / "elsewhere")
-        else:
-            out = tmp_path / "elsewhere"
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "thesis.txt").write_text("years of work")
+    {"folder": lambda: elsewhere.rename(out), "file": out.touch, "link": lambda: out.symlink_to(elsewhere)}[kind]()
     before = contents(tmp_path)
-    with pytest.raises(UsageError, match="choose another --out"):
-        build_site(small, out)
+    for target in (out, small):  # the board's own repository is none, either
+        with pytest.raises(UsageError, match="choose another --out"):
+            build_site(small, target)
     assert contents(tmp_path) == before
-
-
-def test_the_boards_own_repository_is_not_replaced(small: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"{MARKER} is missing")):
-        build_site(small, small)
-
-
-def test_an_empty_folder_may_become_the_site(small: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    build_site(small, tmp_path / "out", workers=1)
-    assert (tmp_path / "out" / MARKER).is_file()
-
-
-def test_a_failed_build_leaves_what_was_there(small: Path) -> None:
-    out = small / "site"
-    build_site(small, out, workers=1)
-    before = contents(out)
-    next((small / "series").iterdir()).write_text("<<<<<<< ours")
-    with pytest.raises(CardError):
-        build_site(small, out, workers=1)
-    assert contents(out) == before
-    assert not [path.name for path in small.iterdir() if path.name.startswith(".")]
 
 
 # -- boards that can't be built
@@ -313,19 +256,15 @@ def test_a_derived_file_that_is_no_json_is_named(tmp_path: Path, folder: str, wo
         build_site(board, tmp_path / "site", workers=workers)
 
 
-def test_series_of_another_card_are_refused(small: Path, tmp_path: Path) -> None:
+def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(small: Path, tmp_path: Path) -> None:
     first, second = sorted((small / "series").iterdir())[:2]
     shutil.copy(first, second)
     with pytest.raises(CardError, match=f"{second.name}: belongs to another card"):
         build_site(small, tmp_path / "site", workers=1)
-
-
-def test_a_board_without_its_baselines_is_refused_with_the_command_that_adds_them(tmp_path: Path) -> None:
-    board = forge_board(tmp_path / "board", 2, windows=1, decisions=False)
-    for path in board.glob("cards/*/builtin--reversal/*/*.json"):
+    for path in small.glob("cards/*/builtin--reversal/*/*.json"):
         path.unlink()
     with pytest.raises(CardError, match=r"builtin/reversal.*ktdeval leaderboard baselines"):
-        build_site(board, tmp_path / "site", workers=1)
+        build_site(small, tmp_path / "site", workers=1)
 
 
 @pytest.mark.parametrize(
@@ -361,50 +300,40 @@ def test_no_board_is_said_with_the_command_that_begins_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("names", [("W1", "w1"), ("a/b", "a--b"), ("ALL", "W1")])
 def test_windows_that_would_share_an_address_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
-    board = forge_board(tmp_path / "board", 0, windows=2, baselines=False)
-    rules = rules_of(board)
-    for window, name in zip(rules["divisions"][0]["windows"], names, strict=True):
-        window["name"] = name
-    write_rules(board, rules)
+    board = empty_board(tmp_path, windows=2)
+    change_division(board, lambda division: [w.update(name=name) for w, name in zip(division["windows"], names, strict=True)])
     with pytest.raises(ConfigError, match="would have one address; rename one of them"):
         build_site(board, tmp_path / "site")
 
 
 def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
-    board = forge_board(tmp_path / "board", 0, windows=1, baselines=False)
-    text = (board / "board.yaml").read_text()
-    (board / "board.yaml").write_text(text.replace("name: main", "name: ../main").replace("snapshot: main", "snapshot: ../main"))
+    path = empty_board(tmp_path) / "board.yaml"
+    path.write_text(path.read_text().replace("name: main", "name: ../main").replace("snapshot: main", "snapshot: ../main"))
     with pytest.raises(ConfigError, match="can't be part of an address"):
-        build_site(board, tmp_path / "site")
+        build_site(path.parent, tmp_path / "site")
 
 
 # -- odd boards that can be
 
 
 def test_an_empty_board_has_a_site(tmp_path: Path) -> None:
-    board = forge_board(tmp_path / "board", 0, windows=2, baselines=False)
-    report = build_site(board, tmp_path / "site")
+    report = build_site(empty_board(tmp_path, windows=2), tmp_path / "site")
     assert report.notes == (f"division {DIVISION} has no cards yet",)
-    facts = read_data(tmp_path / "site", "board")
-    assert facts["divisions"][0]["columns"] == []
-    assert [window["days"] for window in facts["divisions"][0]["windows"]] == [43, 43]  # from the market's document
+    facts = read_data(tmp_path / "site", "board")["divisions"][0]
+    assert (facts["columns"], [window["days"] for window in facts["windows"]]) == ([], [43, 43])  # from the market's document
     assert read_data(tmp_path / "site", f"division/{DIVISION}/all")["rows"] == []
 
 
 def test_a_window_named_by_its_days_gets_an_address(tmp_path: Path) -> None:
-    board = forge_board(tmp_path / "board", 0, windows=1, baselines=False)
-    rules = rules_of(board)
-    rules["divisions"][0]["windows"][0]["name"] = "2024-04-01:2024-06-05"
-    write_rules(board, rules)
+    board = empty_board(tmp_path)
+    change_division(board, lambda division: division["windows"][0].update(name="2024-04-01:2024-06-05"))
     build_site(board, tmp_path / "site")
     assert read_data(tmp_path / "site", "board")["divisions"][0]["scopes"] == ["all", "2024-04-01-2024-06-05"]
     assert read_data(tmp_path / "site", f"division/{DIVISION}/2024-04-01-2024-06-05")["scope"] == "2024-04-01-2024-06-05"
 
 
 def test_a_card_of_no_division_is_said_and_has_its_page(small: Path, tmp_path: Path) -> None:
-    rules = rules_of(small)
-    rules["divisions"][0]["seeds"] = [0, 1]
-    write_rules(small, rules)
+    change_division(small, lambda division: division.update(seeds=[0, 1]))
     report = build_site(small, tmp_path / "site", workers=1)
     assert "belongs to no division" in report.notes[0]
     page = read_data(tmp_path / "site", f"card/{entry_ids(small)[0]}")
@@ -455,18 +384,12 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
 # -- the command
 
 
-def test_the_command_builds_beside_the_board_and_says_what(small: Path) -> None:
+def test_the_command_builds_beside_the_board_and_says_what(small: Path, tmp_path: Path) -> None:
     done = ktdeval("leaderboard", "build", cwd=small)
     assert done.code == 0, done.err
     assert re.fullmatch(r"site    site/index.html \(7 cards, 1 divisions, \d+ files, \d+\.\d MB\)\n", done.out)
     assert (small / "site/index.html").is_file()
-
-
-def test_the_command_says_errors_in_one_line(tmp_path: Path) -> None:
-    assert "no board here" in error_line(ktdeval("leaderboard", "build", tmp_path, cwd=tmp_path))
-
-
-def test_progress_is_told(small: Path, tmp_path: Path) -> None:
+    assert "no board here" in error_line(ktdeval("leaderboard", "build", small / "site", cwd=small))
     told: list[str] = []
     report = build_site(small, tmp_path / "site", told.append, workers=1)
     assert (report.cards, report.divisions, report.notes) == (7, 1, ())

@@ -130,17 +130,13 @@ def run(*words: object) -> str:
 # ---- frames
 
 
-def test_there_is_one_row_for_each_card_that_was_not_withdrawn(board: Board, cards: pd.DataFrame) -> None:
-    withdrawn = [entry.card_id for entry in board.entries if entry.is_withdrawn]
-    assert withdrawn
-    assert list(cards["card"]) == [entry.card_id for entry in board.entries if not entry.is_withdrawn]
-
-
-def test_figures_are_those_of_the_cards_and_missing_exactly_where_a_reason_says_why(board: Board, cards: pd.DataFrame) -> None:
-    rows = cards.set_index("card")
-    undefined = 0
-    for entry in board.entries:
-        for name, metric in {} if entry.is_withdrawn else entry.card.plain["metrics"].items():
+def test_each_card_that_was_not_withdrawn_has_a_row_of_its_own_figures(board: Board, cards: pd.DataFrame) -> None:
+    assert any(entry.is_withdrawn for entry in board.entries)
+    shown = [entry for entry in board.entries if not entry.is_withdrawn]
+    assert list(cards["card"]) == [entry.card_id for entry in shown]
+    rows, undefined = cards.set_index("card"), 0
+    for entry in shown:
+        for name, metric in entry.card.plain["metrics"].items():
             row, interval = rows.loc[entry.card_id], metric.get("interval") or {}
             undefined += metric["value"] is None
             assert (metric["value"] is None) == pd.isna(row[name]) == (not pd.isna(row[f"{name}_reason"]))
@@ -150,12 +146,16 @@ def test_figures_are_those_of_the_cards_and_missing_exactly_where_a_reason_says_
     assert undefined
 
 
-@pytest.mark.parametrize("frame", ["cards", "episodes"])
-def test_every_missing_figure_has_a_reason_and_no_other_has_one(path: Path, frame: Frame) -> None:
+def test_what_is_missing_has_a_reason_and_nothing_else_has_one(path: Path, cards: pd.DataFrame) -> None:
     data = read_board(path)
-    made = MAKERS[frame](data)
-    for name in data.units(frame):
-        assert (made[name].isna() == made[f"{name}_reason"].notna()).all(), name
+    for frame in ("cards", "episodes"):
+        made = MAKERS[frame](data)
+        for name in data.units(frame):
+            assert (made[name].isna() == made[f"{name}_reason"].notna()).all(), name
+    assert set(cards["ranked"]) == {True, False}
+    assert (cards["ranked"] == cards["rank"].notna()).all()
+    assert (cards["ranked"] == (cards["why"].map(len) == 0)).all()
+    assert set(cards["tier"]) == {"unchecked", "self-reported", "re-executed", "re-run"}
 
 
 def test_ranks_and_the_boards_own_figures_are_those_that_the_site_shows(board: Board, cards: pd.DataFrame) -> None:
@@ -180,14 +180,6 @@ def test_ranks_and_the_boards_own_figures_are_those_that_the_site_shows(board: B
                 assert row[name] == pytest.approx(float("nan") if value is None else value, rel=1e-5, nan_ok=True)
                 compared += name in EXTRA
     assert compared > 100
-
-
-def test_who_has_no_rank_says_why_and_who_has_one_does_not(cards: pd.DataFrame) -> None:
-    assert cards["ranked"].any()
-    assert not cards["ranked"].all()
-    assert (cards["ranked"] == cards["rank"].notna()).all()
-    assert (cards["ranked"] == (cards["why"].map(len) == 0)).all()
-    assert set(cards["tier"]) == {"unchecked", "self-reported", "re-executed", "re-run"}
 
 
 def test_episodes_have_a_row_each_with_the_benchmark_beside_them(path: Path, board: Board) -> None:
@@ -244,14 +236,10 @@ def test_scores_are_columns_of_cards_and_not_of_episodes(scoring: Path) -> None:
     card_id = check(scoring)
     frame, episodes = load_frame(scoring), load_episodes_frame(scoring)
     (row,) = frame.to_dict("records")
-    assert row["card"] == card_id
-    assert row["kind"] == "scoring"
-    assert row["right_name"] == pytest.approx(1 / 19)
-    assert (row["right_name_low"], row["right_name_n"]) == (pytest.approx(0.0094, abs=1e-4), 19)
-    assert row["rank"] == 1
+    assert (row["card"], row["kind"], row["rank"], row["right_name_n"]) == (card_id, "scoring", 1, 19)
+    assert (row["right_name"], row["right_name_low"]) == (pytest.approx(1 / 19), pytest.approx(0.0094, abs=1e-4))
     assert pd.isna(row["rules"])
-    assert "right_name" not in episodes
-    assert episodes["steps_decided"].tolist() == [19]
+    assert ("right_name" in episodes, episodes["steps_decided"].tolist()) == (False, [19])
     assert pd.isna(episodes["final_nav_cny"]).all()
 
 
@@ -260,13 +248,7 @@ def test_a_submitter_can_not_add_columns_or_take_those_of_others(path: Path, tmp
     (first, *_) = BoardFolder(path).submitted()
     card = json.loads(first.card.read_text())
     figure = card["metrics"]["sharpe"]
-    card["metrics"] |= {
-        "card": figure,
-        "total_return_low": figure,
-        "=1+1": figure,
-        "mine": figure,
-        "excess": {**figure, "value": 99},
-    }
+    card["metrics"] |= dict.fromkeys(("card", "total_return_low", "=1+1", "mine"), figure) | {"excess": {**figure, "value": 99}}
     for name in ("board.yaml", "errata.yaml"):
         (tmp_path / name).write_bytes((path / name).read_bytes())
     text = dumps_pretty(card)
@@ -366,15 +348,10 @@ def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(path: Path, tmp_pat
     run("export", path, "--to", "hf-dataset", "--out", tmp_path / "out", "--license", "cc-by-4.0")
     _, header, text = (tmp_path / "out" / "README.md").read_text().split("---\n", 2)
     facts = yaml.safe_load(header)
-    assert facts["license"] == "cc-by-4.0"
-    assert facts["size_categories"] == ["1K<n<10K"]
-    assert "synthetic" in facts["tags"]
+    assert (facts["license"], facts["size_categories"], "synthetic" in facts["tags"]) == ("cc-by-4.0", ["1K<n<10K"], True)
     assert [config["config_name"] for config in facts["configs"] if config.get("default")] == ["cards"]
-    for config in facts["configs"]:
-        (data,) = config["data_files"]
-        assert list((tmp_path / "out").glob(data["path"]))
-    assert "`total_return`" in text
-    assert "made up" in text
+    assert all(list((tmp_path / "out").glob(config["data_files"][0]["path"])) for config in facts["configs"])
+    assert ("`total_return`" in text, "made up" in text) == (True, True)
 
 
 # ---- .eval_results
@@ -414,21 +391,41 @@ def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_sub
     assert entry["notes"].startswith("right_name (fraction of answers), n = 19; agent react")
 
 
-@pytest.mark.parametrize(
-    "url", ["https://huggingface.co/../../etc", "https://huggingface.co/a/..", "https://evil.example/a/b", "x"]
-)
-def test_a_submission_can_not_choose_where_files_are_written(scoring: Path, url: str) -> None:
+def test_a_submission_can_not_choose_where_files_are_written(scoring: Path) -> None:
     (entry,) = load_board(scoring).entries
-    model = msgspec.structs.replace(entry.submission.model, url=url)
-    entry = replace(entry, submission=msgspec.structs.replace(entry.submission, model=model))
-    assert repository_of(entry) == "x-HYPERLINK-1-"
+    for url in ("https://huggingface.co/../../etc", "https://huggingface.co/a/..", "https://evil.example/a/b", "x"):
+        model = msgspec.structs.replace(entry.submission.model, url=url)
+        moved = replace(entry, submission=msgspec.structs.replace(entry.submission, model=model))
+        assert repository_of(moved) == "x-HYPERLINK-1-"
+    for name, folders in (
+        ("openai/gpt-4.1", "openai/gpt-4.1"),
+        ("router/meta/llama", "router--meta/llama"),
+        ("alone", "unknown/alone"),
+        ("../../etc/passwd", "x..--..--etc/passwd"),
+        ("con/data", "xcon/xdata"),
+        ("a/NUL.txt", "a/xNUL.txt"),
+    ):
+        renamed = changed(entry, lambda card, name=name: card["model"].update(name=name))
+        assert record_path("probes", renamed).startswith(f"data/ktdeval-probes/{folders}/")
 
 
-@pytest.mark.parametrize("given", ["board", "a/b/c", "../b", "", "a b/c"])
-def test_a_dataset_that_is_none_of_the_hub_is_refused(path: Path, tmp_path: Path, given: str) -> None:
-    with pytest.raises(UsageError, match="expected OWNER/NAME"):
-        run("export", path, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", given)
-    assert not (tmp_path / "out").exists()
+def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_leaves_nothing(path: Path, tmp_path: Path) -> None:
+    def fail(folder: Path) -> Exported:
+        (folder / "half.json").write_text("{")
+        raise CardError("a series can't be read")
+
+    with pytest.raises(CardError):
+        write_folder(tmp_path / "out", fail)
+    for given in ("board", "a/b/c", "../b", "", "a b/c"):
+        with pytest.raises(UsageError, match="expected OWNER/NAME"):
+            run("export", path, "--to", "eval-results", "--out", tmp_path / "out", "--dataset", given)
+    with pytest.raises(UsageError, match="needs --dataset OWNER/NAME"):
+        run("export", path, "--to", "eval-results", "--out", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds something already; choose a new folder"):
+        run("export", path, "--to", "parquet", "--out", tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
 
 # ---- every_eval_ever
@@ -441,36 +438,27 @@ def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
     return {file.relative_to(folder).as_posix(): json.loads(file.read_text()) for file in folder.rglob("*.json")}
 
 
-def test_records_follow_the_shared_schema_and_scores_lie_in_their_ranges(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
+def test_records_follow_the_shared_schema_and_say_how_far_the_board_trusts_the_card(
+    path: Path, tmp_path: Path, cards: pd.DataFrame
+) -> None:
     run("export", path, "--to", "every-eval-ever", "--out", tmp_path / "out", "--on", "2026-06-30")
-    records = records_of(tmp_path / "out")
-    assert len(records) == cards["baseline"].isna().sum()
+    records, rows = records_of(tmp_path / "out"), cards.set_index("card")
+    assert len(records) == cards["baseline"].isna().sum() == len({record["evaluation_id"] for record in records.values()})
     validator = jsonschema.Draft202012Validator(RECORD_SCHEMA)
-    at = re.compile(
-        r"data/ktdeval-forged/[a-z]+/model-[0-9]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json"
-    )
+    uuid = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
     for place, record in records.items():
         validator.validate(record)
-        assert at.fullmatch(place)
+        assert re.fullmatch(rf"data/ktdeval-forged/[a-z]+/model-[0-9]+/{uuid}\.json", place)
         assert record["retrieved_timestamp"] == "1782777600"
         for result in record["evaluation_results"]:
             config, score = result["metric_config"], result["score_details"]["score"]
             assert float(config["min_score"]) <= score <= float(config["max_score"])
-    assert len({record["evaluation_id"] for record in records.values()}) == len(records)
-
-
-def test_a_record_says_how_far_the_board_trusts_the_card(path: Path, tmp_path: Path, cards: pd.DataFrame) -> None:
-    run("export", path, "--to", "every-eval-ever", "--out", tmp_path / "out", "--on", "2026-06-30")
-    rows = cards.set_index("card")
-    for record in records_of(tmp_path / "out").values():
-        source = record["source_metadata"]
-        row = rows.loc[source["additional_details"]["card"]]
-        assert source["additional_details"]["tier"] == row["tier"]
-        assert json.loads(source["additional_details"]["ranked"]) == row["ranked"]
-        assert json.loads(source["additional_details"]["why_not_ranked"]) == row["why"]
-        assert json.loads(source["additional_details"]["labels"]) == row["labels"]
+        source, details = record["source_metadata"], record["source_metadata"]["additional_details"]
+        row = rows.loc[details["card"]]
+        assert (details["tier"], record["model_info"]["id"]) == (row["tier"], row["model"])
+        for name, column in (("ranked", "ranked"), ("why_not_ranked", "why"), ("labels", "labels")):
+            assert json.loads(details[name]) == row[column]
         assert source["source_type"] == ("evaluation_run" if row["tier"] in ("re-executed", "re-run") else "documentation")
-        assert record["model_info"]["id"] == row["model"]
 
 
 def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -> None:
@@ -488,41 +476,7 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
     assert scores["right_name"]["source_data"]["url"] == ["https://board.example.org/"]
 
 
-@pytest.mark.parametrize(
-    ("model", "folders"),
-    [
-        ("openai/gpt-4.1", "openai/gpt-4.1"),
-        ("router/meta/llama", "router--meta/llama"),
-        ("alone", "unknown/alone"),
-        ("../../etc/passwd", "x..--..--etc/passwd"),
-        ("con/data", "xcon/xdata"),
-        ("a/NUL.txt", "a/xNUL.txt"),
-    ],
-)
-def test_records_lie_where_the_datastore_takes_them(scoring: Path, model: str, folders: str) -> None:
-    (entry,) = load_board(scoring).entries
-    entry = changed(entry, lambda card: card["model"].update(name=model))
-    assert record_path("probes", entry).startswith(f"data/ktdeval-probes/{folders}/")
-
-
 # ---- what every export does
-
-
-def test_a_folder_that_holds_something_is_left_alone(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(UsageError, match="holds something already; choose a new folder"):
-        run("export", path, "--to", "parquet", "--out", tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_an_export_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    def fail(folder: Path) -> Exported:
-        (folder / "half.json").write_text("{")
-        raise CardError("a series can't be read")
-
-    with pytest.raises(CardError):
-        write_folder(tmp_path / "out", fail)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_says_what_it_wrote_and_what_it_left_out(path: Path, tmp_path: Path) -> None:
@@ -532,11 +486,6 @@ def test_the_command_says_what_it_wrote_and_what_it_left_out(path: Path, tmp_pat
     text = run("export", path, "--to", "eval-results", "--out", tmp_path / "more", "--dataset", "acme/board")
     assert "left out: 10 cards (baseline)" in text
     assert "must define these tasks: blinded-open-research, bright-open-research" in text
-
-
-def test_eval_results_need_a_dataset(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs --dataset OWNER/NAME"):
-        run("export", path, "--to", "eval-results", "--out", tmp_path / "out")
 
 
 def test_an_empty_board_exports_empty_tables(path: Path, tmp_path: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +78,15 @@ def change_rules(board: Path, *changes: tuple[str, str]) -> None:
     (board / "board.yaml").write_text(text)
 
 
+def withdraw(board: Path) -> str:
+    """Withdraw the one card of a board; its id."""
+    (entry,) = load_board(board).entries
+    (board / "errata.yaml").write_text(
+        f"errata:\n  - {{card: '{entry.card_id}', date: '2026-03-02', effect: withdrawn, what: A day is missing.}}\n"
+    )
+    return entry.card_id
+
+
 def told(market: Path, out: Path, says: str, **changes: Any) -> Path:
     """A run of the model that tells."""
     with pytest.MonkeyPatch.context() as patch:
@@ -105,23 +113,17 @@ def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_r
     assert {path.name for path in there} == {"manifest.json", "ledger.parquet", "transcript.jsonl.zst", "episode.json"}
 
 
-def test_the_board_takes_what_was_written_and_executes_it_again(submitted: Path) -> None:
-    report = check_board(submitted, plugins(), CheckOptions(TODAY, record=False))
-    assert report.findings == ()
-    assert [card.tier for card in report.checked] == ["re-executed"]
-
-
-def test_nothing_but_the_submission_is_added(submitted: Path, empty_board: Path) -> None:
+def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(submitted: Path, empty_board: Path) -> None:
     before, after = tree(empty_board), tree(submitted)
-    added = {path.partition("/")[0] for path in set(after) - set(before)}
-    assert added == {"cards", "records"}
+    assert {path.partition("/")[0] for path in set(after) - set(before)} == {"cards", "records"}
     assert {path: after[path] for path in before} == before
     assert not any(path.stat().st_mode & 0o111 for path in submitted.rglob("*") if path.is_file())
+    report = check_board(submitted, plugins(), CheckOptions(TODAY, record=False))
+    assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-executed"])
 
 
 def test_paths_of_the_submitters_machine_do_not_leave_it(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "somebody" / "market"
-    shutil.copytree(market, elsewhere)
+    elsewhere = shutil.copytree(market, tmp_path / "somebody" / "market")
     moved = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
     edit(moved / "manifest.json", data={"data": str(elsewhere), "data_args": {}})
     submit(board, moved)
@@ -130,20 +132,21 @@ def test_paths_of_the_submitters_machine_do_not_leave_it(run: Path, market: Path
 
 
 def test_a_market_that_has_moved_is_named(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
-    lost = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
+    lost, there = Path(shutil.copytree(run, tmp_path / "runs" / "run")), {"data": str(market), "data_args": {}}
     edit(lost / "manifest.json", data={"data": str(tmp_path / "gone"), "data_args": {}})
     assert "name it with --data" in " ".join(submit(board, lost, is_checked=True).missing)
-    assert submit(board, lost, is_checked=True, changes={"data": str(market), "data_args": {}}).submitted
+    # the market's folder is the board's own word, which no secret of the submitter is
+    change_rules(board, (str(market), "/home/maintainer/market"))
+    assert submit(board, lost, changes=there).submitted
 
 
-def test_a_dry_run_writes_nothing_and_says_what_it_would_write(run: Path, board: Path) -> None:
+def test_a_dry_run_says_what_it_would_write_and_a_second_submission_has_the_same_bytes(
+    run: Path, board: Path, submitted: Path
+) -> None:
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
     assert tree(board) == before
     assert outcome.submitted[0].paths[-1] == f"records/{file_sha256(run / 'cards' / f'{TASK}.json')}"
-
-
-def test_two_submissions_of_one_run_are_the_same_bytes(run: Path, board: Path, submitted: Path) -> None:
     submit(board, run)
     assert tree(board) == tree(submitted)
 
@@ -171,7 +174,8 @@ def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, t
     ("old", "new", "said"),
     [
         ('version: "1"', 'version: "2"', "task version 1, the board asks for 2"),
-        ('    hash: "', '    hash: "f', "task config"),
+        ("the config", "", "task config"),
+        ("the market", "", "snapshot"),
         ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),
         ('last: "2024-03-14"', 'last: "2024-03-13"', "is 2024-03-01…2024-03-14, the division's is 2024-03-01…2024-03-13"),
         ("seeds: [0]", "seeds: [3]", "seeds: 0 too many; run again with --seeds 1 --seed 3"),
@@ -183,11 +187,9 @@ def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, t
     ],
 )  # fmt: skip
 def test_a_run_of_something_else_is_not_taken(run: Path, board: Path, old: str, new: str, said: str | None) -> None:
-    if "hash" in old:
-        text = (board / "board.yaml").read_text()
-        hash_ = next(line for line in text.splitlines() if line.startswith(old)).removeprefix(old).rstrip('"')
-        old, new = hash_, hash_[::-1]
-    change_rules(board, (old, new))
+    rules = load_rules(board)
+    known = {"the config": rules.divisions[0].hash, "the market": rules.snapshots[0].id}
+    change_rules(board, (known.get(old, old), known[old][::-1] if old in known else new))
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
     assert tree(board) == before
@@ -197,10 +199,10 @@ def test_a_run_of_something_else_is_not_taken(run: Path, board: Path, old: str, 
         assert any(said in line for line in outcome.missing), outcome.missing
 
 
-def test_another_market_is_not_taken(run: Path, board: Path, market: Path) -> None:
-    rules = load_rules(board)
-    change_rules(board, (rules.snapshots[0].id, "e" * 64))
-    assert any("snapshot" in line and "the board asks for eeeeeeeeeeee" in line for line in submit(board, run).missing)
+def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
+    submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
+    model = {"name": "builtin/momentum", "cutoff_date": None, "cutoff_source": "a rule"}
+    assert to_plain(load_board(board).entries[0].submission.model) == model
 
 
 @pytest.mark.parametrize(
@@ -221,24 +223,17 @@ def test_claims_that_cannot_be_true_are_named(run: Path, board: Path, change: di
     assert any(said in line for line in submit(board, run, replace(CLAIMS, **change)).missing)
 
 
-def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
-    submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
-    assert to_plain(load_board(board).entries[0].submission.model) == {
-        "name": "builtin/momentum", "cutoff_date": None, "cutoff_source": "a rule",
-    }  # fmt: skip
-
-
 def test_a_run_without_cards_and_a_folder_without_a_run_are_named(run: Path, board: Path, tmp_path: Path) -> None:
     bare = Path(shutil.copytree(run, tmp_path / "bare"))
     shutil.rmtree(bare / "cards")
-    with pytest.raises(CardError, match="has no cards; `ktdeval score"):
-        submit(board, bare)
-    with pytest.raises(StoreError, match="no run here"):
-        submit(board, tmp_path)
-    with pytest.raises(UsageError, match="did you mean 'blinded_open_research'"):
-        submit(board, run, card="blinded_open_reserch")
-    with pytest.raises(ConfigError, match="no board here"):
-        submit(run, run)
+    for error, said, there, source, options in (
+        (CardError, "has no cards; `ktdeval score", board, bare, {}),
+        (StoreError, "no run here", board, tmp_path, {}),
+        (UsageError, "did you mean 'blinded_open_research'", board, run, {"card": "blinded_open_reserch"}),
+        (ConfigError, "no board here", run, run, {}),
+    ):
+        with pytest.raises(error, match=said):
+            submit(there, source, **options)
 
 
 def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_path: Path) -> None:
@@ -254,19 +249,12 @@ def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_pat
 # ---- one attempt
 
 
-def test_a_system_has_one_card_in_a_division(market: Path, submitted: Path, tmp_path: Path) -> None:
-    again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
-    (line,) = submit(submitted, again, replace(CLAIMS, attempts=2)).missing
-    assert "builtin/momentum with agent react has a card in division" in line
-
-
-def test_after_a_withdrawal_another_card_is_taken_as_a_second_attempt(market: Path, submitted: Path, tmp_path: Path) -> None:
+def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(market: Path, submitted: Path, tmp_path: Path) -> None:
     board = Path(shutil.copytree(submitted, tmp_path / "board"))
-    (entry,) = load_board(board).entries
-    (board / "errata.yaml").write_text(
-        f"errata:\n  - {{card: '{entry.card_id}', date: '2026-03-02', effect: withdrawn, what: A day is missing.}}\n"
-    )
     again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
+    (line,) = submit(board, again, replace(CLAIMS, attempts=2)).missing
+    assert "builtin/momentum with agent react has a card in division" in line
+    withdraw(board)
     (line,) = submit(board, again).missing
     assert "attempts: 1 declared, but there are more: 1 on the board" in line
     assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
@@ -352,38 +340,19 @@ def test_a_secret_that_a_model_said_is_replaced_everywhere_and_the_records_still
     assert {found["place"].rpartition("/")[2] for found in redacted} == {"transcript.jsonl.zst", "ledger.parquet"}
     assert {found["kind"] for found in redacted} == {"an API key (sk-…)", "a home folder", "the value of $SOME_PASSWORD"}
     assert KEY not in done.output
-
-
-def test_a_redacted_card_differs_from_the_runs_in_hashes_alone(market: Path, board: Path, tmp_path: Path) -> None:
-    run = told(market, tmp_path / "r" / "run", KEY)
-    (card,) = submit(board, run).submitted
-    assert card.redacted
     mine, theirs = load_card(run / "cards" / f"{TASK}.json").plain, load_board(board).entries[0].card.plain
-    assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}
+    assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, "a redacted card differs in hashes alone"
 
 
-def test_a_secret_among_the_parameters_is_refused_for_hashes_are_made_of_them(market: Path, board: Path, tmp_path: Path) -> None:
-    run = told(market, tmp_path / "r" / "run", "", model_args={"note": KEY})
-    before = tree(board)
-    missing = submit(board, run).missing
+def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
+    hashed, before = told(market, tmp_path / "r" / "run", "", model_args={"note": KEY}), tree(board)
+    missing = submit(board, hashed).missing
     assert any("manifest.json: holds an API key (sk-…), which can't be taken out; run again without it" in line for line in missing)
     assert not any(KEY in line for line in missing)
-    assert tree(board) == before
-
-
-def test_a_word_of_the_task_that_is_also_a_secret_is_refused_by_the_name_of_its_variable(run: Path, board: Path) -> None:
-    before = tree(board)
-    lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing
+    lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing  # a word of the task
     assert "transcripts hold the value of $ODD_TOKEN, which can't be replaced so that the records still agree" in lines[0]
     assert all("unset the variable where it is no secret" in line for line in lines)
     assert tree(board) == before
-
-
-def test_the_boards_own_words_are_not_the_submitters(run: Path, board: Path, market: Path) -> None:
-    rules = (board / "board.yaml").read_text().replace(str(market), "/home/maintainer/market")
-    (board / "board.yaml").write_text(rules)
-    outcome = submit(board, run, changes={"data": str(market), "data_args": {}})
-    assert (outcome.missing, len(outcome.submitted)) == ((), 1)
 
 
 @pytest.mark.parametrize(
@@ -410,9 +379,8 @@ def test_known_forms_of_secrets_are_replaced_once_and_for_all(text: str, clean: 
     assert redactor.redact(clean) == (clean, ())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_plain_words_are_left_alone() -> None:
+    for text in (
         "a risk-adjusted-momentum-strategy-over-252-days",
         "the bearer of this news is momentum",
         "https://example.org/home/page and a/home/b",
@@ -420,31 +388,30 @@ def test_known_forms_of_secrets_are_replaced_once_and_for_all(text: str, clean: 
         "sk-learn and sk-image",
         "AKIA",
         "",
-    ],
-)
-def test_plain_words_are_left_alone(text: str) -> None:
-    assert Redactor({"HOME": "/home/x", "LANG": "C.UTF-8"}).redact(text) == (text, ())
+    ):
+        assert Redactor({"HOME": "/home/x", "LANG": "C.UTF-8"}).redact(text) == (text, ())
+    assert Redactor({}, "/root").redact("in /root/x") == ("in /root/x", ())
 
 
-def test_a_secret_value_is_found_as_json_writes_it_and_longest_first() -> None:
+def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unusual_home_folder() -> None:
     redactor = Redactor({"A_KEY": 'quo"te\\back', "B_KEY": "longer-secret-value", "C_KEY": "longer-secret", "SHORT_KEY": "true"})
     assert redactor.redact(json.dumps({"x": 'quo"te\\back'}))[0] == json.dumps({"x": REDACTED})
     assert redactor.redact("a longer-secret-value, true")[0] == f"a {REDACTED}, true"
-
-
-def test_an_unusual_home_folder_is_replaced_and_that_of_root_says_nothing() -> None:
     assert Redactor({}, "/data/people/alice").redact("in /data/people/alice/x")[0] == f"in {HOME}/x"
-    assert Redactor({}, "/root").redact("in /root/x") == ("in /root/x", ())
 
 
 # ---- all or nothing
 
 
-def test_what_the_boards_own_check_refuses_is_taken_away_again(run: Path, board: Path) -> None:
+def test_nothing_is_left_of_what_the_boards_own_check_refuses_or_where_a_place_is_taken(run: Path, board: Path) -> None:
     before = tree(board)
     outcome = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_checked=True)
-    assert outcome.submitted == ()
-    assert any("[formula]" in line for line in outcome.missing)
+    assert (outcome.submitted, any("[formula]" in line for line in outcome.missing)) == ((), True)
+    assert tree(board) == before
+    (board / "records" / file_sha256(run / "cards" / f"{TASK}.json")).mkdir(parents=True)
+    before = tree(board)
+    with pytest.raises(StoreError, match="is there already; nothing was written"):
+        submit(board, run)
     assert tree(board) == before
 
 
@@ -454,15 +421,6 @@ def test_findings_on_other_cards_do_not_keep_one_out(market: Path, submitted: Pa
     outcome = submit(board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_checked=True)
     assert len(outcome.submitted) == 1
     assert outcome.notes == ("the board has 1 findings besides; see `ktdeval leaderboard check`",)
-
-
-def test_nothing_is_left_when_a_place_is_taken(run: Path, board: Path) -> None:
-    card_id = file_sha256(run / "cards" / f"{TASK}.json")
-    (board / "records" / card_id).mkdir(parents=True)
-    before = tree(board)
-    with pytest.raises(StoreError, match="is there already; nothing was written"):
-        submit(board, run)
-    assert tree(board) == before
 
 
 def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:
@@ -555,21 +513,13 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(market: Path, empty_boa
     assert {name for name in first if first[name] != second[name]} <= {"provenance"}
 
 
-def test_baselines_in_the_repository_have_records(market: Path, board: Path) -> None:
-    assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
-    assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
-
-
-def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(board: Path) -> None:
+def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_where_they_are_wanted(board: Path) -> None:
     call(baselines, board, "--on", TODAY)
-    (first,) = load_board(board).entries
-    (board / "errata.yaml").write_text(
-        f"errata:\n  - {{card: '{first.card_id}', date: '2026-03-02', effect: withdrawn, what: Run on an older machine.}}\n"
-    )
-    assert call(baselines, board, "--on", TODAY).exit_code == 0
+    first = withdraw(board)
+    assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
     attempts = {entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries}
-    assert attempts.pop(first.card_id) == 1
-    assert list(attempts.values()) == [2]
+    assert (attempts.pop(first), list(attempts.values())) == (1, [2])
+    assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
 
 
 def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
@@ -580,30 +530,20 @@ def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) ->
     assert call(baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda division: replace(division, seeds=(0, 2)), "seeds 0, 2 do not follow each other"),
-        (lambda division: replace(division, version="2"), "task version 1, the board asks for 2"),
-        (lambda division: replace(division, windows=(WindowRule("W77", "2024-03-01", "2024-03-14"),)), "has no window 'W77' here"),
-        (lambda division: replace(division, windows=(WindowRule(WINDOW, "2024-03-01", "2024-03-13"),)), "on the board"),
-    ],
-)
-def test_a_division_that_cannot_be_run_here_is_named(
-    empty_board: Path, tmp_path: Path, change: Callable[[Any], Any], said: str
-) -> None:
+def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
     rules = load_rules(empty_board)
-    division = change(rules.divisions[0])
-    changed = replace(rules, divisions=(division,))
-    with pytest.raises(ConfigError, match=said):
-        run_baseline(changed, division, rules.baselines[0], tmp_path / "run", plugins())
-
-
-def test_a_board_that_does_not_say_where_its_market_is_asks_for_it(empty_board: Path, tmp_path: Path) -> None:
-    rules = load_rules(empty_board)
+    other, short = (WindowRule(name, "2024-03-01", last) for name, last in (("W77", "2024-03-14"), (WINDOW, "2024-03-13")))
     lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
-    with pytest.raises(ConfigError, match="does not say where snapshot small is"):
-        run_baseline(lost, lost.divisions[0], lost.baselines[0], tmp_path / "run", plugins())
+    for changed, change, said in (
+        (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
+        (rules, {"version": "2"}, "task version 1, the board asks for 2"),
+        (rules, {"windows": (other,)}, "has no window 'W77' here"),
+        (rules, {"windows": (short,)}, "on the board"),
+        (lost, {}, "does not say where snapshot small is"),
+    ):
+        division = replace(rules.divisions[0], **change)
+        with pytest.raises(ConfigError, match=said):
+            run_baseline(replace(changed, divisions=(division,)), division, rules.baselines[0], tmp_path / said, plugins())
 
 
 def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path, run: Path) -> None:
@@ -643,23 +583,16 @@ def test_the_command_says_what_it_wrote_and_how_it_becomes_a_pull_request(run: P
     assert tree(board) == tree(submitted)
 
 
-def test_the_command_ends_with_1_where_something_is_missing(run: Path, board: Path) -> None:
-    done = call(submit_command, run, "--board", board, "--on", TODAY)
-    assert done.exit_code == 1
-    assert done.stdout.count("\n") == 4
-    assert "nothing was written: 4 things to fix" in done.stderr
-
-
-def test_the_command_speaks_json(run: Path, board: Path) -> None:
+def test_the_command_ends_with_1_where_something_is_missing_and_speaks_json(run: Path, board: Path) -> None:
+    bare = (submit_command, run, "--board", board, "--on", TODAY)
+    done = call(*bare)
+    assert (done.exit_code, done.stdout.count("\n"), "nothing was written: 4 things to fix" in done.stderr) == (1, 4, True)
+    done = call(*bare, "--json")
+    assert (done.exit_code, len(json.loads(done.stdout)["missing"])) == (1, 4)
     done = call(submit_command, run, *as_options(board), "--dry-run", "--json", "--open-weights", "--url", "https://example.org")
     value = json.loads(done.stdout)
     assert (done.exit_code, value["dry_run"], value["missing"]) == (0, True, [])
     assert value["submitted"][0]["division"] == DIVISION
-    missing = call(submit_command, run, "--board", board, "--on", TODAY, "--json")
-    assert (missing.exit_code, len(json.loads(missing.stdout)["missing"])) == (1, 4)
-
-
-def test_a_day_that_is_none_is_refused(run: Path, board: Path) -> None:
     done = call(submit_command, run, "--board", board, "--on", "yesterday")
     assert isinstance(done.exception, UsageError)
     assert "--on: expected a day as YYYY-MM-DD" in str(done.exception)
@@ -669,6 +602,4 @@ def test_secrets_of_this_process_are_looked_for(run: Path, board: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ODD_TOKEN", "portfolio_state")
         done = call(submit_command, run, *as_options(board))
-    assert done.exit_code == 1
-    assert "$ODD_TOKEN" in done.stdout
-    assert "ODD_TOKEN" not in os.environ
+    assert (done.exit_code, "$ODD_TOKEN" in done.stdout) == (1, True)

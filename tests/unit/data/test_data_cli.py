@@ -16,7 +16,8 @@ def options(folder: Path, **files: str) -> list[str]:
     return [word for name, path in write(folder, **files).items() for word in (f"--{name}", path)]
 
 
-def test_the_listing_names_every_provider(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_listing_and_options_derive_from_the_providers_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    # The listing names every provider.
     assert main(["data"]) == 0
     text = capsys.readouterr().out
     assert "ktdeval data import long --help" in text
@@ -27,9 +28,7 @@ def test_the_listing_names_every_provider(capsys: pytest.CaptureFixture[str]) ->
     (unit,) = (field for field in entries["long"]["params"] if field["name"] == "volume_unit")
     assert (unit["required"], unit["default"], unit["help"]) == (False, "share", "a lot is 100 shares")
     assert all(field["help"] for entry in entries.values() for field in entry["params"])
-
-
-def test_options_of_an_import_derive_from_the_providers_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    # Options of an import derive from the providers parameters.
     assert main(["data", "import", "long", "--help"]) == 0
     text = capsys.readouterr().out
     for name in ("--bars", "--benchmark-code", "--map", "--volume-unit", "--repair", "--set", "--spec", "--out"):
@@ -60,7 +59,10 @@ def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, capsys: pyte
     assert load_snapshot(tmp_path / "m").meta.repairs == ("drop_duplicates: 1 rows",)
 
 
-def test_file_set_and_options_give_parameters_in_that_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # File set and options give parameters in that order.
     paths = write(tmp_path, bars=BARS.replace("open", "o").replace("close", "c"))
     spec = tmp_path / "spec.yaml"
     lines = [f"{name}: {path}" for name, path in paths.items()]
@@ -71,16 +73,15 @@ def test_file_set_and_options_give_parameters_in_that_order(tmp_path: Path, caps
     assert snapshot.meta.name == "from option"
     assert snapshot.volume[0, 1] == 1200
     capsys.readouterr()
-
-
-def test_choices_keep_their_spelling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Choices keep their spelling.
     words = ["data", "import", "long", *options(tmp_path), "--amount-unit", "thousand_CNY", "--volume_unit", "lot"]
-    assert main([*words, "--out", str(tmp_path / "m")]) == 0
-    assert load_snapshot(tmp_path / "m").amount[0, 1] == 12_100_000
+    assert main([*words, "--out", str(tmp_path / "n")]) == 0
+    assert load_snapshot(tmp_path / "n").amount[0, 1] == 12_100_000
     capsys.readouterr()
 
 
-def test_check_judges_a_source_and_its_exit_code_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_and_info_judge_a_source_or_a_stored_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Check judges a source and its exit code tells.
     assert main(["data", "check", "long", *options(tmp_path)]) == 0
     assert capsys.readouterr().out.rstrip().endswith("0 kinds of error")
     bad = options(tmp_path, bars=BARS.replace("10.3,9.9", "1,9.9"))
@@ -88,24 +89,20 @@ def test_check_judges_a_source_and_its_exit_code_tells(tmp_path: Path, capsys: p
     assert "impossible_bars" in capsys.readouterr().out
     assert main(["data", "check", "long", *bad, "--repair", "drop_impossible"]) == 0
     capsys.readouterr()
-
-
-def test_check_judges_a_stored_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Check judges a stored snapshot.
     save_snapshot(assemble(market(changed("600519.SH", "2024-01-04", volume=0.0))), tmp_path / "m")
     for words in (["--json", str(tmp_path / "m")], [str(tmp_path / "m"), "--json"]):
         assert main(["data", "check", *words]) == 0
         report = json.loads(capsys.readouterr().out)
         assert report["errors"] == 0
         assert [(entry["kind"], entry["count"]) for entry in report["findings"]] == [("suspended_rows", 1)]
-
-
-def test_info_says_what_a_snapshot_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored = save_snapshot(assemble(market()), tmp_path / "m")
-    assert main(["data", "info", str(tmp_path / "m"), "--json"]) == 0
+    # Info says what a snapshot holds.
+    stored = save_snapshot(assemble(market()), tmp_path / "n")
+    assert main(["data", "info", str(tmp_path / "n"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["id"] == stored.id
     assert (facts["days"], facts["assets"], facts["bars"], facts["boards"]) == (5, 3, 15, {"main": 2, "star": 1})
-    assert main(["data", "info", str(tmp_path / "m")]) == 0
+    assert main(["data", "info", str(tmp_path / "n")]) == 0
     assert "benchmark      000688.SH" in capsys.readouterr().out
 
 

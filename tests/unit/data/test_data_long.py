@@ -77,14 +77,8 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(tmp_path: Path
 def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
     bars = BARS.replace("open,high,low,close", "1. buy price,h,l,4. sell price")
     files = {"bars": bars, "benchmark": LEVELS.replace("close", "level"), "industry": INDUSTRY.replace("industry", "SW1")}
-    mapping = {
-        "open": "1. buy price",
-        "high": "h",
-        "low": "l",
-        "close": "4. sell price",
-        "benchmark.close": "level",
-        "industry.industry": "SW1",
-    }
+    mapping = {"open": "1. buy price", "high": "h", "low": "l", "close": "4. sell price"}
+    mapping |= {"benchmark.close": "level", "industry.industry": "SW1"}
     snapshot = assemble(read(tmp_path, files, map=mapping))
     assert snapshot.open[0].tolist() == [5, 10]
     assert snapshot.benchmark[0] == 3386.35
@@ -107,20 +101,17 @@ def test_mappings_that_lead_nowhere_are_refused(
         read(tmp_path, map=mapping)
 
 
-def test_units_are_brought_to_shares_and_yuan(tmp_path: Path) -> None:
+def test_units_and_prices_are_brought_to_shares_yuan_and_whole_fen(tmp_path: Path) -> None:
+    # Units are brought to shares and yuan.
     raw = read(tmp_path, volume_unit="lot", amount_unit="thousand_CNY")
     assert raw.bars["volume"].iloc[0] == 120_000
     assert raw.bars["amount"].iloc[0] == 12_100_000
-
-
-def test_adjusted_prices_are_divided_by_the_factor_to_whole_fen(tmp_path: Path) -> None:
+    # Adjusted prices are divided by the factor to whole fen.
     adjusted = BARS.replace("600519.SH,10,10.3,9.9,10.1", "600519.SH,15,15.45,14.85,15.15")
     raw = read(tmp_path, {"bars": adjusted}, prices="adjusted")
     assert raw.bars.loc[0, ["open", "high", "low", "close"]].tolist() == [10, 10.3, 9.9, 10.1]
     assert raw.has_factor
-
-
-def test_without_a_factor_prices_stay_as_they_are(tmp_path: Path) -> None:
+    # Without a factor prices stay as they are.
     rows = "\n".join(line.rpartition(",")[0] for line in BARS.splitlines())
     for prices in ("adjusted", "unadjusted"):
         raw = read(tmp_path, {"bars": rows}, prices=prices)
@@ -142,21 +133,18 @@ def test_dated_lists_hold_until_the_next_one(tmp_path: Path) -> None:
     assert member[:, 0].tolist() == ["2024-01-03" <= day < "2024-01-05" or day >= "2024-01-10" for day in days]
 
 
-def test_lists_of_several_indices_give_the_benchmarks_members(tmp_path: Path) -> None:
+def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bars(tmp_path: Path) -> None:
+    # Lists of several indices give the benchmarks members.
     lists = "index_code,con_code,trade_date\n000300.SH,600519.SH,20230929\n000905.SH,000001.SZ,20230929\n"
     assert read(tmp_path, {"members": lists}).members["code"].tolist() == ["600519.SH"]
     with pytest.raises(DataError, match=r"no members of 000016\.SH"):
         read(tmp_path, {"members": lists, "benchmark": "date,code,close\n2024-01-02,000016,1\n"}, benchmark_code="000016")
-
-
-def test_without_a_membership_file_assets_are_members_while_they_have_bars(tmp_path: Path) -> None:
+    # Without a membership file assets are members while they have bars.
     paths = write(tmp_path, bars=BARS.replace("2024-01-02,000001.SZ,5,5.1,4.9,5.05,100,505,1\n", ""))
     raw = read_long(LongParams(bars=paths["bars"], benchmark=paths["benchmark"]))
     assert assemble(raw).member.tolist() == [[False, True], [True, True]]
     assert "every asset is a member" in raw.source
-
-
-def test_assets_that_were_never_members_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    # Assets that were never members are left out unless asked for.
     members = {"members": "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n"}
     assert read(tmp_path, members).table.codes == ("600519.SH",)
     assert read(tmp_path, members, assets="all").table.codes == ("000001.SZ", "600519.SH")
@@ -164,14 +152,13 @@ def test_assets_that_were_never_members_are_left_out_unless_asked_for(tmp_path: 
         read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
 
 
-def test_a_range_of_days_is_read(tmp_path: Path) -> None:
+def test_a_range_of_days_and_the_levels_of_several_indices_are_read(tmp_path: Path) -> None:
+    # A range of days is read.
     assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]
     assert read(tmp_path, last="2024-01-02").table.days.astype(str).tolist() == ["2024-01-02"]
     with pytest.raises(DataError, match="no bars from 2025-01-01 to the end"):
         read(tmp_path, first="2025-01-01")
-
-
-def test_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
+    # Levels of several indices are all kept.
     levels = "date,code,close\n" + "".join(
         f"2024-01-0{day},{code},{day}\n" for day in (2, 3) for code in ("000300", "399006", "000905.SH")
     )
@@ -209,14 +196,8 @@ def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: P
 
 @pytest.mark.parametrize("flags", [("True", "False"), ("1", "0"), ("true", "false")])
 def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> None:
-    lines = BARS.splitlines()
-    marked = [
-        f"{lines[0]},traded",
-        f"{lines[1]},{flags[0]}",
-        f"{lines[2]},{flags[1]}",
-        f"{lines[3]},{flags[0]}",
-        f"{lines[4]},{flags[0]}",
-    ]
+    yes, no = flags
+    marked = [f"{line},{flag}" for line, flag in zip(BARS.splitlines(), ("traded", yes, no, yes, yes), strict=True)]
     snapshot = assemble(read(tmp_path, {"bars": "\n".join(marked)}))
     assert np.isnan(snapshot.close[1, 1])
     assert snapshot.volume[1, 1] == 0
@@ -241,7 +222,8 @@ def test_cells_and_columns_that_can_not_be_read_are_named(tmp_path: Path, files:
         read(tmp_path, files)
 
 
-def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> None:
+    # Files that are not there are named.
     paths = write(tmp_path)
     for name, message in [("none.csv", "no such file"), ("bars.xlsx", "unknown kind of file"), ("empty", "holds no .parquet")]:
         (tmp_path / "empty").mkdir(exist_ok=True)
@@ -250,9 +232,7 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"no parquet")
     with pytest.raises(DataError, match="can't read"):
         read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
-
-
-def test_parameters_are_checked_by_name(tmp_path: Path) -> None:
+    # Parameters are checked by name.
     with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
         read(tmp_path, prices="hfq")
     with pytest.raises(ConfigError, match="unknown field 'bar'; did you mean 'bars'"):

@@ -78,19 +78,16 @@ def references(market: MarketSnapshot) -> FloatArray:
 
 
 def test_equal_parameters_give_the_same_market_and_others_another_one(source: MarketSnapshot) -> None:
-    recipes = [recipe(kind, seed) for kind in KINDS for seed in (0, 1)] + [
-        recipe("sign_flip", 0, 5),
-        recipe("block_bootstrap", 0, 5),
-    ]
+    recipes = [recipe(kind, seed) for kind in KINDS for seed in (0, 1)]
+    recipes += [recipe("sign_flip", 0, 5), recipe("block_bootstrap", 0, 5)]
     ids = [snapshot_id(placebo_of(source, one)) for one in recipes]
     assert len(set(ids)) == len(recipes)
     assert ids == [snapshot_id(placebo_of(source, one)) for one in recipes]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_meta_says_placebo_of_which_snapshot_how_and_whether_the_source_was_synthetic(
-    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
-) -> None:
+def test_what_is_not_made_is_the_sources(kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]) -> None:
+    # Its meta says placebo of which snapshot how and whether the source was synthetic.
     meta = placebos[kind].meta
     assert meta.name == f"small-placebo-{kind}-0"
     assert meta.source.startswith(f"placebo of snapshot {source.id}: {kind}, seed 0")
@@ -98,12 +95,7 @@ def test_its_meta_says_placebo_of_which_snapshot_how_and_whether_the_source_was_
     real = dataclasses.replace(source, meta=dataclasses.replace(source.meta, synthetic=False))
     assert meta.synthetic
     assert not placebo_of(real, recipe(kind)).meta.synthetic
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_calendar_identities_membership_suspensions_volumes_factors_and_indices_are_the_sources(
-    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
-) -> None:
+    # Calendar identities membership suspensions volumes factors and indices are the sources.
     made = placebos[kind]
     for name in ("days", "member", "volume", "factor"):
         np.testing.assert_array_equal(getattr(made, name), getattr(source, name))
@@ -114,12 +106,7 @@ def test_calendar_identities_membership_suspensions_volumes_factors_and_indices_
         np.testing.assert_array_equal(made.indices[code], source.indices[code])
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(np.isnan(getattr(made, name)), np.isnan(getattr(source, name)))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_first_bar_of_an_asset_stays_and_later_ones_change(
-    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
-) -> None:
+    # The first bar of an asset stays and later ones change.
     made = placebos[kind]
     first = np.isfinite(source.close).argmax(axis=0)
     assert first.max() > 200  # one is listed late
@@ -133,9 +120,8 @@ def test_the_first_bar_of_an_asset_stays_and_later_ones_change(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bars_are_whole_fen_in_order_inside_the_limits_and_without_errors(
-    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
-) -> None:
+def test_bars_and_amounts_are_sound(kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]) -> None:
+    # Bars are whole fen in order inside the limits and without errors.
     made = placebos[kind]
     bars = np.isfinite(made.close)
     prices = np.stack([getattr(made, name)[bars] for name in PRICES])
@@ -154,12 +140,7 @@ def test_bars_are_whole_fen_in_order_inside_the_limits_and_without_errors(
     assert (moved <= limit + 1e-9)[bars[1:] & ~free & np.isfinite(there)].all()
     assert (moved <= reached + 1e-9)[bars[1:] & free & np.isfinite(there)].all()
     assert not [finding for finding in check(raw_from_snapshot(made)) if finding.severity == "error"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_amounts_follow_prices_and_stay_inside_the_bar(
-    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
-) -> None:
+    # Amounts follow prices and stay inside the bar.
     made = placebos[kind]
     bars = np.isfinite(made.close)
     average = made.amount[bars] / made.volume[bars]
@@ -377,19 +358,8 @@ def stored(source: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
     stored: Path, source: MarketSnapshot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [
-        "data",
-        "build",
-        "placebo",
-        "--of",
-        str(stored),
-        "--kind",
-        "block_bootstrap",
-        "--seed",
-        "4",
-        "--out",
-        str(tmp_path / "p"),
-    ]
+    options = {"of": stored, "kind": "block_bootstrap", "seed": 4, "out": tmp_path / "p"}
+    words = ["data", "build", "placebo", *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
     assert main(words) == 0
     assert "small-placebo-block_bootstrap-4" in capsys.readouterr().out
     facts = json.loads((tmp_path / "p" / "placebo.json").read_text())
@@ -507,7 +477,8 @@ def test_bad_parameters_are_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_market_too_short_is_refused_by_name(source: MarketSnapshot) -> None:
+def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(source: MarketSnapshot) -> None:
+    # A market too short is refused by name.
     with pytest.raises(DataError, match="placebo of tiny: it has fewer than two trading days"):
         placebo_of(tiny_snapshot({"609001.SH": [10.0]}), recipe("sign_flip"))
     with pytest.raises(DataError, match=r"rows from 300 on are no 60 days"):
@@ -516,15 +487,11 @@ def test_a_market_too_short_is_refused_by_name(source: MarketSnapshot) -> None:
         likeness(source, tiny_snapshot({"609001.SH": [10.0, 10.1]}), 1)
     with pytest.raises(DataError, match="no window of 43 days has an interval"):
         false_alpha({"random": np.ones(30)}, 43, Resampling())
-
-
-def test_two_days_and_a_handful_of_names_are_market_enough() -> None:
+    # Two days and a handful of names are market enough.
     made = placebo_of(tiny_snapshot({"609001.SH": [10.0, 10.5], "609002.SH": [20.0, None]}), recipe("block_bootstrap"))
     assert made.close[1, 0] > 0
     assert np.isnan(made.close[1, 1])
-
-
-def test_block_days_of_a_shuffle_are_refused_in_code_as_well() -> None:
+    # Block days of a shuffle are refused in code as well.
     with pytest.raises(ConfigError, match="has no blocks"):
         placebo_module.make_with_files(PlaceboParams(kind="shuffle", block_days=3))
 

@@ -61,7 +61,8 @@ def read(folder: Path, **changes: Any) -> Any:
     return read_qlib(dataclasses.replace(QlibParams(folder=str(folder)), **changes))
 
 
-def test_prices_come_back_to_whole_fen_and_volumes_to_whole_shares(folder: Path) -> None:
+def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
+    # Prices come back to whole fen and volumes to whole shares.
     snapshot = assemble(read(folder))
     assert snapshot.codes == ("000001.SZ", "600519.SH")
     for name, values in RAW.items():
@@ -71,9 +72,7 @@ def test_prices_come_back_to_whole_fen_and_volumes_to_whole_shares(folder: Path)
     assert snapshot.factor[:, 1] == pytest.approx([1, 3.7, 3.7, 3.7, 7.4])
     assert snapshot.amount[4, 1] == pytest.approx(10_800)
     assert snapshot.adjusted_close[4, 1] == pytest.approx(5.1 * 7.4)
-
-
-def test_membership_and_benchmark_are_read(folder: Path) -> None:
+    # Membership and benchmark are read.
     snapshot = assemble(read(folder))
     assert snapshot.member[:, 1].tolist() == [False, True, True, True, True]
     assert snapshot.member[:, 0].tolist() == [True, True, True, False, False]
@@ -82,53 +81,40 @@ def test_membership_and_benchmark_are_read(folder: Path) -> None:
     assert snapshot.meta.name == "cn_data"
 
 
-def test_unadjusted_data_are_taken_as_they_are(folder: Path) -> None:
+def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
+    # Unadjusted data are taken as they are.
     bars = read(folder, prices="unadjusted").bars
     assert bars[bars["code"] == "600519.SH"]["close"].iloc[0] == pytest.approx(10.1 * 3.7)
-
-
-def test_a_range_of_days_can_be_read(folder: Path) -> None:
+    # A range of days can be read.
     assert assemble(read(folder, first="2024-01-03", last="2024-01-06")).days.astype(str).tolist() == CALENDAR[1:4]
     with pytest.raises(DataError, match="no days from 2025-01-01 to None; its calendar is 2024-01-02…2024-01-08"):
         read(folder, first="2025-01-01")
 
 
-def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None:
+def test_missing_features_are_found_by_the_check_and_missing_factors_left_alone(tmp_path: Path) -> None:
+    # Members without features are found by the check.
     universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
     (found,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
     assert found.examples == ("600837.SH member 2024-01-02…2024-01-08",)
-
-
-def test_without_a_factor_prices_are_traded_as_they_are(tmp_path: Path) -> None:
+    # Without a factor prices are traded as they are.
     without = {code: {name: field for name, field in fields.items() if name != "factor"} for code, fields in features().items()}
-    snapshot = assemble(read(write_qlib(tmp_path / "q", CALENDAR, without, instruments())))
+    snapshot = assemble(read(write_qlib(tmp_path / "without", CALENDAR, without, instruments())))
     assert not snapshot.meta.has_factor
     assert snapshot.close[1, 1] == pytest.approx(10.1 * 3.7)
 
 
-def test_values_land_on_their_days(tmp_path: Path) -> None:
+def test_values_land_on_their_days_and_what_is_no_field_of_the_calendar_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "close.day.bin"
     path.write_bytes(np.array([2, 7.5, 8.5], dtype="<f4").tobytes())
     assert np.array_equal(read_bin(path, 6), [NAN, NAN, 7.5, 8.5, NAN, NAN], equal_nan=True)
     assert np.isnan(read_bin(tmp_path / "none.day.bin", 6)).all()
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\x00\x00\x00", np.array([-1, 1.0], "<f4").tobytes(), np.array([NAN, 1.0], "<f4").tobytes()]
-)
-def test_what_is_no_field_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "close.day.bin"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match="not a Qlib field"):
-        read_bin(path, 6)
-
-
-def test_a_field_of_another_calendar_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "close.day.bin"
-    path.write_bytes(np.array([5, 1.0, 2.0], dtype="<f4").tobytes())
-    with pytest.raises(DataError, match="belongs to another calendar"):
-        read_bin(path, 6)
+    odd = [b"", b"\x00\x00\x00", *(np.array([first, 1.0], "<f4").tobytes() for first in (-1, NAN))]
+    late = np.array([5, 1.0, 2.0], dtype="<f4").tobytes()
+    for content, message in [*((content, "not a Qlib field") for content in odd), (late, "belongs to another calendar")]:
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            read_bin(path, 6)
 
 
 def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:

@@ -45,27 +45,25 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
     return {finding.kind: finding for finding in check(raw)}
 
 
-def test_the_check_finds_what_the_notes_list(raw: RawMarket) -> None:
+def test_the_check_finds_what_the_notes_list_also_when_stored(raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    # The check finds what the notes list.
     found = by_kind(raw)
     assert found["unpriced_members"].count == 2
     assert [example[:9] for example in found["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
     assert found["codes_without_amount"].count == 22
     assert found["suspended_rows"].count == 380
     assert not [finding for finding in found.values() if finding.severity == "error"]
-
-
-def test_the_stored_snapshot_gives_the_same_findings(raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path) -> None:
+    # The stored snapshot gives the same findings.
     save_snapshot(snapshot, tmp_path / "m")
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == check(raw)
 
 
-def test_the_benchmarks_return_over_the_long_window(snapshot: MarketSnapshot) -> None:
+def test_the_benchmark_and_its_members_are_as_noted(snapshot: MarketSnapshot) -> None:
+    # The benchmarks return over the long window.
     start, stop = window_rows(snapshot.days, "2024-01-01", "2026-04-10")
     assert stop - start == 548
     assert snapshot.benchmark[stop - 1] / snapshot.benchmark[start - 1] == 4636.5654 / 3431.1099
-
-
-def test_every_day_has_three_hundred_members_and_the_priced_ones_are_as_noted(snapshot: MarketSnapshot) -> None:
+    # Every day has three hundred members and the priced ones are as noted.
     assert (snapshot.member.sum(axis=1) == 300).all()
     priced = np.isfinite(snapshot.close).any(axis=0)
     counts = (snapshot.member & priced).sum(axis=1)
@@ -73,13 +71,12 @@ def test_every_day_has_three_hundred_members_and_the_priced_ones_are_as_noted(sn
         assert counts[snapshot.day_index(day)] == expected, day
 
 
-def test_adjusted_prices_give_the_same_unadjusted_ones(shared_data: Path, snapshot: MarketSnapshot) -> None:
+def test_adjusted_prices_are_unadjusted_or_refused(shared_data: Path, snapshot: MarketSnapshot) -> None:
+    # Adjusted prices give the same unadjusted ones.
     other = assemble(read_long(params(shared_data / "a_share", map={}, prices="adjusted")))
     for name in ("open", "high", "low", "close"):
         assert np.array_equal(getattr(other, name), getattr(snapshot, name), equal_nan=True), name
-
-
-def test_adjusted_prices_taken_for_unadjusted_ones_are_refused(shared_data: Path) -> None:
+    # Adjusted prices taken for unadjusted ones are refused.
     with pytest.raises(DataError, match="prices_look_adjusted"):
         assemble(read_long(params(shared_data / "a_share", map={})))
 

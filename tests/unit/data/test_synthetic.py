@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,9 +13,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.attribution.factors import FACTORS, factor_values
+from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions, window_rows
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.market.storage import snapshot_id
+from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
 from ktdeval_data.synthetic_shocks import CONTROL_POINTS, REGIMES, target_levels
@@ -67,47 +71,40 @@ def window_levels(market: MarketSnapshot, first: str, last: str) -> FloatArray:
     return market.benchmark[start - 1 : stop]
 
 
-def test_equal_parameters_give_the_same_snapshot_id(market: MarketSnapshot) -> None:
+def test_equal_parameters_give_equal_bytes_and_another_seed_another_market(market: MarketSnapshot) -> None:
+    # Equal parameters give the same snapshot id.
     assert snapshot_id(make_synthetic(SyntheticParams())) == snapshot_id(market)
-
-
-def test_another_seed_gives_another_market() -> None:
+    # Another seed gives another market.
     one, other = (make_synthetic(SyntheticParams(seed=seed, **SHORT)) for seed in (1, 2))
     assert snapshot_id(one) != snapshot_id(other)
     assert one.codes != other.codes
 
 
-def test_days_are_the_sessions_of_the_shanghai_exchange(market: MarketSnapshot) -> None:
+def test_days_and_meta_are_those_of_a_market_with_a_year_before_its_windows(market: MarketSnapshot) -> None:
+    # Days are the sessions of the shanghai exchange.
     np.testing.assert_array_equal(market.days, sessions("2022-06-01", "2026-05-15"))
-
-
-def test_styles_are_defined_before_the_long_window_begins(market: MarketSnapshot) -> None:
+    # Styles are defined before the long window begins.
     start, stop = window_rows(market.days, "2024-01-01", "2026-04-10")
     assert stop - start == 548
     assert start >= 252 + 60
     members = market.member[start - 1]
     for name, values in factor_values(market.as_of(start - 1)).values.items():
         assert np.isfinite(values[members]).mean() > 0.98, name
-
-
-def test_it_says_that_it_is_synthetic(market: MarketSnapshot) -> None:
+    # It says that it is synthetic.
     assert market.meta.synthetic
     assert market.meta.has_factor
     assert market.meta.name == "synthetic-7"
     assert market.meta.benchmark == BENCHMARK
 
 
-def test_the_index_has_300_members_every_day(market: MarketSnapshot) -> None:
+def test_the_index_has_300_members_of_all_boards_that_change_a_few_at_a_time_in_june_and_december(market: MarketSnapshot) -> None:
+    # The index has 300 members every day.
     assert set(market.member.sum(axis=1)) == {300}
-
-
-def test_every_board_has_members_every_day(market: MarketSnapshot) -> None:
+    # Every board has members every day.
     boards = np.array([board.value for board in market.boards])
     for board in LIMIT:
         assert (market.member & (boards == board)).any(axis=1).all(), board
-
-
-def test_members_change_only_in_june_and_december_and_a_few_at_a_time(market: MarketSnapshot) -> None:
+    # Members change only in june and december and a few at a time.
     joined = (market.member[1:] & ~market.member[:-1]).sum(axis=1)
     left = (~market.member[1:] & market.member[:-1]).sum(axis=1)
     np.testing.assert_array_equal(joined, left)
@@ -116,14 +113,10 @@ def test_members_change_only_in_june_and_december_and_a_few_at_a_time(market: Ma
         "2022-06", "2022-12", "2023-06", "2023-12", "2024-06", "2024-12", "2025-06", "2025-12",
     ]  # fmt: skip
     assert 5 <= joined[joined > 0].min() <= joined.max() <= 9
-
-
-def test_a_review_takes_effect_after_the_second_friday() -> None:
+    # A review takes effect after the second friday.
     days = sessions("2023-01-01", "2024-12-31")
     assert [str(days[row]) for row in sorted(review_rows(days))] == ["2023-06-12", "2023-12-11", "2024-06-17", "2024-12-16"]
-
-
-def test_some_names_are_listed_later_and_join_only_with_a_history(market: MarketSnapshot) -> None:
+    # Some names are listed later and join only with a history.
     first_bar = np.isfinite(market.close).argmax(axis=0)
     late = np.flatnonzero(first_bar > 0)
     assert len(late) == 8
@@ -132,64 +125,44 @@ def test_some_names_are_listed_later_and_join_only_with_a_history(market: Market
     assert not (market.member[:, late] & before).any()
 
 
-@pytest.mark.parametrize(
-    ("window", "lowest", "highest"),
-    [
-        ("W1", -0.02, 0.02),
-        ("W2", -0.09, -0.05),
-        ("W3", -0.02, 0.02),
-        ("W4", 0.20, 0.30),
-        ("W5", -0.02, 0.02),
-        ("W6", -0.04, -0.005),
-        ("W7", -0.02, 0.02),
-        ("W8", 0.10, 0.15),
-        ("W9", -0.02, 0.02),
-        ("W10", 0.01, 0.05),
-    ],
-)
-def test_total_index_return_of_each_window_fits_its_regime(
-    market: MarketSnapshot, window: str, lowest: float, highest: float
-) -> None:
-    regime = next(regime for regime in REGIMES if regime.window == window)
-    levels = window_levels(market, regime.first, regime.last)
-    assert lowest < levels[-1] / levels[0] - 1.0 < highest
+FLAT = (-0.02, 0.02)
+WINDOWS = {
+    "W1": (43, FLAT), "W2": (43, (-0.09, -0.05)), "W3": (43, FLAT), "W4": (43, (0.20, 0.30)), "W5": (40, FLAT),
+    "W6": (44, (-0.04, -0.005)), "W7": (46, FLAT), "W8": (50, (0.10, 0.15)), "W9": (50, FLAT), "W10": (43, (0.01, 0.05)),
+}  # fmt: skip
 
 
-def test_windows_have_the_trading_days_of_the_calendar(market: MarketSnapshot) -> None:
-    counts = [len(window_levels(market, regime.first, regime.last)) - 1 for regime in REGIMES]
-    assert counts == [43, 43, 43, 43, 40, 44, 46, 50, 50, 43]
+def test_every_window_has_the_calendars_days_and_the_return_of_its_regime(market: MarketSnapshot) -> None:
+    assert [regime.window for regime in REGIMES] == list(WINDOWS)
+    for regime, (days, (lowest, highest)) in zip(REGIMES, WINDOWS.values(), strict=True):
+        levels = window_levels(market, regime.first, regime.last)
+        assert len(levels) - 1 == days, regime
+        assert lowest < levels[-1] / levels[0] - 1.0 < highest, regime
 
 
-def test_the_index_meets_every_control_point(market: MarketSnapshot) -> None:
+def test_the_index_follows_its_path(market: MarketSnapshot, returns: FloatArray) -> None:
+    # The index meets every control point.
     for point in CONTROL_POINTS:
         row = int(np.searchsorted(market.days, np.datetime64(point.day), side="right")) - 1
         assert market.benchmark[row] == pytest.approx(point.level, rel=1e-4), point.day
-
-
-def test_w2_falls_and_w8_rises_all_the_way(market: MarketSnapshot) -> None:
+    # W2 falls and w8 rises all the way.
     for first, last, sign in (("2024-05-27", "2024-07-25", -1), ("2025-07-14", "2025-09-19", 1)):
         logs = np.log(window_levels(market, first, last))
         assert sign * np.corrcoef(np.arange(len(logs)), logs)[0, 1] > 0.95
         weeks = logs[::10]
         assert (sign * np.diff(weeks) > 0).all()
-
-
-def test_w4_explodes_and_then_gives_some_back(market: MarketSnapshot) -> None:
+    # W4 explodes and then gives some back.
     levels = window_levels(market, "2024-09-09", "2024-11-15")
     assert levels.max() / levels[:13].min() > 1.25
     assert np.diff(np.log(levels)).std() * np.sqrt(252) > 0.25
-
-
-def test_w7_is_a_deep_v(market: MarketSnapshot) -> None:
+    # W7 is a deep v.
     levels = window_levels(market, "2025-03-03", "2025-05-09")
     trough = int(levels.argmin())
     assert levels[trough] / levels[0] < 0.92
     assert levels[:trough].max() / levels[0] > 0.99
     assert levels[-1] / levels[0] > 0.97
     assert 10 < trough < len(levels) - 10
-
-
-def test_the_benchmark_moves_with_its_members(market: MarketSnapshot, returns: FloatArray) -> None:
+    # The benchmark moves with its members.
     average = np.nanmean(np.where(market.member, returns, np.nan)[1:], axis=1)
     assert np.corrcoef(average, market.benchmark[1:] / market.benchmark[:-1] - 1.0)[0, 1] > 0.95
 
@@ -213,7 +186,8 @@ def test_planted_factor_returns_are_recovered_by_daily_regression(
         assert np.polyfit(planted, estimated[:, place + 1], 1)[0] == pytest.approx(1.0, abs=0.1), definition.name
 
 
-def test_what_remains_of_returns_is_noise_without_alpha(market: MarketSnapshot, residuals: FloatArray) -> None:
+def test_what_remains_of_returns_is_noise_without_alpha_or_memory(market: MarketSnapshot, residuals: FloatArray) -> None:
+    # What remains of returns is noise without alpha.
     count = np.isfinite(residuals).sum(axis=0)
     assert np.nanstd(residuals) < 0.016
     t_values = np.nanmean(residuals, axis=0) / np.nanstd(residuals, axis=0) * np.sqrt(count)
@@ -223,114 +197,20 @@ def test_what_remains_of_returns_is_noise_without_alpha(market: MarketSnapshot, 
     early, late = np.nanmean(residuals[:half], axis=0), np.nanmean(residuals[half:], axis=0)
     settled = np.isfinite(residuals[:half]).sum(axis=0) > half // 2
     assert abs(np.corrcoef(early[settled], late[settled])[0, 1]) < 0.15
-
-
-def test_past_residuals_do_not_predict(residuals: FloatArray) -> None:
+    # Past residuals do not predict.
     before, after = residuals[:-1].ravel(), residuals[1:].ravel()
     both = np.isfinite(before) & np.isfinite(after)
     assert abs(np.corrcoef(before[both], after[both])[0, 1]) < 0.02
 
 
-def test_industries_move_together(market: MarketSnapshot, truth: Truth) -> None:
-    assert set(truth.industry_returns) == set(market.industries)
-    assert len(truth.industry_returns) == 24
-    sizes = pd.Series(market.industries).value_counts()
-    assert sizes.min() >= 4
-
-
-def test_volatility_clusters_and_tails_are_fat(returns: FloatArray) -> None:
-    finite = returns[np.isfinite(returns)]
-    assert pd.Series(finite).kurt() > 1.5
-    size = pd.DataFrame(np.abs(returns))
-    for lag, least in ((1, 0.08), (5, 0.05), (20, 0.02)):
-        assert np.nanmean([size[column].autocorr(lag) for column in range(0, size.shape[1], 5)]) > least
-
-
-def test_stocks_are_as_volatile_as_stocks(market: MarketSnapshot, returns: FloatArray) -> None:
-    assert 0.25 < np.nanstd(returns) * np.sqrt(252) < 0.45
-    assert 0.10 < np.diff(np.log(market.benchmark)).std() * np.sqrt(252) < 0.25
-
-
-def test_prices_are_whole_fen_and_bars_are_possible(market: MarketSnapshot) -> None:
-    bars = np.isfinite(market.close)
-    for name in ("open", "high", "low", "close"):
-        prices = getattr(market, name)
-        np.testing.assert_array_equal(np.isfinite(prices), bars)
-        np.testing.assert_array_equal(np.round(prices[bars], 2), prices[bars])
-    assert (market.low[bars] > 0).all()
-    assert (market.low[bars] <= np.minimum(market.open, market.close)[bars]).all()
-    assert (market.high[bars] >= np.maximum(market.open, market.close)[bars]).all()
-
-
-def test_amount_is_volume_at_a_price_inside_the_bar(market: MarketSnapshot) -> None:
-    bars = np.isfinite(market.close)
-    price = market.amount[bars] / market.volume[bars]
-    assert (price >= market.low[bars] - 1e-9).all()
-    assert (price <= market.high[bars] + 1e-9).all()
-    assert (market.volume[bars] % 100 == 0).all()
-    assert (market.volume[bars] > 0).all()
-
-
-def reference_prices(market: MarketSnapshot) -> FloatArray:
-    """[T, N] last close in the day's own terms."""
-    last = pd.DataFrame(market.adjusted_close).ffill().shift(1).to_numpy()
-    return last / market.factor
-
-
-def test_no_bar_is_beyond_its_board_limit(market: MarketSnapshot) -> None:
-    limit = np.array([LIMIT[board.value] for board in market.boards])
-    reference = reference_prices(market)
-    known = np.isfinite(reference) & np.isfinite(market.close)
-    for name in ("open", "high", "low", "close"):
-        move = np.abs(getattr(market, name) / reference - 1.0) - limit
-        assert move[known].max() <= 1e-9, name
-
-
-def test_limit_days_of_both_signs_and_one_price_days_exist(market: MarketSnapshot, returns: FloatArray) -> None:
-    limit = np.array([LIMIT[board.value] for board in market.boards])
-    up, down = returns > limit - 0.005, returns < 0.005 - limit
-    assert 100 < (up & market.member).sum() < 2000
-    assert 100 < (down & market.member).sum() < 2000
-    assert ((market.high == market.low) & (up | down)).sum() > 30
-
-
-def test_suspended_days_have_no_prices_and_no_volume(market: MarketSnapshot) -> None:
-    suspended = market.volume == 0
-    assert 200 < (suspended & market.member).sum() < 2000
-    assert np.isnan(market.close[suspended]).all()
-    assert (market.amount[suspended] == 0).all()
-    assert (suspended & market.member).sum(axis=1).max() <= 15
-
-
-def test_factor_events_keep_the_adjusted_price_continuous(market: MarketSnapshot, returns: FloatArray) -> None:
-    change = np.ones_like(market.factor)
-    change[1:] = market.factor[1:] / market.factor[:-1]
-    events = (change > 1.0 + 1e-5) & np.isfinite(returns)
-    bonus = events & (change > 1.15)
-    assert events.sum() > 800
-    assert bonus.sum() > 20
-    assert (change >= 1.0).all()
-    ordinary = np.isfinite(returns) & ~events
-    assert returns[events].std() == pytest.approx(returns[ordinary].std(), rel=0.25)
-    assert abs(returns[events].mean()) < 0.004
-    last = pd.DataFrame(market.close).ffill().shift(1).to_numpy()
-    assert (market.close[bonus] / last[bonus]).mean() < 0.85
-
-
-def test_a_suspension_can_hide_a_factor_change(market: MarketSnapshot) -> None:
-    changed = np.abs(np.diff(market.factor, axis=0)) > 1e-5
-    assert (changed & (market.volume[:-1] == 0)).any()
-
-
-def test_codes_belong_to_no_real_security(market: MarketSnapshot) -> None:
+def test_codes_and_words_belong_to_nobody(market: MarketSnapshot, truth: Truth) -> None:
+    # Codes belong to no real security.
     unused = re.compile(r"609\d{3}\.SH|009\d{3}\.SZ|309\d{3}\.SZ|6889\d{2}\.SH|889\d{3}\.BJ")
     assert all(unused.fullmatch(code) for code in market.codes)
     assert "688981.SH" not in market.codes
     assert list(market.codes) == sorted(set(market.codes))
     assert not set(market.indices) & {"000300.SH", "000016.SH"}
-
-
-def test_no_invented_word_is_shared_or_an_ordinary_one(market: MarketSnapshot) -> None:
+    # No invented word is shared or an ordinary one.
     words = [word for name in market.names for word in name.split()[:2]]
     words += [name.split()[0] for name in set(market.industries)]
     assert len(set(words)) == len(words) == 2 * len(market.names) + 24
@@ -348,6 +228,110 @@ def test_no_invented_word_is_shared_or_an_ordinary_one(market: MarketSnapshot) -
         "industry",
     }
     assert not ordinary & {word.lower() for word in words}
+    # Industries move together.
+    assert set(truth.industry_returns) == set(market.industries)
+    assert len(truth.industry_returns) == 24
+    sizes = pd.Series(market.industries).value_counts()
+    assert sizes.min() >= 4
+
+
+def test_stocks_are_as_volatile_as_stocks_in_clusters_with_fat_tails(returns: FloatArray, market: MarketSnapshot) -> None:
+    # Volatility clusters and tails are fat.
+    finite = returns[np.isfinite(returns)]
+    assert pd.Series(finite).kurt() > 1.5
+    size = pd.DataFrame(np.abs(returns))
+    for lag, least in ((1, 0.08), (5, 0.05), (20, 0.02)):
+        assert np.nanmean([size[column].autocorr(lag) for column in range(0, size.shape[1], 5)]) > least
+    # Stocks are as volatile as stocks.
+    assert 0.25 < np.nanstd(returns) * np.sqrt(252) < 0.45
+    assert 0.10 < np.diff(np.log(market.benchmark)).std() * np.sqrt(252) < 0.25
+
+
+def test_bars_are_possible_inside_their_limits_and_amounts_inside_the_bars(market: MarketSnapshot, returns: FloatArray) -> None:
+    # Prices are whole fen and bars are possible.
+    bars = np.isfinite(market.close)
+    for name in ("open", "high", "low", "close"):
+        prices = getattr(market, name)
+        np.testing.assert_array_equal(np.isfinite(prices), bars)
+        np.testing.assert_array_equal(np.round(prices[bars], 2), prices[bars])
+    assert (market.low[bars] > 0).all()
+    assert (market.low[bars] <= np.minimum(market.open, market.close)[bars]).all()
+    assert (market.high[bars] >= np.maximum(market.open, market.close)[bars]).all()
+    # Amount is volume at a price inside the bar.
+    bars = np.isfinite(market.close)
+    price = market.amount[bars] / market.volume[bars]
+    assert (price >= market.low[bars] - 1e-9).all()
+    assert (price <= market.high[bars] + 1e-9).all()
+    assert (market.volume[bars] % 100 == 0).all()
+    assert (market.volume[bars] > 0).all()
+    # No bar is beyond its board limit.
+    limit = np.array([LIMIT[board.value] for board in market.boards])
+    reference = pd.DataFrame(market.adjusted_close).ffill().shift(1).to_numpy() / market.factor  # in the day's own terms
+    known = np.isfinite(reference) & np.isfinite(market.close)
+    for name in ("open", "high", "low", "close"):
+        move = np.abs(getattr(market, name) / reference - 1.0) - limit
+        assert move[known].max() <= 1e-9, name
+    # Limit days of both signs and one price days exist.
+    limit = np.array([LIMIT[board.value] for board in market.boards])
+    up, down = returns > limit - 0.005, returns < 0.005 - limit
+    assert 100 < (up & market.member).sum() < 2000
+    assert 100 < (down & market.member).sum() < 2000
+    assert ((market.high == market.low) & (up | down)).sum() > 30
+    # Suspended days have no prices and no volume.
+    suspended = market.volume == 0
+    assert 200 < (suspended & market.member).sum() < 2000
+    assert np.isnan(market.close[suspended]).all()
+    assert (market.amount[suspended] == 0).all()
+    assert (suspended & market.member).sum(axis=1).max() <= 15
+
+
+def test_factor_events_keep_the_adjusted_price_continuous_even_in_a_suspension(market: MarketSnapshot, returns: FloatArray) -> None:
+    # Factor events keep the adjusted price continuous.
+    change = np.ones_like(market.factor)
+    change[1:] = market.factor[1:] / market.factor[:-1]
+    events = (change > 1.0 + 1e-5) & np.isfinite(returns)
+    bonus = events & (change > 1.15)
+    assert events.sum() > 800
+    assert bonus.sum() > 20
+    assert (change >= 1.0).all()
+    ordinary = np.isfinite(returns) & ~events
+    assert returns[events].std() == pytest.approx(returns[ordinary].std(), rel=0.25)
+    assert abs(returns[events].mean()) < 0.004
+    last = pd.DataFrame(market.close).ffill().shift(1).to_numpy()
+    assert (market.close[bonus] / last[bonus]).mean() < 0.85
+    # A suspension can hide a factor change.
+    changed = np.abs(np.diff(market.factor, axis=0)) > 1e-5
+    assert (changed & (market.volume[:-1] == 0)).any()
+
+
+@pytest.fixture(scope="module")
+def short() -> tuple[MarketSnapshot, Truth]:
+    return build(SyntheticParams(seed=3, **SHORT))
+
+
+def test_truth_lies_beside_the_snapshot_in_equal_bytes(short: tuple[MarketSnapshot, Truth], tmp_path: Path) -> None:
+    snapshot, truth = short
+    saved = save_snapshot(snapshot, tmp_path / "market", truth.files())
+    assert load_snapshot(tmp_path / "market").id == saved.id
+    frame = pd.read_parquet(tmp_path / "market" / "truth.parquet")
+    np.testing.assert_array_equal(frame["date"].to_numpy().astype("datetime64[D]"), snapshot.days)
+    np.testing.assert_array_equal(frame["factor:ILLIQ"], truth.factor_returns["ILLIQ"])
+    np.testing.assert_array_equal(frame["market"], truth.market)
+    facts = json.loads((tmp_path / "market" / "truth.json").read_text())
+    assert (facts["seed"], facts["alpha"], len(facts["regimes"])) == (3, 0, 10)
+    assert truth.files() == build(SyntheticParams(seed=3, **SHORT))[1].files()
+    # A short range starts at its control level.
+    assert set(snapshot.member.sum(axis=1)) == {300}
+    assert snapshot.benchmark[-1] == pytest.approx(820.0, rel=1e-4)
+    assert abs(np.diff(np.log(snapshot.benchmark))).max() < 0.06
+
+
+def test_parameters_are_documented_and_ranges_checked() -> None:
+    assert all(parameter.metadata["help"] for parameter in fields(SyntheticParams))
+    with pytest.raises(DataError, match="fewer than two trading days"):
+        build(SyntheticParams(first="2024-10-01", last="2024-10-07"))
+    with pytest.raises(DataError, match="not a date"):
+        build(SyntheticParams(first="last spring"))
 
 
 def test_premia_hold_in_the_sample(truth: Truth) -> None:

@@ -63,16 +63,9 @@ def look(page: str, folder: Path, width: int, dark: bool) -> dict[str, Any]:
     probe = folder / "probe.html"
     probe.write_text(PROBE.format(width=width, page=html.escape(page)))
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    command = [
-        str(CHROMIUM),
-        *FLAGS,
-        scheme,
-        f"--user-data-dir={folder / 'profile'}",
-        "--window-size=1400,900",
-        "--dump-dom",
-        str(probe),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    window = (f"--user-data-dir={folder / 'profile'}", "--window-size=1400,900", "--dump-dom", str(probe))
+    command = [str(CHROMIUM), *FLAGS, scheme, *window]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     match = re.search(r"FOUND(\{.*\})FOUND", done.stdout, re.S)
     assert match, done.stdout[:300] + done.stderr[-600:]
     found: dict[str, Any] = json.loads(html.unescape(match[1]))

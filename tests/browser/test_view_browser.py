@@ -115,7 +115,8 @@ def test_everything_can_be_reached_and_is_named(browser: Browser, talk: Path) ->
 # -- ways to a day
 
 
-def test_the_address_names_the_day(browser: Browser, talk: Path) -> None:
+def test_the_address_names_the_day_a_call_or_a_part(browser: Browser, talk: Path) -> None:
+    # The address names the day.
     dates = [row["decided_on"] for row in head_of(talk)["rows"]]
     for place, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
         tab = open_day(browser, talk, place)
@@ -126,17 +127,13 @@ def test_the_address_names_the_day(browser: Browser, talk: Path) -> None:
     wait_for_day(tab, 9)
     tab.value("history.back()")
     wait_for_day(tab, 0)
-
-
-def test_a_day_that_is_not_there_is_said_so(browser: Browser, talk: Path) -> None:
+    # A day that is not there is said so.
     tab = open_day(browser, talk, "day=99")
     assert f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}" in tab.text("#trouble")
     assert chosen(tab)[0] == "0"
     tab.press("j")
     wait_for_day(tab, 1)
-
-
-def test_an_address_may_name_a_call_or_a_part(browser: Browser, talk: Path) -> None:
+    # An address may name a call or a part.
     for place, selector in (("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")):
         tab = open_day(browser, talk, f"day=8&{place}")
         wait_for_day(tab, 8)
@@ -144,7 +141,8 @@ def test_an_address_may_name_a_call_or_a_part(browser: Browser, talk: Path) -> N
         assert 0 <= top < 600
 
 
-def test_keys_walk_through_the_days(browser: Browser, talk: Path) -> None:
+def test_keys_walk_through_the_days_and_leave_fields_alone(browser: Browser, talk: Path) -> None:
+    # Keys walk through the days.
     tab = open_day(browser, talk, "day=5")
     for keys, day in ((("j", "j"), 7), (("k",), 6), (("ArrowRight",), 7), (("ArrowLeft", "ArrowLeft"), 5)):
         tab.press(*keys)
@@ -162,9 +160,7 @@ def test_keys_walk_through_the_days(browser: Browser, talk: Path) -> None:
     tab.press("k", "k", "k")
     wait_for_day(tab, DAYS_IN_WINDOW - 5)
     assert tab.value("history.length") == before, "a walk must not fill the browser's history"
-
-
-def test_keys_leave_fields_alone(browser: Browser, talk: Path) -> None:
+    # Keys leave fields alone.
     tab = open_day(browser, talk, "day=5")
     tab.press("/")
     assert tab.value("document.activeElement.id") == "search"
@@ -252,13 +248,23 @@ def test_every_word_of_a_day_is_there_in_order(browser: Browser, talk: Path) -> 
                 at = found
 
 
-def test_markup_in_a_model_s_words_is_shown_as_words(browser: Browser, talk: Path) -> None:
+def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(browser: Browser, talk: Path) -> None:
+    # Markup in a model s words is shown as words.
     tab = open_day(browser, talk, f"day={INJECTING}")
     shown = tab.value("document.querySelector('#day-body').textContent")
     assert MARKUP in shown
     assert tab.value("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
     assert "owned" not in tab.value("document.title")
     assert tab.troubles() == []
+    # What was withheld is shown beside what was written.
+    tab = open_day(browser, talk, f"day={NAMING}")
+    assert "asset_0001 is surely 600519.SH" in tab.value("document.querySelector('#call-2 .turn.reply').textContent")
+    assert "asset_0001 is surely [withheld]" in tab.text(".withheld")
+    # A secret is nowhere on the page.
+    tab = open_day(browser, talk, f"day={TELLING}")
+    shown = tab.value("document.documentElement.textContent")
+    assert "my key is [TALKER_API_KEY]" in shown
+    assert KEY not in shown
 
 
 def test_orders_show_true_names_handles_and_what_became_of_them(browser: Browser, desk: Path) -> None:
@@ -288,13 +294,8 @@ def test_orders_show_true_names_handles_and_what_became_of_them(browser: Browser
                 assert ("came out right" in text) == (facts["right"] is True)
 
 
-def test_what_was_withheld_is_shown_beside_what_was_written(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, f"day={NAMING}")
-    assert "asset_0001 is surely 600519.SH" in tab.value("document.querySelector('#call-2 .turn.reply').textContent")
-    assert "asset_0001 is surely [withheld]" in tab.text(".withheld")
-
-
-def test_held_days_say_why(browser: Browser, talk: Path) -> None:
+def test_held_days_say_why_and_replies_what_they_took(browser: Browser, talk: Path) -> None:
+    # Held days say why.
     tab = open_day(browser, talk, f"day={FAILING}")
     assert "the model call failed" in tab.text("#part-decision")
     assert "model_timeout × 1" in tab.text("#part-decision")
@@ -303,41 +304,29 @@ def test_held_days_say_why(browser: Browser, talk: Path) -> None:
     assert "no submission was valid" in tab.text("#part-decision")
     assert "bad_json × 4" in tab.text("#part-decision")
     assert tab.value("document.querySelectorAll('.tool-call .chip.bad').length") == 4
-
-
-def test_cut_replies_tokens_and_servers_are_shown(browser: Browser, talk: Path) -> None:
+    # Cut replies tokens and servers are shown.
     tab = open_day(browser, talk, f"day={CUT}")
     shown = tab.value("document.querySelector('#part-talk').innerText")
     assert "cut off at the longest reply" in shown
     assert "64 from the prompt cache" in shown
     assert "200 of reasoning" in shown
     assert "served by talker-2024-01-01" in shown
-
-
-def test_another_conversation_of_an_agent_is_marked(browser: Browser, talk: Path) -> None:
+    # Another conversation of an agent is marked.
     tab = open_day(browser, talk, "day=0")
     assert "You doubt everything." in tab.value("document.querySelector('#call-1').textContent")
     assert "I doubt it." in tab.value("document.querySelector('#call-1').textContent")
     second = tab.value("document.querySelector('#call-2').textContent")
     assert "Another conversation: it begins with 0 messages of the call before." in second
     assert "I doubt it." not in second
-
-
-def test_the_submission_that_was_taken_is_marked(browser: Browser, talk: Path) -> None:
+    # The submission that was taken is marked.
     tab = open_day(browser, talk, "day=0")
     assert tab.value("[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)") == ["taken"]
     last = "document.querySelector('.call:last-of-type .tool-call').textContent"
     assert "submit_action" in tab.value(last)
 
 
-def test_a_secret_is_nowhere_on_the_page(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, f"day={TELLING}")
-    shown = tab.value("document.documentElement.textContent")
-    assert "my key is [TALKER_API_KEY]" in shown
-    assert KEY not in shown
-
-
-def test_numbers_keys_and_handles_are_shown_as_they_were_written(browser: Browser, talk: Path) -> None:
+def test_figures_and_true_names_stand_as_they_were_written(browser: Browser, talk: Path) -> None:
+    # Numbers keys and handles are shown as they were written.
     tab = open_day(browser, talk, "day=0")
     made = tab.value(
         """(() => { const assets = {asset_0001: ["600000.SH", "Bank"]};
@@ -348,15 +337,18 @@ def test_numbers_keys_and_handles_are_shown_as_they_were_written(browser: Browse
     assert made == "b1.16684e6a2000.0a1e99971, 2sasset_0001 day_-1 asset_0002 é"
     for text in ("{", "[1,]", '{"a":NaN}', "nul", '"\\x"', "1 2", "[" * 400, '"' + "a" * 200_000):
         assert tab.value(f"parseJson({json.dumps(text)})") is None, text[:20]
-
-
-def test_true_names_are_style_beside_the_words(browser: Browser, talk: Path) -> None:
+    # True names are style beside the words.
     tab = open_day(browser, talk, "day=8")
     truth = "getComputedStyle(document.querySelector('#part-talk .handle'), '::after').content"
     assert tab.value(truth) not in ("none", "normal")
     assert tab.value("document.querySelector('#part-talk .handle').dataset.true.length") > 5
     tab.press("t")
     assert tab.value(truth) in ("none", "normal")
+    # The portfolio adds up.
+    tab = open_day(browser, talk, "day=9")
+    rows = tab.value("[...document.querySelectorAll('.positions tbody tr')].map((row) => row.cells[4].textContent)")
+    nav = days_of(talk)[9]["step"]["nav_fen"] / 100
+    assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
 
 def test_a_stock_shows_every_order_in_it(browser: Browser, talk: Path) -> None:
@@ -374,13 +366,6 @@ def test_a_stock_shows_every_order_in_it(browser: Browser, talk: Path) -> None:
     assert chosen(tab)[0] == str(number), "keys must not act behind an open box"
     tab.press("Escape")
     tab.wait_for("!document.querySelector('#stock').open")
-
-
-def test_the_portfolio_adds_up(browser: Browser, talk: Path) -> None:
-    tab = open_day(browser, talk, "day=9")
-    rows = tab.value("[...document.querySelectorAll('.positions tbody tr')].map((row) => row.cells[4].textContent)")
-    nav = days_of(talk)[9]["step"]["nav_fen"] / 100
-    assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
 
 # -- telephone
@@ -402,7 +387,8 @@ def test_on_a_telephone_the_list_lies_over_the_page(browser: Browser, talk: Path
 # -- many days, many episodes
 
 
-def test_548_days_are_light(browser: Browser, long: Path) -> None:
+def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(browser: Browser, long: Path) -> None:
+    # 548 days are light.
     tab = open_day(browser, long, "day=500")
     wait_for_day(tab, 500)
     assert tab.value("document.querySelectorAll('#list li').length") == LONG
@@ -422,9 +408,7 @@ def test_548_days_are_light(browser: Browser, long: Path) -> None:
     wait_for_day(tab, 500)
     assert tab.value("document.querySelectorAll('*').length") == elements, "days that were left stay in the page"
     assert tab.troubles() == []
-
-
-def test_without_the_market_a_page_still_shows_all_that_was_said(browser: Browser, long: Path) -> None:
+    # Without the market a page still shows all that was said.
     tab = open_day(browser, long, "day=0")
     assert tab.value("document.querySelector('#true-names').hidden")
     assert tab.value("document.querySelectorAll('#chart .benchmark').length") == 0

@@ -41,7 +41,7 @@ class Browser:
         command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port_file = profile / "DevToolsActivePort"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not (port_file.exists() and len(port_file.read_text().split()) == 2):
             assert self._process.poll() is None, "the browser has ended"
             assert time.monotonic() < deadline, "the browser does not start"
@@ -53,7 +53,7 @@ class Browser:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._run(self._disconnect())
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(240)
         self._loop.close()
 
     async def _connect(self, address: str) -> None:
@@ -75,7 +75,7 @@ class Browser:
                 self.events.append(value)
 
     def _run(self, what: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run_until_complete(asyncio.wait_for(what, 60))
+        return self._loop.run_until_complete(asyncio.wait_for(what, 240))
 
     async def _ask(self, method: str, session: str | None, parameters: dict[str, Any]) -> Any:
         number = next(self._numbers)
@@ -125,7 +125,7 @@ class Tab:
 
     def wait_for(self, condition: str) -> None:
         """Wait until an expression in the page is true."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while not self.value(condition):
             assert time.monotonic() < deadline, f"never true: {condition}"
             time.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.contracts import EpisodeSpec
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
@@ -55,28 +55,26 @@ def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: st
             assert day["talk"] == redact({name: to_plain(said)[name] for name in ("exchanges", "submission")})
 
 
-def test_every_page_is_one_file_that_asks_for_nothing(desk: Path) -> None:
+def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_markup(desk: Path) -> None:
+    # Every page is one file that asks for nothing.
     found = sorted(desk.glob("*/view/*.html"))
     assert len(found) == 4 + 1 + 3 + 1 + 1
     for path in found:
         check_page(path)
-
-
-def test_scripts_never_turn_text_into_markup() -> None:
+    # Scripts never turn text into markup.
     for path in ASSETS.glob("*.js"):
         found = re.findall(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|\bFunction\(|fetch\(|XMLHttp", path.read_text()
         )
         assert not found, path.name
-
-
-def test_markup_of_a_model_stays_packed(desk: Path) -> None:
+    # Markup of a model stays packed.
     (page,) = pages(desk / "talk" / "view")
     assert "onerror" not in page.read_text()
     assert "onerror" in "".join(data_of(page).values())
 
 
-def test_true_names_stand_beside_the_handles_that_the_model_used(desk: Path) -> None:
+def test_true_names_stand_beside_the_handles_where_the_lens_is_the_one_that_ran(desk: Path) -> None:
+    # True names stand beside the handles that the model used.
     (page,) = pages(desk / "talk" / "view")
     names = head_of(page)["names"]
     market = load_snapshot(desk / "market")
@@ -93,40 +91,31 @@ def test_true_names_stand_beside_the_handles_that_the_model_used(desk: Path) -> 
     start = -names["first_day"]
     assert names["days"][start : start + len(decided)] == decided
     assert set(names["sectors"].values()) == set(market.industries)
-
-
-def test_a_bright_page_names_companies_by_code(desk: Path) -> None:
+    # A bright page names companies by code.
     (page,) = pages(desk / "bright" / "view")
     names = head_of(page)["names"]
     assert all(code == handle and company.startswith("Velmora") for handle, (code, company) in names["assets"].items())
     assert names["days"] == []
     assert names["sectors"] == {}
-
-
-def test_names_are_left_out_where_the_lens_is_not_the_one_that_ran(desk: Path) -> None:
+    # Names are left out where the lens is not the one that ran.
     run = RunFolder.load(desk / "talk")
     (spec,) = run.manifest.specs
     records = read_episode(run, spec)
-    other = EpisodeRecords(EpisodeSpec(**{**vars_of(spec), "seed": 5}), "finished", 1, records.steps, records.talks)
+    other = EpisodeRecords(dataclasses.replace(spec, seed=5), "finished", 1, records.steps, records.talks)
     market = load_snapshot(desk / "market")
     assert find_names(records, load_plugins(), market).problem == ""
     assert "other handles" in find_names(other, load_plugins(), market).problem
 
 
-def vars_of(spec: EpisodeSpec) -> dict[str, object]:
-    return {name: getattr(spec, name) for name in EpisodeSpec.__dataclass_fields__}
-
-
-def test_orders_come_out_as_calibration_judges_them(desk: Path) -> None:
+def test_prices_and_outcomes_of_orders_are_those_of_the_market(desk: Path) -> None:
+    # Orders come out as calibration judges them.
     market = load_snapshot(desk / "market")
     run = RunFolder.load(desk / "seeds")
     for spec in run.manifest.specs:
         facts = [fact for day in days_of(desk / "seeds" / "view" / page_name(spec)) for fact in day["facts"] if fact is not None]
         shown = [fact["right"] for fact in facts if fact["right"] is not None]
         assert shown == [forecast.success for forecast in judged_orders(run.load_ledger(spec), market).forecasts]
-
-
-def test_prices_around_an_order_are_those_of_the_market(desk: Path) -> None:
+    # Prices around an order are those of the market.
     (page,) = pages(desk / "talk" / "view")
     market = load_snapshot(desk / "market")
     day = next(day for day in days_of(page) if any(order["filled_shares"] for order in day["step"]["orders"]))
@@ -137,9 +126,7 @@ def test_prices_around_an_order_are_those_of_the_market(desk: Path) -> None:
             assert fact["open"] == pytest.approx(market.open[row, column], abs=1e-6)
             assert fact["open"] == order["price_ticks"] / 10_000
             assert fact["to_close"] == pytest.approx(market.close[row, column] / market.open[row, column] - 1, abs=1e-6)
-
-
-def test_closes_of_every_stock_that_was_ordered_or_held_are_there(desk: Path) -> None:
+    # Closes of every stock that was ordered or held are there.
     (page,) = pages(desk / "talk" / "view")
     closes = json.loads(data_of(page)["closes"])
     market = load_snapshot(desk / "market")
@@ -184,7 +171,8 @@ def test_equal_records_give_equal_bytes_and_the_run_is_only_read(desk: Path) -> 
 # -- secrets
 
 
-def test_no_secret_is_in_any_page(desk: Path) -> None:
+def test_no_secret_is_in_any_page_nor_in_keys_and_lists(desk: Path) -> None:
+    # No secret is in any page.
     (path,) = episodes(desk / "talk")
     assert KEY in "".join(map(str, RunFolder.load(desk / "talk").load_transcript(RunFolder.load(desk / "talk").manifest.specs[0])))
     assert path.is_dir()
@@ -193,9 +181,7 @@ def test_no_secret_is_in_any_page(desk: Path) -> None:
         assert KEY not in text, page
     (page,) = pages(desk / "talk" / "view")
     assert "my key is [TALKER_API_KEY]" in "".join(data_of(page).values())
-
-
-def test_secrets_are_taken_out_of_texts_keys_and_lists() -> None:
+    # Secrets are taken out of texts keys and lists.
     redact = Redactor({"MY_TOKEN": "hush-hush-hush", "PATH": "/usr/bin:/bin", "SHORT_KEY": "yes"}).value
     assert redact({"hush-hush-hush": ["a hush-hush-hush b", 1, None, {"x": "/usr/bin:/bin yes"}]}) == {
         "[MY_TOKEN]": ["a [MY_TOKEN] b", 1, None, {"x": "/usr/bin:/bin yes"}]
@@ -217,27 +203,19 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(desk: Path) -> None:
     assert len(days_of(page)) == 9
 
 
-def test_a_step_that_is_being_written_is_left_out(desk: Path, tmp_path: Path) -> None:
+def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_the_steps_before(desk: Path, tmp_path: Path) -> None:
     run = copy_of(desk, "killed", tmp_path)
     (journal,) = run.glob("episodes/*/journal.jsonl")
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-40])
     assert view(tmp_path, "killed").code == 0
     (page,) = pages(run / "view")
-    assert len(head_of(page)["rows"]) == 8
-    assert notes_of(page) == ""
-    assert journal.read_bytes() == whole[:-40]
-
-
-def test_a_corrupt_journal_shows_the_steps_before_and_says_so(desk: Path, tmp_path: Path) -> None:
-    run = copy_of(desk, "killed", tmp_path)
-    (journal,) = run.glob("episodes/*/journal.jsonl")
-    lines = journal.read_bytes().splitlines(keepends=True)
+    assert (len(head_of(page)["rows"]), notes_of(page), journal.read_bytes()) == (8, "", whole[:-40])
+    lines = whole.splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:5], b"{}\n", *lines[6:]]))
     done = view(tmp_path, "killed")
     assert done.code == 0
     assert "journal.jsonl:6: the journal is corrupt here" in done.err
-    (page,) = pages(run / "view")
     assert len(head_of(page)["rows"]) == 5
     assert "corrupt here" in notes_of(page)
 

@@ -62,10 +62,12 @@ def order(**changes):
 
 def test_a_step_desk_is_a_desk():
     session, _ = desk_of()
-    assert_type: StepSession = session
-    assert [spec.name for spec in assert_type.tools] == ["look", "careless"]
+    as_session: StepSession = session
+    assert [spec.name for spec in as_session.tools] == ["look", "careless"]
     assert session.submit_tool.name == "submit_action"
     assert (session.tool_budget, session.submission_attempts) == (12, 4)
+    session.count_failure("empty_reply")  # an agent may count what it saw
+    assert session.counts.record().failures == {"empty_reply": 1}
 
 
 # --- the model
@@ -85,28 +87,26 @@ def test_the_runs_parameters_go_with_every_call_and_each_call_has_its_own_seed()
     assert model.requests[0].params.seed in seeds
 
 
-def test_what_the_suite_says_must_pass_the_guard_and_nothing_is_sent_if_not():
-    for message in (
-        Message("user", f"Buy {CODES[0]}."),
-        Message("system", "It is 2024-01-02."),
-        Message("tool", "平安银行", (), "1"),
-    ):
-        session, model = desk_of(Reply("a"))
-        with pytest.raises(LeakError, match=f"a {message.role} message") as caught:
-            session.ask(ModelRequest((*HELLO, message)))
-        assert message.content not in str(caught.value)
-        assert model.requests == []
+LEAKS = [
+    (Message("user", f"Buy {CODES[0]}."), "a user message"),
+    (Message("system", "It is 2024-01-02."), "a system message"),
+    (Message("tool", "平安银行", (), "1"), "a tool message"),
+    (ToolSpec("a", f"like {CODES[0]}", {}), "the description of a tool"),
+    (ToolSpec("a", "text", {"enum": ["2024-01-02"]}), "the description of a tool"),
+]
+
+
+@pytest.mark.parametrize(("leak", "where"), LEAKS)
+def test_what_the_suite_says_and_offers_must_pass_the_guard_and_nothing_is_sent_if_not(leak, where):
+    request = ModelRequest((*HELLO, leak)) if isinstance(leak, Message) else ModelRequest(HELLO, tools=(leak,))
+    session, model = desk_of(Reply("a"))
+    with pytest.raises(LeakError, match=where) as caught:
+        session.ask(request)
+    assert getattr(leak, "content", CODES[0]) not in str(caught.value)
+    assert model.requests == []
     bright, model = desk_of(Reply("a"), kind="bright")
-    bright.ask(ModelRequest((Message("user", f"Buy {CODES[0]} on 2024-01-02."),)))
+    bright.ask(request)
     assert len(model.requests) == 1
-
-
-def test_the_tools_offered_must_pass_the_guard():
-    for spec in (ToolSpec("a", f"like {CODES[0]}", {}), ToolSpec("a", "text", {"enum": ["2024-01-02"]})):
-        session, model = desk_of(Reply("a"))
-        with pytest.raises(LeakError, match="the description of a tool"):
-            session.ask(ModelRequest(HELLO, tools=(spec,)))
-        assert model.requests == []
 
 
 def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
@@ -131,32 +131,18 @@ def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
     assert len(model.requests) == 2
 
 
-def test_the_models_own_words_are_sent_back_with_identities_withheld():
+def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids_that_answers_repeat():
     session, model = desk_of(Reply("b"))
-    calls = (
-        ToolCall("1", "look", '{"stock_id": "600519"}'),
-        ToolCall("2", "SH600519", "{}"),
-        ToolCall("3", "look", '{"stock_id": 1}'),
-    )
-    session.ask(ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls))))
-    sent = model.requests[0].messages[2]
+    written = [("1", "look", '{"stock_id": "600519"}'), ("2", "SH600519", "{}"), ("call_600519", "look", '{"stock_id": 1}')]
+    answers = [Message("tool", "one", (), "call_600519"), Message("tool", "two", (), "1")]
+    calls = tuple(ToolCall(*call) for call in written)
+    session.ask(ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls), *answers)))
+    sent, first, second = model.requests[0].messages[2:]
     assert sent.content == "I know [withheld] from [withheld]."
-    assert [(call.name, call.arguments) for call in sent.tool_calls] == [
-        ("look", '{"stock_id":"[withheld]"}'),
-        ("withheld", "{}"),
-        ("look", '{"stock_id": 1}'),
-    ]
-
-
-def test_an_id_that_holds_an_identity_is_replaced_in_the_call_and_in_its_answer():
-    session, model = desk_of(Reply("b"))
-    calls = (ToolCall("call_600519", "look", "{}"), ToolCall("call_7", "look", "{}"))
-    answers = (Message("tool", "one", (), "call_600519"), Message("tool", "two", (), "call_7"))
-    session.ask(ModelRequest((*HELLO, Message("assistant", "", calls), *answers)))
-    assistant, first, second = model.requests[0].messages[2:]
-    assert "600519" not in assistant.tool_calls[0].id
-    assert first.tool_call_id == assistant.tool_calls[0].id
-    assert second.tool_call_id == assistant.tool_calls[1].id == "call_7"
+    shown = [("look", '{"stock_id":"[withheld]"}'), ("withheld", "{}"), ("look", '{"stock_id": 1}')]
+    assert [(call.name, call.arguments) for call in sent.tool_calls] == shown
+    assert "600519" not in sent.tool_calls[2].id
+    assert (first.tool_call_id, second.tool_call_id) == (sent.tool_calls[2].id, "1")
 
 
 def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
@@ -168,32 +154,19 @@ def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
     assert session.exchanges[0]["reply"] == raw.to_json()
 
 
-def test_usage_and_finish_reasons_are_counted():
-    usage = Usage(100, 7)
-    session, _ = desk_of(
-        *(Reply("a", finish_reason=reason, usage=usage) for reason in ("stop", "length", "refusal", "content_filter"))
-    )
-    for _ in range(4):
-        session.ask(ModelRequest(HELLO))
-    assert session.counts.usage == Usage(400, 28)
-    assert session.counts.failures == {"truncated": 1, "refusal": 1, "content_filter": 1}
-
-
-def test_a_failed_call_is_counted_recorded_and_raised():
-    session, _ = desk_of(ModelError("timeout", "no answer in 120 s"))
+def test_usage_finish_reasons_failed_calls_and_forced_submissions_are_counted():
+    outcomes = [Reply("a", finish_reason=reason, usage=Usage(100, 7)) for reason in ("stop", "length", "refusal", "content_filter")]
+    session, _ = desk_of(*outcomes, ModelError("timeout", "no answer in 120 s"))
+    session.ask(ModelRequest(HELLO, session.tools))
+    for _ in range(3):
+        session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
     with pytest.raises(ModelError):
         session.ask(ModelRequest(HELLO))
-    assert session.counts.failures == {"model_timeout": 1}
-    assert session.exchanges[0]["error"] == "timeout"
-    assert "reply" not in session.exchanges[0]
-
-
-def test_only_forced_calls_count_as_submissions_asked_for():
-    session, _ = desk_of(Reply("a"), Reply("b"), Reply("c"))
-    session.ask(ModelRequest(HELLO, session.tools))
-    for _ in range(2):
-        session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
-    assert session.counts.submissions == 2
+    assert session.counts.usage == Usage(400, 28)
+    assert session.counts.failures == {"truncated": 1, "refusal": 1, "content_filter": 1, "model_timeout": 1}
+    assert session.counts.submissions == 3
+    assert session.exchanges[-1]["error"] == "timeout"
+    assert "reply" not in session.exchanges[-1]
 
 
 def test_the_transcript_holds_each_message_once_as_it_was_sent():
@@ -229,37 +202,25 @@ def test_a_tool_is_called_with_true_arguments_and_answers_masked():
     assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (1, 1, 11)
 
 
-def test_bad_calls_cost_budget_and_are_counted_by_kind():
-    session, _ = desk_of()
-    for name, arguments in [
+def test_bad_calls_cost_budget_and_are_counted_by_kind_and_past_it_none_is_run():
+    session, _ = desk_of(config=HarnessConfig(max_tool_calls=5))
+    calls = [
         ("look", "{"),
         ("look", "{}"),
         ("look", '{"stock_id": "600519"}'),
-        ("lok", "{}"),
+        ("lokk", "{}"),
         ("submit_action", "{}"),
-    ]:
-        result = session.call_tool(ToolCall("1", name, arguments))
-        assert result.failure == json.loads(result.text)["error"]["kind"]
-    assert session.counts.failures == {"bad_json": 1, "bad_arguments": 1, "unknown_asset": 1, "unknown_tool": 1, "wrong_tool": 1}
-    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (5, 0, 7)
+        ("look", "{}"),
+    ]
+    results = [session.call_tool(ToolCall("1", *call)) for call in calls]
+    kinds = ["bad_json", "bad_arguments", "unknown_asset", "unknown_tool", "wrong_tool", "tool_budget"]
+    assert [result.failure for result in results] == kinds
+    assert [json.loads(result.text)["error"]["kind"] for result in results] == kinds
+    assert session.counts.failures == dict.fromkeys(kinds, 1)
+    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (5, 0, 0)
     assert session.counts.unmask_attempts == 1
-
-
-def test_an_unknown_tool_is_answered_with_the_known_ones_and_never_quoted():
-    session, _ = desk_of()
-    text = session.call_tool(ToolCall("1", "lokk", "{}")).text
-    assert "one of: look, careless; did you mean 'look'?" in text
-    assert "lokk" not in text
-    assert "600519" not in session.call_tool(ToolCall("1", "600519", "{}")).text
-
-
-def test_calls_past_the_budget_are_not_run():
-    session, _ = desk_of(config=HarnessConfig(max_tool_calls=1))
-    call = ToolCall("1", "look", json.dumps({"stock_id": lens_of("blinded").asset_handle(3)}))
-    results = [session.call_tool(call) for _ in range(3)]
-    assert [result.failure for result in results] == [None, "tool_budget", "tool_budget"]
-    assert session.counts.failures == {"tool_budget": 2}
-    assert (session.counts.tool_calls, session.tool_budget) == (1, 0)
+    assert "one of: look, careless; did you mean 'look'?" in results[3].text
+    assert "lokk" not in results[3].text
 
 
 def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
@@ -273,7 +234,7 @@ def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
 # --- the submission
 
 
-def test_a_valid_submission_is_returned_and_traced():
+def test_a_submission_is_traced_where_the_model_wrote_it_and_the_decision_took_it_as_it_was():
     call = submit(order())
     session, _ = desk_of(Reply(tool_calls=(call,)))
     reply = session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
@@ -284,35 +245,22 @@ def test_a_valid_submission_is_returned_and_traced():
     assert session.accepted_text(replace(taken, action=())) is None
     assert session.accepted_text(Decision((), "fallback")) is None
     assert session.counts.failures == {}
+    other, _ = desk_of()
+    other.parse_submission(call.arguments)
+    assert other.accepted_text(taken) is None  # the model did not write it
 
 
-def test_a_submission_that_the_model_did_not_write_is_not_traced():
-    session, _ = desk_of()
-    submission = session.parse_submission(submit(order()).arguments)
-    assert session.accepted_text(Decision(submission.action, "model", submission.overall_reason)) is None
-
-
-def test_failed_submissions_are_counted_by_kind():
+def test_failed_submissions_are_counted_by_kind_and_reasons_kept_with_identities_withheld():
     session, _ = desk_of()
     assert session.parse_submission("{").failure == "bad_json"
     assert session.parse_submission("{}").failure == "schema"
-    assert session.parse_submission(submit(order(stock_id="600519"), order(stock_id="asset_9999")).arguments).failure is None
-    assert session.counts.failures == {"bad_json": 1, "schema": 1, "unknown_asset": 2}
-    assert session.counts.unmask_attempts == 1
-
-
-def test_reasons_are_kept_with_identities_withheld():
-    session, _ = desk_of()
-    text = submit(order(reason="as Quillmark in March 2024"), overall_reason="like 600519").arguments
-    submission = session.parse_submission(text)
+    orders = (order(stock_id="600519", reason="as Quillmark in March 2024"), order(stock_id="asset_9999"))
+    submission = session.parse_submission(submit(*orders, overall_reason="like 600519").arguments)
+    assert submission.failure is None
     assert submission.action[0].reason == "as [withheld] in [withheld]"
     assert submission.overall_reason == "like [withheld]"
-
-
-def test_an_agent_may_count_what_it_saw():
-    session, _ = desk_of()
-    session.count_failure("empty_reply")
-    assert session.counts.record().failures == {"empty_reply": 1}
+    assert session.counts.failures == {"bad_json": 1, "schema": 1, "unknown_asset": 2}
+    assert session.counts.unmask_attempts == 1
 
 
 # --- what only a provider can read

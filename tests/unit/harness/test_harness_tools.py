@@ -114,7 +114,9 @@ def test_null_is_the_default_of_an_optional_argument():
     assert ask({"stock_ids": [ONE], "weights": None, "since": None})[1].failure is None
 
 
-BAD_JSON = [
+JSON_ONLY = ("bad_json", "arguments", "one JSON object, without NaN or Infinity")
+AN_OBJECT = ("bad_arguments", "arguments", "one JSON object")
+NO_JSON = [
     "{",
     "nope",
     '{"a": NaN}',
@@ -125,16 +127,17 @@ BAD_JSON = [
     '{"a": 1}{',
     "1" * 5000,
 ]
+NO_OBJECT = ["[]", "null", "5", '"text"', "true"]
+JSON_TOOL = {"type": "object", "properties": {"order": {"type": "object"}}, "additionalProperties": False}
 
 
-@pytest.mark.parametrize("text", BAD_JSON)
-def test_what_is_no_json_comes_back_as_feedback(text):
-    assert problem(text) == ("bad_json", "arguments", "one JSON object, without NaN or Infinity")
+@pytest.mark.parametrize(("text", "said"), [*((text, JSON_ONLY) for text in NO_JSON), *((text, AN_OBJECT) for text in NO_OBJECT)])
+def test_what_is_no_json_object_comes_back_as_feedback(text, said):
+    def refuse(context, arguments):
+        raise AssertionError
 
-
-@pytest.mark.parametrize("text", ["[]", "null", "5", '"text"', "true"])
-def test_arguments_must_be_an_object(text):
-    assert problem(text) == ("bad_arguments", "arguments", "one JSON object")
+    assert problem(text) == said
+    assert call(json_tool("place_order", "Place an order.", JSON_TOOL, refuse), None, text, BRIGHT).failure == said[0]
 
 
 @pytest.mark.parametrize(
@@ -178,11 +181,8 @@ def test_a_bad_argument_comes_back_as_feedback(arguments, failure, argument, exp
     assert found[2].startswith(expected)
 
 
-def test_a_number_too_large_for_a_float_is_feedback_though_it_is_legal_json():
+def test_a_number_too_large_for_a_float_is_feedback_and_known_names_are_suggested():
     assert problem(f'{{"stock_ids": ["{ONE}"], "scale": 1e999}}') == ("bad_arguments", "scale", "a number of ordinary size")
-
-
-def test_feedback_suggests_known_names():
     assert problem({"stock_ids": [ONE], "lookbak": 3})[2].endswith("; did you mean 'lookback'?")
     assert problem({"stock_ids": [ONE], "dim": "volatilty"})[2].endswith("; did you mean 'volatility'?")
 
@@ -314,39 +314,15 @@ def test_a_function_that_makes_no_tool_is_refused_by_name(function, message):
         tool(function)
 
 
-# ---- tools with a schema of their own
-
-SCHEMA = {"type": "object", "properties": {"order": {"type": "object"}}, "additionalProperties": False}
-
-
-def test_a_json_tool_gets_the_object_as_the_model_wrote_it():
-    place = json_tool("place_order", "Place an order.", SCHEMA, lambda context, arguments: [context, arguments])
+def test_a_json_tool_gets_the_object_as_the_model_wrote_it_and_may_refuse_in_words_of_its_own():
+    place = json_tool("place_order", "Place an order.", JSON_TOOL, lambda context, arguments: [context, arguments])
     outcome = call(place, "here", '{"order": {"qty": 2}}', BRIGHT)
     assert (outcome.payload, outcome.failure) == (["here", {"order": {"qty": 2}}], None)
-    assert place.spec.parameters == SCHEMA
+    assert place.spec.parameters == JSON_TOOL
     assert call(place, "here", "", BRIGHT).payload == ["here", {}]
-
-
-@pytest.mark.parametrize("text", ["[1]", "no json", '{"a": NaN}'])
-def test_a_json_tool_is_never_given_what_is_no_object(text):
-    def refuse(context, arguments):
-        raise AssertionError
-
-    assert call(json_tool("place_order", "Place an order.", SCHEMA, refuse), None, text, BRIGHT).failure in (
-        "bad_json",
-        "bad_arguments",
-    )
-
-
-def test_a_refusal_in_the_tools_own_words_is_counted_under_its_kind():
-    refuse = json_tool("place_order", "Place an order.", SCHEMA, lambda *_: Refusal({"error": "no such session"}, "bad_arguments"))
+    refuse = json_tool("place_order", "Place an order.", JSON_TOOL, lambda *_: Refusal({"error": "no session"}, "bad_arguments"))
     outcome = call(refuse, None, "{}", BRIGHT)
-    assert (outcome.payload, outcome.failure) == ({"error": "no such session"}, "bad_arguments")
-
-
-@pytest.mark.parametrize(
-    ("name", "description"), [("PMB.order.place", "Place."), ("", "Place."), ("a" * 65, "Place."), ("place", "")]
-)
-def test_a_json_tool_that_no_provider_would_take_is_refused(name, description):
-    with pytest.raises(PluginError):
-        json_tool(name, description, SCHEMA, lambda *_: None)
+    assert (outcome.payload, outcome.failure) == ({"error": "no session"}, "bad_arguments")
+    for name, description in (("PMB.order.place", "Place."), ("", "Place."), ("a" * 65, "Place."), ("place", "")):
+        with pytest.raises(PluginError):  # no provider would take it
+            json_tool(name, description, JSON_TOOL, lambda *_: None)

@@ -118,13 +118,11 @@ def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None
         answers = habits("one", question_of(request))
         return Reply(answers[int(np.random.default_rng(request.params.seed).integers(len(answers)))])
 
-    found = [drift(finish_record(start_record(ask, 12, params), ask, params)) for params in map(seeded, range(40))]
+    found = [
+        drift(finish_record(start_record(ask, 12, params), ask, params)) for params in (CallParams(seed=seed) for seed in range(40))
+    ]
     assert abs(np.mean([one["excess"] for one in found])) < 0.04
     assert min(one["noise"] for one in found) > 0
-
-
-def seeded(seed: int) -> CallParams:
-    return CallParams(seed=seed)
 
 
 def test_a_model_that_never_varies_has_no_noise_and_any_change_shows() -> None:
@@ -159,32 +157,38 @@ def test_each_question_is_asked_twice_with_the_parameters_of_the_run_and_seeds_o
     assert len({request.params.seed for request in requests}) == 12
 
 
-@pytest.mark.parametrize(("count", "asked"), [(1, 1), (12, 12), (99, len(CANARIES))])
-def test_a_run_asks_as_many_questions_as_it_wants_and_there_are(count: int, asked: int) -> None:
-    chance = np.random.default_rng(6)
-    found = run(model("one", chance), model("one", chance), count)
-    assert found["prompts"] == asked
+def test_a_run_asks_as_many_questions_as_it_wants_and_there_are_the_very_same_at_its_end() -> None:
+    for count, known in ((1, 1), (2, 2), (12, 12), (99, len(CANARIES))):
+        asked: list[str] = []
+
+        def ask(request: ModelRequest, asked: list[str] = asked) -> Reply:
+            asked.append(question_of(request).id)
+            return Reply("7")
+
+        assert run(ask, ask, count)["prompts"] == known
+        assert asked == [canary.id for canary in CANARIES[:count] for _ in range(REPEATS)] * 2
 
 
-def test_the_second_sitting_asks_what_the_first_asked() -> None:
-    asked: list[str] = []
-
-    def ask(request: ModelRequest) -> Reply:
-        asked.append(question_of(request).id)
-        return Reply("7")
-
-    record = start_record(ask, 2, PARAMS)
-    finish_record(record, ask, PARAMS)
-    assert asked == ["pick", "pick", "manager", "manager"] * 2
+def test_without_two_rounds_there_is_a_reason() -> None:
+    none = finish_record(start_record(reply_7, 0, PARAMS), reply_7, PARAMS)
+    assert drift(none) == {"value": None, "reason": "no fixed question was answered each time it was asked"}
+    assert drift(None) == {"value": None, "reason": "no fixed questions were asked"}
+    once = start_record(reply_7, 6, PARAMS)
+    assert drift(once) == {"value": None, "reason": "the fixed questions were not asked again at the end"}
 
 
-def test_no_questions_are_no_drift_to_speak_of() -> None:
-    def ask(request: ModelRequest) -> Reply:
-        raise AssertionError
+def reply_7(request: ModelRequest) -> Reply:
+    return Reply("7")
 
-    record = finish_record(start_record(ask, 0, PARAMS), ask, PARAMS)
-    assert drift(record) == {"value": None, "reason": "no fixed question was answered each time it was asked"}
-    assert drift(None)["value"] is None
+
+def fail_at_pick(request: ModelRequest) -> Reply:
+    if question_of(request).id == "pick":
+        raise ModelError("server", "down")
+    return Reply("7")
+
+
+def refuse(request: ModelRequest) -> Reply:
+    return Reply("", finish_reason="refusal")
 
 
 # ---- what is recorded
@@ -222,24 +226,12 @@ def test_what_is_no_answer_is_recorded_as_what_it_is() -> None:
     assert "secret-key" not in encode_canonical(sitting)
 
 
-def test_a_question_without_a_reply_is_left_out() -> None:
-    def fails_at_pick(request: ModelRequest) -> Reply:
-        if question_of(request).id == "pick":
-            raise ModelError("server", "down")
-        return Reply("7")
-
-    assert run(lambda request: Reply("7"), fails_at_pick) == {
-        "value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 5, "served_by_changed": False,
-    }  # fmt: skip
-    found = run(lambda request: Reply("7"), fails_at_pick, 1)
-    assert found == {"value": None, "reason": "no fixed question was answered each time it was asked"}
-
-
-def test_a_model_that_begins_to_refuse_has_changed() -> None:
-    found = run(lambda request: Reply("7"), lambda request: Reply("", finish_reason="refusal"))
-    assert (found["value"], found["excess"]) == (1.0, 1.0)
-    both = run(lambda request: Reply("", finish_reason="refusal"), lambda request: Reply("", finish_reason="refusal"))
-    assert both["value"] == 0.0
+def test_a_question_without_a_reply_is_left_out_and_a_model_that_begins_to_refuse_has_changed() -> None:
+    same = {"value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 5, "served_by_changed": False}
+    assert run(reply_7, fail_at_pick) == same
+    assert run(reply_7, fail_at_pick, 1)["reason"] == "no fixed question was answered each time it was asked"
+    assert run(refuse, refuse) == same | {"prompts": 6}
+    assert run(reply_7, refuse) == same | {"prompts": 6, "value": 1.0, "excess": 1.0}
 
 
 def test_what_stops_the_run_rises() -> None:
@@ -250,43 +242,32 @@ def test_what_stops_the_run_rises() -> None:
         start_record(ask, 6, PARAMS)
 
 
-def test_without_a_second_sitting_there_is_a_reason() -> None:
-    record = start_record(lambda request: Reply("7"), 6, PARAMS)
-    assert drift(record) == {"value": None, "reason": "the fixed questions were not asked again at the end"}
-
-
 @pytest.mark.parametrize(
     ("start", "end", "changed"),
     [(["a"], ["a"], False), (["a", "b"], ["b"], False), (["a"], ["b"], True), (["a"], ["a", "b"], True), ([], ["b"], True)],
 )
 def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(start: list[str], end: list[str], changed: bool) -> None:
-    record = to_plain(finish_record(start_record(lambda request: Reply("7"), 6, PARAMS), lambda request: Reply("7"), PARAMS))
+    record = to_plain(finish_record(start_record(reply_7, 6, PARAMS), reply_7, PARAMS))
     record["start"]["served_by"], record["end"]["served_by"] = start, end
     assert drift(read_record(dumps_canonical(record)))["served_by_changed"] is changed
 
 
-def reply_7(request: ModelRequest) -> Reply:
-    return Reply("7")
+DAMAGE: dict[str, Callable[[Any], Any]] = {
+    "no start": lambda record: record.pop("start"),
+    "version": lambda record: record.update(version=2),
+    "unknown question": lambda record: record["start"].update(prompts=["pick", "nonsense"]),
+    "an answer less": lambda record: record["end"].update(answers=[["7", "7"]]),
+    "a number": lambda record: record["end"]["answers"][0].__setitem__(0, 7),
+    "an odd outcome": lambda record: record["end"]["answers"][0].__setitem__(0, {"why": "x"}),
+    "a text": lambda record: record["start"].update(answers="7"),
+    "a further field": lambda record: record.update(further=1),
+}
 
 
-def damaged() -> list[dict[str, Any]]:
-    def record() -> dict[str, Any]:
-        return json.loads(encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS)))
-
-    records = [record() for _ in range(8)]
-    del records[0]["start"]
-    records[1]["version"] = 2
-    records[2]["start"]["prompts"] = ["pick", "nonsense"]
-    records[3]["end"]["answers"] = [["7", "7"]]
-    records[4]["end"]["answers"][0][0] = 7
-    records[5]["end"]["answers"][0][0] = {"why": "x"}
-    records[6]["start"]["answers"] = "7"
-    records[7]["further"] = 1
-    return records
-
-
-@pytest.mark.parametrize("record", damaged())
-def test_a_damaged_record_is_named(record: dict[str, Any]) -> None:
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_record_is_named(how: str) -> None:
+    record = json.loads(encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS)))
+    DAMAGE[how](record)
     with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
         read_record(dumps_canonical(record))
 

@@ -17,6 +17,7 @@ from ktdeval.jsonio import JsonValue
 from protocol_speaker import spoken, understood
 
 LADDER: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
+LEVEL_AS_TEXT = '{"place": "north", "level": "41"}'
 PARAMS = CallParams(temperature=0.3, max_output_tokens=900, seed=77)
 
 Behaviour = Callable[[ModelRequest], Reply]
@@ -97,66 +98,47 @@ def answers_with(name: str, arguments: str) -> Behaviour:
     return lambda request: call(name, arguments)
 
 
-# ---- where there is nothing to find out
-
-
-@pytest.mark.parametrize("protocol", LADDER)
-def test_a_model_of_one_protocol_is_not_asked(protocol: ToolProtocol) -> None:
-    server = Server({}, (protocol,))
-    assert server.choose() == protocol
-    assert server.asked == []
-
-
-@pytest.mark.parametrize("protocol", LADDER)
-def test_a_wish_is_not_questioned(protocol: ToolProtocol) -> None:
-    server = Server({})
-    assert server.choose(protocol) == protocol
-    assert server.asked == []
-
-
-def test_a_wish_that_the_model_can_not_meet_names_those_that_it_can() -> None:
+def test_a_wish_or_a_model_of_one_protocol_is_not_asked() -> None:
+    for protocol in LADDER:
+        for server, wanted in ((Server({}, (protocol,)), "auto"), (Server({}), protocol)):
+            assert server.choose(wanted) == protocol
+            assert server.asked == []
     with pytest.raises(ConfigError, match=r"--tool-protocol text: house/model-1 takes only native, json_schema"):
         Server({}, ("native", "json_schema")).choose("text")
-
-
-def test_a_model_without_protocols_is_a_defect_of_its_plugin() -> None:
     with pytest.raises(PluginError, match="`protocols` is empty"):
         Server({}, ()).choose()
 
 
-# ---- the ladder
-
-
-def test_native_is_taken_where_it_works_after_one_step_of_two_calls() -> None:
-    server = Server(dict.fromkeys(LADDER, obey))
-    assert server.choose() == "native"
-    assert server.course == [("native", None), ("native", "record_level")]
-    assert {(request.params.temperature, request.params.max_output_tokens) for request in server.asked} == {(0.3, 900)}
-
-
-def test_the_order_is_the_models() -> None:
+def test_the_models_first_protocol_is_taken_where_it_works_after_one_step_of_two_calls_the_same_for_every_model() -> None:
+    one, two = Server(dict.fromkeys(LADDER, obey)), Server(dict.fromkeys(LADDER, obey))
+    two.name = "model-2"
+    assert one.choose() == two.choose() == "native"
+    assert one.course == [("native", None), ("native", "record_level")]
+    assert {(request.params.temperature, request.params.max_output_tokens) for request in one.asked} == {(0.3, 900)}
+    assert one.asked == two.asked
     assert Server(dict.fromkeys(LADDER, obey), ("text", "native")).choose() == "text"
 
 
-@pytest.mark.parametrize(
-    "flawed",
-    [
-        talk,
-        refuse_free_tools,
-        leave_forced_tools_aside,
-        refuse("stub does not support tools"),
-        refuse("no template", "server"),
-        refuse("cut", "bad_response"),
-        answers_with("look_up_level", '{"place": "south"}'),
-        answers_with("look_up_level", '{"place": "north"'),
-        answers_with("look_up_level", '["north"]'),
-        answers_with("look_up_level", "[" * 100_000),
-        answers_with("look_up", '{"place": "north"}'),
-        lambda request: obey(request) if request.tool_choice is None else call("record_level", '{"place": "north", "level": "41"}'),
-        lambda request: Reply("", finish_reason="content_filter"),
-    ],
-)  # fmt: skip
-def test_a_protocol_that_does_not_carry_a_step_gives_way_to_the_next(flawed: Behaviour) -> None:
+FLAWED: dict[str, Behaviour] = {
+    "talks": talk,
+    "refuses free tools": refuse_free_tools,
+    "leaves forced tools aside": leave_forced_tools_aside,
+    "refuses": refuse("stub does not support tools"),
+    "fails": refuse("no template", "server"),
+    "is cut": refuse("cut", "bad_response"),
+    "another argument": answers_with("look_up_level", '{"place": "south"}'),
+    "cut arguments": answers_with("look_up_level", '{"place": "north"'),
+    "a list": answers_with("look_up_level", '["north"]'),
+    "deep": answers_with("look_up_level", "[" * 100_000),
+    "another tool": answers_with("look_up", '{"place": "north"}'),
+    "a text for a number": lambda request: obey(request) if request.tool_choice is None else call("record_level", LEVEL_AS_TEXT),
+    "a filter": lambda request: Reply("", finish_reason="content_filter"),
+}
+
+
+@pytest.mark.parametrize("how", FLAWED)
+def test_a_protocol_that_does_not_carry_a_step_gives_way_to_the_next(how: str) -> None:
+    flawed = FLAWED[how]
     assert Server({"native": flawed, "json_schema": obey, "text": obey}).choose() == "json_schema"
     assert Server({"native": flawed, "json_schema": flawed, "text": obey}).choose() == "text"
 
@@ -221,11 +203,3 @@ def test_what_stops_a_run_stops_the_check(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         Server({"native": stop, "json_schema": obey}).choose()
     assert caught.value is error
-
-
-def test_the_check_asks_every_model_the_same() -> None:
-    one, two = Server(dict.fromkeys(LADDER, obey)), Server(dict.fromkeys(LADDER, obey))
-    two.name = "model-2"
-    one.choose()
-    two.choose()
-    assert one.asked == two.asked

@@ -12,11 +12,11 @@ import numpy as np
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import MINUTE, Clock
-from ktdeval_qfinzero.pmb.broker import Broker
+from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.values import Account, Order
+from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_margin import ids_for
 from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, small_dataset
@@ -64,13 +64,9 @@ def market(bars: Mapping[str, Bars], resolution: str = "minute", **more: Any) ->
 
 
 class Play:
-    """One account with one session, on a market.
+    """One account with one session, on a market, or on rows of AVLN's minutes; without costs by default.
 
-    Args:
-        dataset: the market; or rows of AVLN's minutes.
-        cash, account_type: of the account.
-        config: execution_config, without costs by default.
-        session: other arguments of the session.
+    `session` holds other arguments of the session.
     """
 
     def __init__(
@@ -84,7 +80,9 @@ class Play:
         **session: Any,
     ) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else market({"AVLN": minutes(dataset)})
-        self.broker = Broker(self.dataset, Clock(at(start)), on_tick)
+        self.workspace = Workspace(self.dataset, at(start))
+        self.broker = self.workspace.broker
+        self.broker.engine.observer = on_tick
         self.account_id = self.broker.execute("account.create", {"account_type": account_type, "initial_cash": cash}).id
         assert isinstance(self.dataset.prices, MemoryPrices)
         symbols = [key[1] for key in self.dataset.prices.bar_table if key[0] != "crypto"]
@@ -93,9 +91,8 @@ class Play:
             "options": sorted({symbol for symbol in symbols if symbol.startswith("O:")}),
         }
         asked = {"frequency": "1m", "start_ts": start, "end_ts": "2025-01-10", "universe": universe, **session}
-        self.session_id = self.broker.execute(
-            "session.create", {"account_id": self.account_id, "execution_config": dict(config), **asked}
-        ).id
+        begun = {"account_id": self.account_id, "execution_config": dict(config), **asked}
+        self.session_id = self.broker.execute("session.create", begun).id
 
     @property
     def state(self) -> BrokerState:

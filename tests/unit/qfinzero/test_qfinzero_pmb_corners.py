@@ -53,7 +53,7 @@ def split_desk(**more: Any) -> TradingSession:
 
 def test_an_adjusted_option_is_not_worth_what_another_of_its_name_was_before_the_split() -> None:
     trader = split_desk()
-    trader.order("BUY", 1, CALL)
+    trader.send("BUY", 1, CALL)
     trader.step(2)
     before = trader.equity
     trader.step()
@@ -63,7 +63,7 @@ def test_an_adjusted_option_is_not_worth_what_another_of_its_name_was_before_the
 
 def test_an_adjusted_option_keeps_its_price_between_sessions() -> None:
     trader = split_desk()
-    trader.order("BUY", 1, CALL, limit_price=4.0)
+    trader.send("BUY", 1, CALL, limit_price=4.0)
     trader.step()
     trader.broker.execute("session.stop", {"session_id": trader.session_id})
     trader.workspace.clock.advance(at("2025-01-13T12:00:00Z"))
@@ -76,7 +76,7 @@ def test_an_adjusted_option_keeps_its_price_between_sessions() -> None:
 
 def test_what_was_said_about_the_exercise_of_an_option_holds_for_its_adjusted_series() -> None:
     trader = split_desk()
-    trader.order("BUY", 1, CALL)
+    trader.send("BUY", 1, CALL)
     trader.step(2)
     trader.call("option.exercise", contract=CALL.symbol, do_not_exercise=True)
     trader.step()
@@ -94,7 +94,7 @@ def test_an_ex_day_without_a_session_counts_as_the_next_trading_day(ex_day: date
         ),
         days=6,
     )
-    trader.order("BUY", 100, STOCK)
+    trader.send("BUY", 100, STOCK)
     trader.step(6)
     happened = [*trader.events("POSITION_SPLIT"), *trader.events("DIVIDEND")]
     assert [event.ts_ns for event in happened] == [at(f"{first}T14:30:00Z")] * 2
@@ -161,7 +161,7 @@ def test_what_a_bankrupt_account_owes_stays_and_all_its_figures_are_told() -> No
     """Short 1,000 at 100 with $60,000; the next day opens at 1,000."""
     market_ = Market(days={"AVLN": [100, 100, 1_000, 1_000, 1_000, 1_000]}, borrow=[BorrowRow("AVLN", EARLY, 10**6, 0)])
     trader = TradingSession(market_, 60_000, days=5)
-    trader.order("SELL", 1_000, STOCK)
+    trader.send("SELL", 1_000, STOCK)
     trader.step(5)
     assert trader.qty(STOCK) == 0
     debt = 60_000 - 900_000 - trader.account.interest_e4 / 10_000
@@ -186,13 +186,13 @@ def test_the_greatest_amounts_that_are_taken_are_exact() -> None:
         days=4,
         config={"margin": {"long_initial_pct": 1, "long_maintenance_pct": 1, "short_initial_pct": 1, "short_maintenance_pct": 1}},
     )
-    trader.order("BUY", 100_000, STOCK)
+    trader.send("BUY", 100_000, STOCK)
     trader.step()
     owed = 100_000 * 9_999_999_900 - 10**13
     interest = -(-owed * 700 // 3_600_000)
     assert trader.account.cash_e4 == -owed - interest
-    assert trader.state.equity_e4 == 10**13 - interest
-    trader.order("SELL", 200_000, STOCK)
+    assert trader.margin.equity_e4 == 10**13 - interest
+    trader.send("SELL", 200_000, STOCK)
     trader.step(3)
     check_invariants(trader.broker.state)
     verify(trader.broker.log.to_lines(), trader.workspace.dataset)

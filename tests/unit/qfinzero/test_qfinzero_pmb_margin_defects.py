@@ -56,7 +56,7 @@ def with_option(
     """A session in which an option struck at 100 is bought or sold on the first day."""
     contract, instrument = option(right, 100, expiry)
     trader = session(100, 100, *stock, options={contract: list(marks)}, **{"days": 3, **more})
-    trader.order(side, qty, instrument)
+    trader.send(side, qty, instrument)
     return trader, instrument
 
 
@@ -66,34 +66,34 @@ def with_option(
 def test_every_order_is_checked_when_it_is_placed() -> None:
     trader = session(*[100] * 4, days=3)
     for side, qty, reason in (("BUY", 2_900, NO_POWER), ("SELL", 100_000, NO_POWER), ("BUY", 2_000, ""), ("BUY", 1, NO_POWER)):
-        assert trader.order(side, qty, STOCK).reason[: len(NO_POWER)] == reason
+        assert trader.send(side, qty, STOCK).reason[: len(NO_POWER)] == reason
     trader.step()
-    assert (trader.qty(STOCK), trader.state.buying_power_e4) == (2_000, 0)
-    assert trader.order("SELL", 50_000, STOCK).reason.startswith(NO_POWER), "through zero is no closing"
-    trader.order("SELL", 2_200, STOCK)
+    assert (trader.qty(STOCK), trader.margin.buying_power_e4) == (2_000, 0)
+    assert trader.send("SELL", 50_000, STOCK).reason.startswith(NO_POWER), "through zero is no closing"
+    trader.send("SELL", 2_200, STOCK)
     trader.step()
     assert trader.qty(STOCK) == -200
 
 
 def test_a_purchase_is_checked_again_at_the_price_that_it_fills_at() -> None:
     trader = session(100, (200, 200), 200, days=2)
-    order = trader.order("BUY", 2_000, STOCK)
+    order = trader.send("BUY", 2_000, STOCK)
     trader.step()
     assert (order.status, order.reason[:25], trader.qty(STOCK)) == ("CANCELLED", NO_POWER, 0)
 
 
 def test_a_short_position_requires_half_and_thirty_percent_of_its_value_beside_its_proceeds() -> None:
     trader = session(*[100] * 3, days=2)
-    trader.order("SELL", 1_000, STOCK)
+    trader.send("SELL", 1_000, STOCK)
     trader.step()
     assert (trader.cash, trader.equity) == pytest.approx((200_000, 100_000), abs=50)
-    assert (trader.state.initial_e4, trader.state.maintenance_e4) == (e4(50_000), e4(30_000))
+    assert (trader.margin.initial_e4, trader.margin.maintenance_e4) == (e4(50_000), e4(30_000))
 
 
 def falling(days: int, **more: object) -> TradingSession:
     """2,000 shares on $100,000; on the second day the price falls from 100 to 66."""
     trader = session(100, 100, (100, 66), *[66] * (days - 2), days=days, **more)
-    trader.order("BUY", 2_000, STOCK)
+    trader.send("BUY", 2_000, STOCK)
     trader.step()
     return trader
 
@@ -115,10 +115,10 @@ def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
     trader = falling(5, config={"margin": {"debit_interest_bps": 0}})
     trader.step()
     assert trader.account.margin_call_due == date(2025, 1, 8)
-    assert trader.order("BUY", 1, STOCK).reason.startswith("MARGIN_RESTRICTED")
+    assert trader.send("BUY", 1, STOCK).reason.startswith("MARGIN_RESTRICTED")
     trader.step(2)
     assert 0 < trader.qty(STOCK) < 2_000
-    assert (trader.state.deficit_e4, trader.account.margin_call_due) == (0, None)
+    assert (trader.margin.deficit_e4, trader.account.margin_call_due) == (0, None)
     (forced,) = [order for order in trader.broker.state.orders.values() if order.forced]
     assert (forced.side, forced.status) == ("SELL", "FILLED")
 
@@ -126,27 +126,27 @@ def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
 def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
     trader = falling(4)
     trader.step()
-    trader.order("SELL", 1_000, STOCK)
+    trader.send("SELL", 1_000, STOCK)
     trader.step(2)
     assert (trader.qty(STOCK), len(trader.events("MARGIN_CALL_MET"))) == (1_000, 1)
 
 
 def test_shares_that_nobody_lends_can_not_be_sold_short() -> None:
-    assert session(100, 100, days=1, borrow=[]).order("SELL", 1, STOCK).reason.startswith("NO_LOCATE")
+    assert session(100, 100, days=1, borrow=[]).send("SELL", 1, STOCK).reason.startswith("NO_LOCATE")
     trader = session(100, 100, days=1, borrow=[BorrowRow("AVLN", 0, 500, 25)])
-    assert trader.order("SELL", 501, STOCK).reason.startswith("NO_LOCATE")
-    assert trader.order("SELL", 500, STOCK).status == "ACCEPTED"
+    assert trader.send("SELL", 501, STOCK).reason.startswith("NO_LOCATE")
+    assert trader.send("SELL", 500, STOCK).status == "ACCEPTED"
 
 
 def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
     """$100,000 at 3.6%: $10 a night; the 8th (the 9th is no trading day) has two, the 10th, a Friday, three. Cash at 7.2%: $20."""
     short = session(*[100] * 7, days=6)
-    short.order("SELL", 1_000, STOCK)
+    short.send("SELL", 1_000, STOCK)
     short.step(4)
     assert [event.data.cash_e4 for event in short.events("BORROW_FEE")] == [e4(-10), e4(-10), e4(-20), e4(-30)]
     assert short.account.borrow_fees_e4 == e4(70)
     borrower = session(*[100] * 4, days=3, config={"margin": {"debit_interest_bps": 720}})
-    borrower.order("BUY", 2_000, STOCK)
+    borrower.send("BUY", 2_000, STOCK)
     borrower.step(2)
     assert borrower.account.interest_e4 == e4(20) + e4(20.004)
 
@@ -160,7 +160,7 @@ def test_a_cash_account_neither_borrows_nor_sells_short_nor_writes_uncovered_cal
         ("SELL", 1, call, "UNCOVERED_OPTION"),
         ("BUY", 1_000, STOCK, ""),
     ):
-        assert trader.order(side, qty, what).reason.partition(":")[0] == reason
+        assert trader.send(side, qty, what).reason.partition(":")[0] == reason
 
 
 def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
@@ -172,20 +172,20 @@ def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
     market = Market(minutes={"AVLN": (starts, [100.0] * len(starts))}, days={"AVLN": [100.0] * 3})
     trader = TradingSession(market, type="CASH", days=2, frequency="1m")
     for side in ("BUY", "SELL"):
-        trader.order(side, 1_000, STOCK)
+        trader.send(side, 1_000, STOCK)
         trader.step()
     assert trader.cash == 100_000
-    assert trader.order("BUY", 1, STOCK).reason.startswith("UNSETTLED_FUNDS")
+    assert trader.send("BUY", 1, STOCK).reason.startswith("UNSETTLED_FUNDS")
     trader.until("2025-01-07T14:31:00Z")
-    assert trader.order("BUY", 1_000, STOCK).status == "ACCEPTED"
+    assert trader.send("BUY", 1_000, STOCK).status == "ACCEPTED"
 
 
 def test_day_trades_are_not_counted() -> None:
     """There is no pattern-day-trader rule; the documentation says so."""
     trader = session(*[100] * 8, days=7, cash=2_000)
     for _ in range(5):
-        trader.order("BUY", 10, STOCK)
-        trader.order("SELL", 10, STOCK)
+        trader.send("BUY", 10, STOCK)
+        trader.send("SELL", 10, STOCK)
         trader.step()
     assert len(trader.broker.state.trades) == 10
 
@@ -205,15 +205,15 @@ def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(orders: list[tu
     for day in range(1, 6):
         for side, on in orders:
             if on == day:
-                trader.order(side, 100, STOCK)
+                trader.send(side, 100, STOCK)
         trader.step()
     assert trader.account.dividends_e4 == e4(dividends)
 
 
 def test_a_split_changes_shares_and_price_and_leaves_equity() -> None:
     trader = session(100, 100, 50, 50, days=3, splits=[SplitRow("AVLN", date(2025, 1, 7), 2, 1, 0)])
-    trader.order("BUY", 1_000, STOCK)
-    resting = trader.order("SELL", 10, STOCK, limit_price=150)
+    trader.send("BUY", 1_000, STOCK)
+    resting = trader.send("SELL", 10, STOCK, limit_price=150)
     trader.step(2)
     assert (trader.qty(STOCK), trader.equity) == (2_000, 100_000)
     assert (resting.status, resting.reason[:5]) == ("CANCELLED", "SPLIT")
@@ -224,18 +224,18 @@ def test_an_option_far_out_of_the_money_requires_less_than_one_at_the_money(stri
     """At $100: a 100 put 20% of 100, an 85 put 20 − 15 but no less than 8.50, for each of a hundred shares."""
     contract, put = option("P", strike)
     trader = session(100, 100, options={contract: [3, 3] if strike == 100 else [1, 1]}, days=1, cash=20_000)
-    assert trader.order("SELL", most + 1, put).reason.startswith(NO_POWER)
-    assert trader.order("SELL", most, put).status == "ACCEPTED"
+    assert trader.send("SELL", most + 1, put).reason.startswith(NO_POWER)
+    assert trader.send("SELL", most, put).status == "ACCEPTED"
 
 
 def test_a_spread_requires_its_greatest_loss_only() -> None:
     (sold, short), (bought, long) = option("P", 100), option("P", 95)
     trader = session(*[100] * 3, options={sold: [4, 4, 4], bought: [2, 2, 2]}, days=2, cash=300)
-    assert trader.order("SELL", 1, short).reason.startswith(NO_POWER)
-    assert trader.spread(("SELL", short), ("BUY", long)).status == "ACCEPTED"
+    assert trader.send("SELL", 1, short).reason.startswith(NO_POWER)
+    assert trader.spread(("SELL", short.symbol, 1), ("BUY", long.symbol, 1))[0].status == "ACCEPTED"
     trader.step()
-    assert (trader.qty(short), trader.qty(long), trader.state.maintenance_e4) == (-1, 1, e4(300))
-    assert trader.order("SELL", 1, long).reason.startswith(NO_POWER)
+    assert (trader.qty(short), trader.qty(long), trader.margin.maintenance_e4) == (-1, 1, e4(300))
+    assert trader.send("SELL", 1, long).reason.startswith(NO_POWER)
 
 
 # ---- answers
@@ -251,7 +251,7 @@ def answer(trader: TradingSession, name: str, **given: object) -> dict[str, Any]
 
 def test_a_summary_has_the_sharpe_ratio_or_says_why_not() -> None:
     trader = session(100, 100, 110, 99, days=3, cash=200_000)
-    trader.order("BUY", 2_000, STOCK)
+    trader.send("BUY", 2_000, STOCK)
     trader.step()
     early = answer(trader, "PMB.session.summary", session_id=trader.session_id)
     assert (early["sharpe"], early["undefined"]["sharpe"]) == (None, "there are less than two daily returns")
@@ -322,7 +322,7 @@ def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(pri
     trader.step(5)
     assert trader.workspace.clock.as_of_ns == at("2025-01-06T14:30:00Z") + 5 * MINUTE, "ticks without a bar lose no minute"
     trader = minute_session(prices, contract)
-    trader.order("BUY", 1, call)
+    trader.send("BUY", 1, call)
     trader.step(390)
     (event,) = trader.events("OPTION_EXERCISED")
     assert (trader.qty(STOCK), event.ts_ns, event.data.spot_e4) == (100, at("2025-01-06T21:00:00Z"), e4(112))
@@ -332,7 +332,7 @@ def test_an_expiry_on_a_holiday_settles_at_the_session_before() -> None:
     contract, call = option("C", 100, date(2025, 4, 18))
     market = Market(date(2025, 4, 14), {"AVLN": [100, 100, 100, 110, 110], contract.symbol: [3, 3, 3, 3]}, listed=[contract])
     trader = TradingSession(market, days=4)
-    trader.order("BUY", 1, call)
+    trader.send("BUY", 1, call)
     trader.step(3)
     (event,) = trader.events("OPTION_EXERCISED")
     assert event.ts_ns == at("2025-04-17T20:00:00Z")
@@ -352,7 +352,7 @@ def test_an_option_settles_when_no_session_runs_any_more() -> None:
 def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
     contract, call = option("C", 100, underlying=root)
     trader = TradingSession(Market(days={root: [100, 100, 110, 110], contract.symbol: [3, 3, 3, 3]}, listed=[contract]), days=3)
-    trader.order("BUY", 1, call)
+    trader.send("BUY", 1, call)
     trader.step(3)
     assert trader.qty(Instrument("STOCK", root)) == 100
 
@@ -360,7 +360,7 @@ def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
 def test_orders_for_an_expiring_contract_work_until_its_close_and_then_expire_on_record() -> None:
     contract, call = option("C", 100)
     trader = session(100, 100, 110, 110, options={contract: [3, 3, 3, 8]}, days=3)
-    orders = [trader.order("SELL", 1, call, limit_price=50), trader.order("BUY", 1, call, limit_price=2)]
+    orders = [trader.send("SELL", 1, call, limit_price=50), trader.send("BUY", 1, call, limit_price=2)]
     trader.step(3)
     assert {order.status for order in orders} == {"EXPIRED"}
     assert {event.data.order_id for event in trader.events("ORDER_EXPIRED")} == {order.id for order in orders}
@@ -399,7 +399,7 @@ def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exerci
     contract, call = option("C", 90, date(2025, 1, 17))
     dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 20), e4(1), 0)
     trader = session(*[100] * 5, options={contract: [10.5] * 5}, days=4, dividends=[dividend])
-    trader.order("SELL", 1, call)
+    trader.send("SELL", 1, call)
     trader.step()
     assert trader.qty(call) == -1
     trader.step()
@@ -431,7 +431,7 @@ def test_accounts_are_worth_the_same_whichever_way_an_option_ends() -> None:
 def test_an_instrument_whose_first_price_is_of_this_tick_does_not_stop_the_next_order() -> None:
     other = Instrument("STOCK", "BRKT")
     trader = TradingSession(Market(days={"AVLN": [None, 100, 100], "BRKT": [50, 50, 50]}), days=2)
-    trader.order("BUY", 10, STOCK, limit_price=101)
-    trader.order("BUY", 10, other)
+    trader.send("BUY", 10, STOCK, limit_price=101)
+    trader.send("BUY", 10, other)
     trader.step()
     assert (trader.qty(STOCK), trader.qty(other)) == (10, 10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,11 +11,11 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import sha256_hex
+from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock, day_of, moment_text
-from ktdeval_qfinzero.pmb.broker import Broker, rerun, verify
+from ktdeval_qfinzero.pmb.broker import COMMANDS, Broker, rerun, verify
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.frames import ticks_by
 from ktdeval_qfinzero.pmb.log import state_of_log
@@ -58,100 +57,89 @@ def lines() -> tuple[str, ...]:
     return everything().broker.log.to_lines()
 
 
-def test_the_book_is_what_its_events_make_of_it() -> None:
+def told() -> list[Any]:
+    return [json.loads(line) for line in lines()]
+
+
+def chained(told: list[dict[str, Any]]) -> list[str]:
+    """Lines with their hashes made anew."""
+    last, found = "0" * 64, []
+    for each in told:
+        plain = {name: value for name, value in each.items() if name != "hash"}
+        last = sha256_hex(last + dumps_canonical(plain))
+        found.append(dumps_canonical({**plain, "hash": last}))
+    return found
+
+
+def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_same_bytes() -> None:
     play = everything()
-    assert state_of_log(play.broker.log.to_lines()) == play.state
+    assert play.broker.log.to_lines() == lines() == rerun(lines(), small_dataset())
+    assert state_of_log(lines()) == play.state
     check_invariants(play.state)
-
-
-def test_the_commands_bring_about_the_same_bytes() -> None:
-    assert rerun(lines(), small_dataset()) == lines()
     verify(lines(), small_dataset())
+    order: dict[str, Any] = {"instrument": thing("AVLN"), "side": "BUY", "order_type": "LIMIT", "qty": 1, "limit_price": 1.0}
+    play = Play([FLAT])
+    play.call("order.place", order=order)
+    order["qty"] = 2  # what a caller does with its arguments later is no part of the log
+    verify(play.broker.log.to_lines(), play.dataset)
 
 
-def test_the_log_has_every_command_and_every_refusal() -> None:
-    told = [json.loads(line) for line in lines()]
-    assert [each["seq"] for each in told] == list(range(len(told)))
-    moments = [each["ts_ns"] for each in told]
+def test_the_log_has_every_command_and_every_refusal_each_line_chained_to_the_one_before() -> None:
+    assert [each["seq"] for each in told()] == list(range(len(told())))
+    moments = [each["ts_ns"] for each in told()]
     assert moments == sorted(moments)
-    commands = {each["type"] for each in told if each["kind"] == "command"}
-    assert commands == {
-        "account.create", "session.create", "session.step", "order.place", "order.modify", "order.cancel", "spread.place",
-        "option.exercise", "clock.move",
-    }  # fmt: skip
-    assert [each["data"]["code"] for each in told if each["type"] == "COMMAND_REFUSED"] == ["conflict", "not_found"]
-    assert {"DIVIDEND", "POSITION_SPLIT", "OPTION_EXERCISED", "OPTION_EXPIRED", "BORROW_FEE"} <= {each["type"] for each in told}
+    assert {each["type"] for each in told() if each["kind"] == "command"} == {*COMMANDS} - {"session.stop"}
+    assert [each["data"]["code"] for each in told() if each["type"] == "COMMAND_REFUSED"] == ["conflict", "not_found"]
+    assert {"DIVIDEND", "POSITION_SPLIT", "OPTION_EXERCISED", "OPTION_EXPIRED", "BORROW_FEE"} <= {each["type"] for each in told()}
+    assert chained(told()) == list(lines())
 
 
-def test_each_line_is_chained_to_the_one_before_by_its_hash() -> None:
-    last = "0" * 64
-    for line in lines():
-        told = json.loads(line)
-        written = told.pop("hash")
-        last = sha256_hex(last + json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-        assert last == written
-
-
-@pytest.mark.parametrize("place", [0, 1, 7, -1])
-def test_a_changed_line_is_found(place: int) -> None:
-    changed = list(lines())
-    told = json.loads(changed[place])
-    told["ts_ns"] += 1
-    changed[place] = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    with pytest.raises(DataError, match=f"line {place % len(changed) + 1}: its hash"):
-        state_of_log(changed)
-
-
-@pytest.mark.parametrize("order", [[1, 2, 3, 4], [0, 1, 2, 4], [0, 2, 1], [0, 0, 1]])
-def test_missing_moved_and_repeated_lines_are_found(order: list[int]) -> None:
-    with pytest.raises(DataError, match="line"):
-        state_of_log([lines()[place] for place in order])
-
-
-@pytest.mark.parametrize("text", ["", "nonsense", "[]", "{}", '{"seq": 0}'])
-def test_what_is_no_log_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match="line 1"):
-        state_of_log([text])
+def test_changed_missing_moved_and_repeated_lines_and_what_is_no_log_are_found() -> None:
+    for place in (0, 1, 7, len(lines()) - 1):
+        changed = told()
+        changed[place]["ts_ns"] += 1
+        with pytest.raises(DataError, match=f"line {place + 1}: its hash"):
+            state_of_log([dumps_canonical(each) for each in changed])
+    for order in ([1, 2, 3, 4], [0, 1, 2, 4], [0, 2, 1], [0, 0, 1]):
+        with pytest.raises(DataError, match="line"):
+            state_of_log([lines()[place] for place in order])
+    for text in ("", "nonsense", "[]", "{}", '{"seq": 0}'):
+        with pytest.raises(DataError, match="line 1"):
+            state_of_log([text])
     with pytest.raises(DataError, match="first line"):
         state_of_log([])
 
 
-def forged(*, drop_last: bool = False) -> list[str]:
-    """The log with a trade at a better price and all hashes made anew, or without its last line."""
-    told = [json.loads(line) for line in lines()]
-    trade = next(each for each in told if each["type"] == "TRADE")
-    trade["data"]["price_e4"] -= 0 if drop_last else 100
-    last, found = "0" * 64, []
-    for each in told[: -1 if drop_last else None]:
-        each.pop("hash")
-        last = sha256_hex(last + json.dumps(each, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-        found.append(json.dumps({**each, "hash": last}, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-    return found
-
-
-def test_a_log_whose_hashes_were_made_anew_is_found_by_its_commands() -> None:
-    state_of_log(forged())
+def test_a_log_whose_hashes_were_made_anew_or_without_its_last_events_is_found_by_its_commands() -> None:
+    forged = told()
+    next(each for each in forged if each["type"] == "TRADE")["data"]["price_e4"] -= 100
+    state_of_log(chained(forged))
     with pytest.raises(DataError, match="gives something else"):
-        verify(forged(), small_dataset())
-
-
-def test_a_log_without_its_last_events_is_found_by_its_commands() -> None:
+        verify(chained(forged), small_dataset())
     with pytest.raises(DataError, match="lines"):
-        verify(forged(drop_last=True), small_dataset())
-
-
-def test_a_log_is_rerun_on_the_data_that_it_was_made_with_only() -> None:
-    dataset = small_dataset()
+        verify(lines()[:-1], small_dataset())
+    other = replace(small_dataset(), info=replace(small_dataset().info, content_id="1" * 64))
     with pytest.raises(DataError, match="other data"):
-        rerun(lines(), replace(dataset, info=replace(dataset.info, content_id="1" * 64)))
+        rerun(lines(), other)
 
 
-def test_a_log_does_not_depend_on_what_a_caller_does_with_its_arguments_later() -> None:
-    play = Play([FLAT])
-    order: dict[str, Any] = {"instrument": thing("AVLN"), "side": "BUY", "order_type": "LIMIT", "qty": 1, "limit_price": 1.0}
-    play.call("order.place", order=order)
-    order["qty"] = 2
-    verify(play.broker.log.to_lines(), play.dataset)
+@pytest.mark.parametrize("value", [None, [], {}, "x", -1, 10**30, 1.5])
+@pytest.mark.parametrize(
+    ("type_", "name"), [("session.step", "step"), ("order.place", "order"), ("TRADE", "order_id"), ("TRADE", "qty")]
+)
+def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(type_: str, name: str, value: Any) -> None:
+    play = Play([FLAT] * 5)
+    play.order("BUY", "LIMIT", limit_price=100.0)
+    play.step(2)
+    forged = [json.loads(line) for line in play.broker.log.to_lines()]
+    next(each for each in forged if each["type"] == type_)["data"][name] = value
+    with pytest.raises(DataError, match="broker log"):
+        verify(chained(forged), play.dataset)
+    with pytest.raises(DataError, match="broker log"):
+        state_of_log([dumps_canonical(each) for each in forged])
+    unfit = {"seq": len(forged), "ts_ns": 0, "kind": "event", "type": "ORDER_TRIGGERED", "data": {"order_id": "ord-000009"}}
+    with pytest.raises(DataError, match="does not fit what was before"):
+        state_of_log(chained([*map(json.loads, play.broker.log.to_lines()), unfit]))
 
 
 # --- Long sessions ----------------------------------------------------------------------------------------------------------------
@@ -190,12 +178,10 @@ def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tupl
     return broker, ticks
 
 
-def check_long_session(symbols: int, days: int, orders: int) -> float:
-    """Play, check at each tick, state_of_log and rerun; ticks a second of the first run, with all checks."""
+def check_long_session(symbols: int, days: int, orders: int) -> None:
+    """Play, check at each tick, state_of_log and rerun."""
     dataset, watch = generated(symbols, days), InvariantWatch()
-    start = time.perf_counter()
     broker, ticks = play_orders(dataset, orders, watch)
-    seconds = time.perf_counter() - start
     assert watch.ticks == ticks
     assert len(broker.state.orders) == orders
     assert len(broker.state.trades) > orders // 4
@@ -203,7 +189,6 @@ def check_long_session(symbols: int, days: int, orders: int) -> float:
     written = broker.log.to_lines()
     assert state_of_log(written) == broker.state
     assert rerun(written, dataset) == written
-    return ticks / seconds
 
 
 def test_a_session_of_a_month_is_replayed_bit_for_bit() -> None:

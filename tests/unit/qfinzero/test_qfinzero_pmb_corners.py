@@ -11,14 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from ktdeval.errors import DataError
-from ktdeval.jsonio import sha256_hex
 from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow, SplitRow, SymbolRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE, Clock
 from ktdeval_qfinzero.pmb.broker import Broker, verify
-from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.shown import summary_shown
 from ktdeval_qfinzero.pmb.values import Instrument
@@ -299,45 +296,6 @@ def test_without_slippage_a_market_order_pays_the_open_as_it_is() -> None:
     play.order("BUY", "MARKET", 1)
     play.step()
     assert play.prices() == [100.0001]
-
-
-# --- Logs ---------------------------------------------------------------------------------------------------------------------
-
-
-def chained(told: list[dict[str, Any]]) -> list[str]:
-    """Lines with their hashes made anew."""
-    last, found = "0" * 64, []
-    for each in told:
-        plain = {name: value for name, value in each.items() if name != "hash"}
-        last = sha256_hex(last + json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-        found.append(json.dumps({**plain, "hash": last}, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-    return found
-
-
-@pytest.mark.parametrize("value", [None, [], {}, "x", -1, 10**30, 1.5])
-@pytest.mark.parametrize(
-    ("type_", "name"), [("session.step", "step"), ("order.place", "order"), ("TRADE", "order_id"), ("TRADE", "qty")]
-)
-def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(type_: str, name: str, value: Any) -> None:
-    play = Play([FLAT] * 5)
-    play.order("BUY", "LIMIT", limit_price=100.0)
-    play.step(2)
-    lines = play.broker.log.to_lines()
-    told = [json.loads(line) for line in lines]
-    next(each for each in told if each["type"] == type_)["data"][name] = value
-    with pytest.raises(DataError, match="broker log"):
-        verify(chained(told), play.dataset)
-    with pytest.raises(DataError, match="broker log"):
-        state_of_log([json.dumps(each, sort_keys=True, separators=(",", ":")) for each in told])
-
-
-def test_events_that_fit_nothing_are_refused() -> None:
-    play = Play([FLAT] * 5)
-    told = [json.loads(line) for line in play.broker.log.to_lines()]
-    told[-1]["data"]["account_id"] = "acct-000009"
-    told.append({"seq": len(told), "ts_ns": OPEN, "kind": "event", "type": "ORDER_TRIGGERED", "data": {"order_id": "ord-000001"}})
-    with pytest.raises(DataError, match="does not fit what was before"):
-        state_of_log(chained(told))
 
 
 def test_a_session_of_minutes_has_a_sharpe_ratio_of_days() -> None:

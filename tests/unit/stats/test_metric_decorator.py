@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ktdeval_builtin
 from ktdeval.api import MetricValue, metric
+from ktdeval.cards.card import TradingCard
+from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError
 from ktdeval.registry import load_plugins
+from ktdeval.stats.panel import panel_metrics
 from ktdeval.testing import check_metric
+from ktdeval_builtin.attribution_metrics import attribution_metrics
 from metric_cases import ledger, market, nav_ledger
 
 DEFINITION: dict[str, Any] = {"formula": "x/1: x", "unit": "ratio", "better": "higher", "source": "a test"}
@@ -32,20 +39,15 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"formula": " "}, "metric x: formula is empty"),
-        ({"source": ""}, "metric x: source is empty"),
+        ({"formula": " "}, "metric x: formula is empty"), ({"source": ""}, "metric x: source is empty"),
         ({"better": "more"}, "metric x: better is 'higher', 'lower' or 'neither', was 'more'"),
         ({"range": 1.0}, "metric x: range is a pair"),
+        ({}, "metric x: the function asks for 'prices'; it may ask for ledger, market, rules"),
     ],
-)
+)  # fmt: skip
 def test_a_definition_is_checked_when_it_is_made(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError, match=message):
-        metric("x", **(DEFINITION | changes))(lambda ledger: 0.0)
-
-
-def test_a_function_that_asks_for_something_else_is_refused() -> None:
-    with pytest.raises(PluginError, match="metric x: the function asks for 'prices'; it may ask for ledger, market, rules"):
-        metric("x", **DEFINITION)(lambda prices: 0.0)
+        metric("x", **(DEFINITION | changes))(lambda prices: 0.0)
 
 
 PLUGIN = '''\
@@ -71,3 +73,28 @@ def test_a_plugin_with_one_metric_is_ten_lines(tmp_path: Path) -> None:
     assert found.compute(nav_ledger([1100, 1000, 1200]), market(), "strict") == MetricValue(2 / 3, 3)
     assert found.compute(ledger([]), market(), "strict").reason == "no steps"
     check_metric(found)
+
+
+# --- the plugin and the documents about metrics and cards say the same as the code
+
+PANEL = {metric.name: metric for metric in (*panel_metrics(), *attribution_metrics())}
+
+
+def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:
+    specs = ktdeval_builtin.ktdeval_metrics()
+    assert [spec.name for spec in specs] == list(PANEL)
+    for spec in specs:
+        assert spec.make().formula == PANEL[spec.name].formula
+        assert spec.summary
+
+
+def test_listing_metrics_imports_nothing_heavy() -> None:
+    code = "import sys, ktdeval_builtin; ktdeval_builtin.ktdeval_metrics(); print({'numpy', 'pandas', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(repository: Path) -> None:
+    metrics, cards = ((repository / "docs" / name).read_text() for name in ("metrics.md", "cards.md"))
+    assert [name for name in PANEL if PANEL[name].formula.partition(":")[0] not in metrics] == []
+    assert [field for field in card_schema(TradingCard, "result-card")["properties"] if f"`{field}`" not in cards] == []

@@ -37,84 +37,48 @@ def traded(side: str, notional_fen: int, code: str = CODES[0]) -> dict[str, Any]
     return order(code, side, notional_fen=notional_fen)
 
 
-# -- returns and risk ---------------------------------------------------------------------------------------------------
+# -- by hand ------------------------------------------------------------------------------------------------------------
+
+PAIR = ledger([step(0, 800, {CODES[0]: 100, CODES[1]: 100})])
+DRIFT = ledger([step(0, 500, {CODES[0]: 500}), step(1, 500, {CODES[0]: 1500})])
+PARTLY = ledger([step(0, 1000), step(1, 900, {CODES[0]: 100})])
+FAILED = ledger(
+    [step(k, 1000, provenance=who, orders=[order()] * (k == 0)) for k, who in enumerate(("model", "model", "fallback", "error"))]
+)
+PROVENANCES = ("model", "model_after_retry", "fallback", "error")
+MIXED = ledger([step(place, 1000, provenance=provenance) for place, provenance in enumerate(PROVENANCES)])
+BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
+    ("total_return", nav_ledger(NAVS), "strict", 0.1, 5),
+    ("max_drawdown", nav_ledger(NAVS), "strict", 110 / 1010, 5),  # the peak of 1010 falls to 900; a later rise changes nothing
+    ("max_drawdown", nav_ledger([800, 900]), "strict", 0.2, 2),  # from the initial cash
+    ("max_drawdown", nav_ledger([1000, 1001, 1002]), "strict", 0.0, 3),
+    ("sharpe", nav_ledger([1100, 1100]), "strict", 0.05 / (0.1 / math.sqrt(2)) * math.sqrt(252), 2),  # +10 % and 0 %
+    ("turnover", DRIFT, "strict", 0.0, 2),  # price drift alone is turnover for the paper
+    ("turnover", DRIFT, "paper", (0.5 + 0.25) * 252 / 2, 2),
+    ("hhi", PAIR, "strict", 0.5, 1),  # one over the number of equal holdings
+    ("hhi", PAIR, "paper", 2 * 0.1**2, 1),  # of weights of NAV
+    ("hhi", PARTLY, "strict", 1.0, 1),  # all-cash steps are left out
+    ("hhi", PARTLY, "paper", 0.1**2 / 2, 2),
+    ("abstention_rate", FAILED, "strict", 0.5, 2),  # a failed step is no decision
+    ("abstention_rate", FAILED, "paper", 0.75, 4),
+    ("parse_failure_rate", MIXED, "strict", 1 / 3, 3),  # among steps whose model calls worked
+    ("decision_coverage", MIXED, "strict", 0.5, 4),
+]  # fmt: skip
 
 
-def test_total_return_is_last_nav_over_initial_cash() -> None:
-    assert value("total_return", nav_ledger(NAVS)) == pytest.approx(0.1, abs=1e-15)
+@pytest.mark.parametrize(("name", "of", "rules", "expected", "n"), BY_HAND)
+def test_a_metric_by_hand(name: str, of: Ledger, rules: RuleSet, expected: float, n: int) -> None:
+    found = compute(name, of, rules)
+    assert (found.value, found.n) == (pytest.approx(expected, rel=1e-12, abs=1e-15), n)
 
 
-def test_max_drawdown_counts_from_the_running_peak() -> None:
-    # The peak of 1010 falls to 900; the later rise to 1100 changes nothing.
-    assert value("max_drawdown", nav_ledger(NAVS)) == pytest.approx(110 / 1010, abs=1e-15)
-
-
-def test_a_fall_on_the_first_day_is_a_drawdown_from_the_initial_cash() -> None:
-    assert value("max_drawdown", nav_ledger([800, 900])) == pytest.approx(0.2)
-
-
-def test_a_rising_nav_has_no_drawdown_but_a_drawdown_value() -> None:
-    assert value("max_drawdown", nav_ledger([1000, 1001, 1002])) == 0.0
-
-
-def test_sharpe_by_hand() -> None:
-    # Returns +10 % and 0 %: mean 0.05, sample deviation 0.1/sqrt(2).
-    assert value("sharpe", nav_ledger([1100, 1100])) == pytest.approx(0.05 / (0.1 / math.sqrt(2)) * math.sqrt(252), rel=1e-12)
-
-
-def test_an_index_tracker_has_no_information_ratio() -> None:
+def test_what_does_not_vary_has_no_ratio() -> None:
     tracker = nav_ledger([101_000, 99_000, 99_000, 102_000, 103_000], 100_000)
     assert compute("information_ratio", tracker).reason == "excess returns have no variance"
-
-
-def test_a_missing_benchmark_level_leaves_no_information_ratio() -> None:
     gap = market(benchmark=[100.0, 101.0, math.nan, 99.0, 102.0, 103.0])
-    result = panel.information_ratio.compute(nav_ledger(NAVS), gap, "strict")
-    assert (result.value, result.reason) == (None, "benchmark: a level is missing")
-
-
-# -- behaviour ----------------------------------------------------------------------------------------------------------
-
-
-def test_price_drift_alone_is_turnover_for_the_paper_and_none_in_strict() -> None:
-    steps = [step(0, 500, {CODES[0]: 500}), step(1, 500, {CODES[0]: 1500})]
-    assert value("turnover", ledger(steps)) == 0.0
-    assert value("turnover", ledger(steps), "paper") == pytest.approx((0.5 + 0.25) * 252 / 2, rel=1e-12)
-
-
-def test_hhi_of_equal_holdings_is_one_over_their_number_in_strict() -> None:
-    assert value("hhi", ledger([step(0, 800, {CODES[0]: 100, CODES[1]: 100})])) == 0.5
-
-
-def test_hhi_of_the_paper_takes_weights_of_nav() -> None:
-    assert value("hhi", ledger([step(0, 800, {CODES[0]: 100, CODES[1]: 100})]), "paper") == pytest.approx(2 * 0.1**2, rel=1e-12)
-
-
-def test_all_cash_steps_are_left_out_of_strict_hhi_and_count_zero_in_the_paper() -> None:
-    steps = [step(0, 1000), step(1, 900, {CODES[0]: 100})]
-    assert compute("hhi", ledger(steps)) == MetricValue(1.0, 1)
-    assert value("hhi", ledger(steps), "paper") == pytest.approx(0.1**2 / 2, rel=1e-12)
-
-
-def test_a_failed_step_is_an_abstention_for_the_paper_and_no_decision_in_strict() -> None:
-    steps = [
-        step(0, 1000, orders=[order()]),
-        step(1, 1000),
-        step(2, 1000, provenance="fallback"),
-        step(3, 1000, provenance="error"),
-    ]
-    assert compute("abstention_rate", ledger(steps)) == MetricValue(0.5, 2)
-    assert compute("abstention_rate", ledger(steps), "paper") == MetricValue(0.75, 4)
-
-
-# -- reliability and diagnostics ----------------------------------------------------------------------------------------
-
-
-def test_parse_failures_are_counted_among_steps_whose_model_calls_worked() -> None:
-    provenances = ("model", "model_after_retry", "fallback", "error")
-    steps = [step(place, 1000, provenance=provenance) for place, provenance in enumerate(provenances)]
-    assert compute("parse_failure_rate", ledger(steps)) == MetricValue(1 / 3, 3)
-    assert compute("decision_coverage", ledger(steps)) == MetricValue(0.5, 4)
+    assert panel.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason == "benchmark: a level is missing"
+    # 10 % every day: rounding leaves a deviation of about 1e-17, which is no risk estimate.
+    assert compute("sharpe", nav_ledger([1100, 1210, 1331])).reason == "returns have no variance"
 
 
 # -- degenerate ledgers -------------------------------------------------------------------------------------------------
@@ -132,17 +96,9 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
     ),
     "everything lost": (
         nav_ledger([1000, 0, 0]),
-        {
-            "total_return",
-            "sharpe",
-            "max_drawdown",
-            "information_ratio",
-            "turnover",
-            "cash_ratio",
-            "tool_validity_rate",
-            *NO_ORDERS,
-            *NO_LUCK,
-        },
+        {"total_return", "sharpe", "max_drawdown", "information_ratio", "turnover", "cash_ratio", "tool_validity_rate"}
+        | NO_ORDERS
+        | NO_LUCK,
     ),
 }
 
@@ -160,11 +116,6 @@ def test_a_constant_nav_has_returns_and_risk_of_zero(rules: RuleSet) -> None:
     flat = nav_ledger([1000] * 5)
     assert [value(name, flat, rules) for name in ("total_return", "max_drawdown")] == [0.0, 0.0]
     assert math.copysign(1, value("total_return", flat, rules)) == 1
-
-
-def test_a_steady_gain_has_no_sharpe_instead_of_an_astronomic_one() -> None:
-    # 10 % every day: rounding leaves a deviation of about 1e-17, which is no risk estimate.
-    assert compute("sharpe", nav_ledger([1100, 1210, 1331])).reason == "returns have no variance"
 
 
 # -- properties ---------------------------------------------------------------------------------------------------------
@@ -201,35 +152,17 @@ def scaled(of: Ledger, factor: int) -> Ledger:
 
 
 @given(ledgers(), st.integers(2, 1000), st.sampled_from(RULE_SETS))
-def test_no_metric_depends_on_the_unit_of_money(of: Ledger, factor: int, rules: RuleSet) -> None:
+def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(of: Ledger, factor: int, rules: RuleSet) -> None:
     for metric in panel.panel_metrics():
         before, after = metric.compute(of, MARKET, rules), metric.compute(scaled(of, factor), MARKET, rules)
         assert (before.reason, before.n) == (after.reason, after.n)
         # Sharpe ratios divide by a deviation that may be tiny, so they alone are compared relatively.
         assert after.value == (None if before.value is None else pytest.approx(before.value, rel=1e-6, abs=1e-9))
-
-
-@given(ledgers(), st.sampled_from(RULE_SETS))
-def test_every_value_lies_in_the_range_that_its_metric_states(of: Ledger, rules: RuleSet) -> None:
-    for metric in panel.panel_metrics():
         low, high = metric.range
-        result = metric.compute(of, MARKET, rules).value
-        assert result is None or ((low is None or low <= result) and (high is None or result <= high)), metric.name
-
-
-def test_every_unit_but_a_ratio_has_a_lower_bound() -> None:
-    assert {metric.name for metric in panel.panel_metrics() if metric.range[0] is None} == {"sharpe", "information_ratio"}
-
-
-@given(ledgers())
-def test_strict_hhi_lies_between_equal_weights_and_a_single_name(of: Ledger) -> None:
-    most = max(len(record.positions) for record in of.steps)
-    result = compute("hhi", of)
-    assert result.value is None or 1 / most - 1e-12 <= result.value <= 1
-
-
-@given(ledgers())
-def test_paper_turnover_is_at_most_two_a_step(of: Ledger) -> None:
+        found = before.value
+        assert found is None or ((low is None or low <= found) and (high is None or found <= high)), metric.name
+    most, hhi = max(len(record.positions) for record in of.steps), compute("hhi", of).value
+    assert hhi is None or 1 / most - 1e-12 <= hhi <= 1, "between equal weights and a single name"
     assert 0 <= value("turnover", of, "paper") <= 2 * 252
 
 
@@ -248,20 +181,16 @@ def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> 
 # -- the table of metrics -----------------------------------------------------------------------------------------------
 
 
-def test_the_headline_panel_is_the_papers_ten_metrics_in_three_families() -> None:
-    headline = [metric.name for metric in panel.panel_metrics() if metric.headline]
+def test_the_table_of_metrics_is_whole() -> None:
+    metrics = panel.panel_metrics()
+    headline = [metric.name for metric in metrics if metric.headline]
     assert headline == [name for names in panel.PANEL_FAMILIES.values() for name in names]
     assert len(headline) == 10
-    assert [metric.name for metric in panel.panel_metrics() if not metric.headline] == list(panel.DIAGNOSTICS)
-
-
-def test_every_metric_names_its_versioned_formula_unit_and_source() -> None:
-    for metric in panel.panel_metrics():
+    assert [metric.name for metric in metrics if not metric.headline] == list(panel.DIAGNOSTICS)
+    for metric in metrics:
         assert metric.formula.startswith(f"{metric.name}/1: ")
         assert metric.unit
         assert metric.source
-
-
-def test_an_unknown_metric_is_refused_with_near_names() -> None:
+    assert {metric.name for metric in metrics if metric.range[0] is None} == {"sharpe", "information_ratio"}, "only ratios"
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
         panel.panel_metric("sharp")

@@ -28,24 +28,26 @@ def padded(middle: list[int], days: int) -> np.ndarray:
 # -- by hand ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_series_whose_neighbours_are_independent_by_hand() -> None:
+BY_HAND = [
     # n = 16, so the band is 2 sqrt(log10(16) / 16) = 0.549. Sums of products at lags 0, 1, 2: 6, -1, -2; then zeros. All
     # autocorrelations are within the band: m = 1, M = 2, w(1/2) = 1, w(1) = 0.
     # 16 G = 2 * 1 * -1 = -2; 16 s2 = 6 - 2 = 4; b^3 = 2 * 2^2 / (2 * 4^2) * 16 = 4.
-    assert stationary_block_length(padded([1, 1, -2], 16)) == pytest.approx(4 ** (1 / 3), rel=1e-15)
-
-
-def test_a_series_with_one_significant_lag_by_hand() -> None:
+    (padded([1, 1, -2], 16), 4 ** (1 / 3)),
     # n = 25, band 0.473. Sums at lags 0 to 7: 12, 6, -1, -2, -1, -2, -4, -2. 6/12 is outside the band and nothing after it is:
-    # m = 2, M = 4, weights 1, 1, 1/2, 0.
-    # 25 G = 2 * (6 - 2 - 3) = 2; 25 s2 = 12 + 2 * (6 - 1 - 1) = 20; b^3 = 2 * 2^2 / (2 * 20^2) * 25 = 1/4.
-    assert stationary_block_length(padded([2, 2, 0, -1, -1, 0, -1, -1], 25)) == pytest.approx(0.25 ** (1 / 3), rel=1e-15)
-
-
-def test_without_five_quiet_lags_in_a_row_the_window_is_as_wide_as_it_gets_and_the_length_has_a_cap() -> None:
+    # m = 2, M = 4, weights 1, 1, 1/2, 0. 25 G = 2 * (6 - 2 - 3) = 2; 25 s2 = 12 + 2 * (6 - 1 - 1) = 20; b^3 = 1/4.
+    (padded([2, 2, 0, -1, -1, 0, -1, -1], 25), 0.25 ** (1 / 3)),
     # n = 16: sums 8, 5, 2, -1, -4, -3, -2, -1. Lags 1 and 4 (-4/7) are outside the band, and only 5 to 8 are left: M = 4 + 5 = 9,
     # weights 1, 1, 1, 1, 8/9, 6/9, 4/9. 16 G = -620/9, 16 s2 = 28/9, b^3 = (155/7)^2 * 16, which is more than ceil(16 / 3) cubed.
-    assert stationary_block_length(padded([1, 1, 1, 1, -1, -1, -1, -1], 16)) == 6
+    (padded([1, 1, 1, 1, -1, -1, -1, -1], 16), 6),
+    # Sums 2 and -1: m = 1, M = 2, 16 s2 = 2 - 2 * 1 = 0, but G is not 0: a long-run variance of zero gives the cap.
+    (padded([1, -1], 16), 6),
+    (np.zeros(30), 0),
+]
+
+
+@pytest.mark.parametrize(("series", "length"), BY_HAND)
+def test_a_length_by_hand(series: np.ndarray, length: float) -> None:
+    assert stationary_block_length(series) == pytest.approx(length, rel=1e-15)
 
 
 # -- against arch -------------------------------------------------------------------------------------------------------
@@ -94,28 +96,16 @@ def test_more_dependence_makes_longer_blocks() -> None:
 # -- edges --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_constant_has_no_length_and_is_resampled_by_single_days() -> None:
-    assert stationary_block_length(np.zeros(30)) == 0
+def test_a_constant_is_resampled_by_single_days_and_a_column_is_as_its_copy() -> None:
     assert block_days(np.full(32, 0.25)) == 1
-
-
-def test_a_long_run_variance_of_zero_gives_the_cap() -> None:
-    # Sums 2 and -1: m = 1, M = 2, 16 s2 = 2 - 2 * 1 = 0, but G is not 0.
-    assert stationary_block_length(padded([1, -1], 16)) == 6
-
-
-def test_a_column_of_a_table_has_the_length_of_its_copy() -> None:
     table = np.random.default_rng(5).normal(size=(90, 3))
     assert stationary_block_length(table[:, 1]) == stationary_block_length(table[:, 1].copy())
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e61])
-def test_a_value_that_is_not_finite_or_too_large_is_refused(wrong: float) -> None:
-    with pytest.raises(ValueError, match="at least 9 finite values, all below 1e\\+60"):
-        stationary_block_length(np.append(np.zeros(30), wrong))
+WRONG = [np.append(np.zeros(30), wrong) for wrong in (np.nan, np.inf, -np.inf, 1e61)]
 
 
-@pytest.mark.parametrize("values", [np.zeros((20, 2)), np.arange(MIN_VALUES - 1.0), np.zeros(0)])
-def test_a_table_or_too_short_a_series_is_refused(values: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="one series of at least 9 finite values"):
+@pytest.mark.parametrize("values", [*WRONG, np.zeros((20, 2)), np.arange(MIN_VALUES - 1.0), np.zeros(0)])
+def test_what_is_no_series_of_enough_finite_values_is_refused(values: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="one series of at least 9 finite values, all below 1e\\+60"):
         stationary_block_length(values)

@@ -28,29 +28,19 @@ def test_error_by_hand() -> None:
     assert newey_west_mean([2.0, 0.0, 2.0, 0.0], 1) == pytest.approx((1.0, math.sqrt(1 / 12)))
 
 
-@given(series)
-def test_without_lags_it_is_the_classic_error_of_a_mean(values: list[float]) -> None:
+@given(series, st.floats(0.01, 100))
+def test_it_scales_with_the_series_and_without_lags_is_the_classic_error_of_a_mean(values: list[float], factor: float) -> None:
     expected = np.std(values, ddof=1) / math.sqrt(len(values))
     assert newey_west_mean(values, 0).se == pytest.approx(expected, rel=1e-9, abs=1e-15)
-
-
-@given(series, st.floats(0.01, 100))
-def test_it_scales_with_the_series(values: list[float], factor: float) -> None:
     before, after = newey_west_mean(values), newey_west_mean(np.array(values) * factor)
     assert after.se == pytest.approx(before.se * factor, rel=1e-6, abs=1e-9)
     assert newey_west_mean(values[::-1]).se == pytest.approx(before.se, rel=1e-6, abs=1e-9)
 
 
-def test_automatic_lags_follow_newey_and_west() -> None:
+def test_automatic_lags_follow_newey_and_west_and_what_has_no_error_is_refused() -> None:
     assert [automatic_lags(n) for n in (2, 43, 100, 548)] == [1, 3, 4, 5]
-
-
-@pytest.mark.parametrize("values", [[], [1.0], [1.0, math.nan], [[1.0, 2.0]]])
-def test_what_has_no_error_is_refused(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="at least two finite values"):
-        newey_west_mean(values)
-
-
-def test_lags_that_do_not_fit_are_refused() -> None:
+    for values in ([], [1.0], [1.0, math.nan], [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="at least two finite values"):
+            newey_west_mean(values)
     with pytest.raises(ValueError, match="4 lags for 4 values: give 0 to 3"):
         newey_west_mean([1.0, 2.0, 3.0, 4.0], 4)

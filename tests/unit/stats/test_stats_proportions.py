@@ -33,22 +33,20 @@ def test_wilson_equals_statsmodels(count, level):
     assert (interval.level, interval.n, interval.kind) == (level, n, "Wilson score")
 
 
-def test_wilson_by_hand():
+def test_shares_by_hand_and_at_their_ends():
     # One success in four at z = 1 (level 0.6827): (1/4 + 1/8 ± sqrt(3/64 + 1/64)) / (5/4) = (3/8 ± 1/4) / (5/4).
     interval = wilson(1, 4, 2 * stats.norm.cdf(1) - 1)
     assert (interval.low, interval.high) == pytest.approx((0.1, 0.5))
-
-
-def test_the_ends_are_exact_where_nothing_or_everything_succeeded():
-    assert wilson(0, 200).low == 0.0
-    assert wilson(200, 200).high == 1.0
+    assert (wilson(0, 200).low, wilson(200, 200).high) == (0.0, 1.0)
     assert wilson(0, 200).high == pytest.approx(1 - wilson(200, 200).low)
-
-
-def test_without_trials_there_is_no_interval_and_no_bound():
-    assert wilson(0, 0).low is None
-    assert wilson(0, 0).reason == "no trials"
-    assert clopper_pearson_upper(0, 0) == 1.0
+    assert (wilson(0, 0).low, wilson(0, 0).reason) == (None, "no trials")
+    assert clopper_pearson_upper(0, 0) == clopper_pearson_upper(7, 7) == 1.0
+    # (1 - p)^n = 0.05, the rule of three: about 3 / n.
+    assert clopper_pearson_upper(0, 200) == pytest.approx(1 - 0.05 ** (1 / 200))
+    for successes, n, level in ((-1, 5, 0.95), (6, 5, 0.95), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)):
+        for function in (wilson, clopper_pearson_upper):
+            with pytest.raises(ValueError, match="lie"):
+                function(successes, n, level)
 
 
 @given(count=counts(), level=LEVELS)
@@ -60,25 +58,12 @@ def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
     assert bound == pytest.approx(proportion_confint(successes, n, alpha=2 * (1 - level), method="beta")[1], abs=1e-9)
 
 
-def test_no_success_in_n_bounds_the_share_by_the_nth_root():
-    # (1 - p)^n = 0.05, the rule of three: about 3 / n.
-    assert clopper_pearson_upper(0, 200) == pytest.approx(1 - 0.05 ** (1 / 200))
-    assert clopper_pearson_upper(7, 7) == 1.0
-
-
 @pytest.mark.parametrize("share", [0.003, 0.02, 0.25, 0.9])
 def test_the_exact_bound_holds_at_least_as_often_as_it_says(share):
     n = 60
     k = np.arange(n + 1)
     holds = np.array([clopper_pearson_upper(int(successes), n) >= share for successes in k])
     assert stats.binom.pmf(k, n, share)[holds].sum() >= 0.95
-
-
-@pytest.mark.parametrize(("successes", "n", "level"), [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)])
-def test_what_is_no_share_is_refused(successes, n, level):
-    for function in (wilson, clopper_pearson_upper):
-        with pytest.raises(ValueError, match="lie"):
-            function(successes, n, level)
 
 
 @given(chances=chances)
@@ -111,12 +96,11 @@ def test_two_coins_by_hand():
     assert (coins.at_least(1), coins.at_most(0), coins.at_least(0), coins.at_least(3)) == (0.625, 0.375, 1.0, 0.0)
     assert coins.middle(0.5) == (0, 1)
     assert poisson_binomial([]).middle() == (0, 0)
-
-
-def test_the_mid_p_value_counts_half_of_what_was_found():
-    coins = poisson_binomial([0.5, 0.25])  # 0.375, 0.5, 0.125
+    # The mid-p value counts half of what was found.
     assert [coins.mid_p(k) for k in range(3)] == pytest.approx([0.375, 0.75, 0.125])
     assert poisson_binomial([0.5, 0.5]).mid_p(1) == 1.0
+    with pytest.raises(ValueError, match=r"0 … 1, was 1\.5"):
+        poisson_binomial([0.2, 1.5])
 
 
 @pytest.mark.parametrize("share", [0.03, 0.1, 0.5])
@@ -138,8 +122,3 @@ def test_wilson_covers_too_often_where_chances_differ_and_the_middle_range_does_
     assert sum(p for k, p in enumerate(by_chance.probabilities) if covered(k)) > 0.985
     low, high = by_chance.middle()
     assert 0.95 <= by_chance.at_most(high) - by_chance.at_most(low - 1) < 0.97
-
-
-def test_no_trial_can_succeed_more_often_than_always():
-    with pytest.raises(ValueError, match=r"0 … 1, was 1\.5"):
-        poisson_binomial([0.2, 1.5])

@@ -1,4 +1,4 @@
-"""Terms of the Brier score, debiased ECE and the reliability diagram."""
+"""Outcomes of orders, ECE and Brier score against hand-worked cases and an independent form."""
 
 from __future__ import annotations
 
@@ -12,20 +12,93 @@ from statsmodels.stats.proportion import proportion_confint
 from ktdeval.stats import calibration
 from ktdeval.stats.calibration import (
     Forecast,
+    JudgedOrders,
     brier,
     brier_score,
     brier_terms,
+    calibration_bins,
     debiased_calibration_error,
     debiased_reliability,
     ece,
     expected_calibration_error,
+    judged_orders,
+    pool,
     reliability_points,
-)
-from metric_cases import CODES, ledger, market, nav_ledger, order, step
+)  # fmt: skip
+from ktdeval.trading.ledger import Ledger
+from metric_cases import CODES, DAYS, ledger, market, nav_ledger, order, step
 
+# The first asset opens one CNY higher each day, the second one CNY lower.
 MARKET = market()
 HAND = [Forecast(0.62, True), Forecast(0.68, False), Forecast(0.95, True)]
+
+
+def one_step(*orders: object, number: int = 0) -> Ledger:
+    return ledger([step(number, 1000, orders=list(orders))])
+
+
+FALLING = CODES[1]
+# Two for one on the third day: the price halves, the factor doubles, and the adjusted open rises by 5 %: a split is no loss.
+SPLIT = market(opens=[[10.0, 10.0]] * 2 + [[5.25, 10.0]] * 4, factor=[[1.0, 1.0]] * 2 + [[2.0, 1.0]] * 4)
+SUSPENDED = market(opens=[[math.nan if day == 2 else 10.0 + day, 20.0] for day in range(len(DAYS))])
+JUDGED = [  # orders, market, successes, without a fill, without a next open
+    ([order(side="BUY"), order(side="SELL"), order(FALLING, "BUY"), order(FALLING, "SELL")], MARKET, [1, 0, 0, 1], 0, 0),
+    ([order(side="BUY"), order(side="SELL")], market(opens=[[10.0, 10.0]] * len(DAYS)), [0, 0], 0, 0),
+    ([order(side="BUY")], SPLIT, [1], 0, 0),
+    ([order(filled=0), order(None, filled=0), order(status="partially_filled", rule="cash")], MARKET, [1], 2, 0),
+    ([order()], SUSPENDED, [], 0, 1),
+]
+
+
+@pytest.mark.parametrize(("orders", "of", "successes", "no_fill", "no_next_open"), JUDGED)
+def test_an_order_succeeds_by_what_the_next_open_says(orders, of, successes, no_fill, no_next_open) -> None:  # type: ignore[no-untyped-def]
+    forecasts = tuple(Forecast(0.6, bool(success)) for success in successes)
+    assert judged_orders(one_step(*orders), of) == JudgedOrders(forecasts, no_fill, no_next_open)
+
+
+def test_orders_of_the_snapshots_last_day_have_no_next_open_and_pooling_keeps_all() -> None:
+    assert judged_orders(one_step(order(), number=len(DAYS) - 2), MARKET) == JudgedOrders((), no_fill=0, no_next_open=1)
+    left, right = JudgedOrders((Forecast(0.5, True),), 1, 2), JudgedOrders((Forecast(0.7, False),), 3, 4)
+    assert pool([left, right]) == JudgedOrders((Forecast(0.5, True), Forecast(0.7, False)), 4, 6)
+
+
+def test_ece_by_hand() -> None:
+    # Bin 0.6: mean 0.65, accuracy 1/2, gap 0.15, two of three. Bin 0.9: 0.95 against 1, gap 0.05, one of three.
+    assert expected_calibration_error(HAND).value == pytest.approx(2 / 3 * 0.15 + 1 / 3 * 0.05, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "low"), [(0.0, 0.0), (0.1, 0.1), (0.3, 0.3), (0.7, 0.7), (0.29999999999999993, 0.2), (1.0, 0.9)]
+)
+def test_a_confidence_on_an_edge_belongs_to_the_bin_that_it_opens(confidence: float, low: float) -> None:
+    assert [entry["low"] for entry in calibration_bins([Forecast(confidence, True)])] == [low]
+
+
+def test_an_episode_without_filled_orders_has_no_calibration_but_says_what_was_left_out() -> None:
+    result = ece.compute(one_step(order(filled=0)), MARKET, "strict")
+    assert (result.value, result.n, result.reason) == (None, 0, "no filled order with a next open")
+    assert result.detail == {"bins": [], "n": 0, "no_fill": 1, "no_next_open": 0}
+    assert brier.compute(one_step(order(filled=0)), MARKET, "strict").value is None
+
+
 forecast_lists = st.lists(st.builds(Forecast, st.floats(0, 1), st.booleans()), min_size=1, max_size=200)
+
+
+@given(forecast_lists)
+def test_ece_equals_the_form_of_guo_2017_in_numpy(forecasts: list[Forecast]) -> None:
+    confidence = np.array([forecast.confidence for forecast in forecasts])
+    success = np.array([forecast.success for forecast in forecasts], dtype=float)
+    edges = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    places = np.searchsorted(edges, confidence, side="right")
+    gaps = [np.sum(places == k) * abs(confidence[places == k].mean() - success[places == k].mean()) for k in np.unique(places)]
+    assert expected_calibration_error(forecasts).value == pytest.approx(sum(gaps) / len(forecasts), abs=1e-12)
+    assert brier_score(forecasts).value == pytest.approx(np.mean((confidence - success) ** 2), abs=1e-12)
+    assert expected_calibration_error(forecasts) == expected_calibration_error(forecasts[::-1])
+    # The mean confidence less the accuracy bounds it from below.
+    assert abs((confidence - success).mean()) - 1e-12 <= (expected_calibration_error(forecasts).value or 0.0) <= 1
+
+
+# -- terms of the Brier score -------------------------------------------------------------------------------------------
 
 
 def test_terms_by_hand() -> None:
@@ -37,6 +110,9 @@ def test_terms_by_hand() -> None:
     assert terms.uncertainty == pytest.approx(2 / 9)
     # Deviations -0.03 and 0.03 of confidence, 1/2 and -1/2 of success.
     assert terms.within == pytest.approx((2 * 0.03**2 + 2 * 2 * 0.03 * 0.5) / 3)
+    constant = brier_terms([Forecast(0.6, success) for success in (True, True, False)])
+    assert constant is not None
+    assert constant.resolution == pytest.approx(0, abs=1e-16)
 
 
 @given(forecast_lists)
@@ -56,12 +132,6 @@ def test_with_one_confidence_a_bin_murphys_three_terms_suffice(pairs: list[tuple
     assert terms is not None
     assert terms.within == pytest.approx(0, abs=1e-15)
     assert brier_score(forecasts).value == pytest.approx(terms.reliability - terms.resolution + terms.uncertainty, abs=1e-14)
-
-
-def test_a_constant_confidence_has_no_resolution() -> None:
-    terms = brier_terms([Forecast(0.6, success) for success in (True, True, False)])
-    assert terms is not None
-    assert terms.resolution == pytest.approx(0, abs=1e-16)
 
 
 # -- debiased ECE -------------------------------------------------------------------------------------------------------
@@ -106,19 +176,15 @@ def test_debiased_reliability_is_right_on_average(shift: float) -> None:
     assert np.mean(found) == pytest.approx(shift**2, abs=4 * np.std(found) / math.sqrt(400))
 
 
-def test_ece_of_a_calibrated_model_is_nearer_to_zero_when_debiased() -> None:
+def test_debiasing_brings_ece_nearer_to_what_it_is() -> None:
     rng = np.random.default_rng(0)
     samples = [sample(rng, 0.0) for _ in range(200)]
     plain = np.mean([expected_calibration_error(each).value for each in samples])
-    debiased = np.mean([debiased_calibration_error(each).value for each in samples])
-    assert 0 < debiased < 0.67 * plain
-
-
-@pytest.mark.parametrize("shift", [0.05, 0.15, 0.3])
-def test_debiasing_takes_little_too_much_from_a_miscalibrated_model(shift: float) -> None:
-    rng = np.random.default_rng(0)
-    found = [debiased_calibration_error(sample(rng, shift)).value for _ in range(200)]
-    assert np.mean(found) == pytest.approx(shift, abs=0.012)
+    assert 0 < np.mean([debiased_calibration_error(each).value for each in samples]) < 0.67 * plain
+    for shift in (0.05, 0.15, 0.3):
+        rng = np.random.default_rng(0)
+        found = [debiased_calibration_error(sample(rng, shift)).value for _ in range(200)]
+        assert np.mean(found) == pytest.approx(shift, abs=0.012), "and takes little too much from a miscalibrated model"
 
 
 def test_debiased_reliability_by_hand_and_at_the_edges() -> None:

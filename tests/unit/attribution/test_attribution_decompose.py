@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,16 +87,12 @@ def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
     assert one_day.tolist() == [[False, True], [False, True]]
 
 
-def test_before_styles_have_history_only_the_common_return_is_fitted() -> None:
+def test_before_styles_have_history_or_with_few_names_only_the_common_return_is_fitted() -> None:
     fitted = fit_factors(random_snapshot(seed=2, n_assets=20), 3, 6)
     assert (fitted.style == 0.0).all()
     for day in range(4):
-        expected = np.average(fitted.returns[day], weights=fitted.weights[day])
-        assert fitted.common[day] == pytest.approx(expected, rel=1e-12)
+        assert fitted.common[day] == pytest.approx(np.average(fitted.returns[day], weights=fitted.weights[day]), rel=1e-12)
     assert {note.subject for note in fitted.notes if note.kind == "constant_factor"} == set(fitted.factor_names)
-
-
-def test_few_names_leave_the_common_return_and_a_note() -> None:
     fitted = fit_factors(random_snapshot(seed=2, n_assets=8), FIRST, FIRST + 3)
     assert (fitted.style == 0.0).all()
     assert [(note.count, note.days) for note in fitted.notes if note.kind == "too_few_names"] == [(4, 4)]
@@ -115,12 +112,10 @@ def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None
 
 def test_an_index_without_members_has_no_factor_returns_and_all_is_selection() -> None:
     snapshot = random_snapshot(seed=2, n_assets=20)
-    nobody = replace(snapshot, member=np.zeros_like(snapshot.member))
-    fitted = fit_factors(nobody, FIRST, FIRST + 3)
+    fitted = fit_factors(replace(snapshot, member=np.zeros_like(snapshot.member)), FIRST, FIRST + 3)
     assert (fitted.common == 0.0).all()
     assert [note.days for note in fitted.notes if note.kind == "no_names"] == [4]
-    weights = np.full(fitted.returns.shape, 0.05)
-    result = decompose(weights, fitted)
+    result = decompose(np.full(fitted.returns.shape, 0.05), fitted)
     np.testing.assert_array_equal(result.selection, result.held_return)
 
 
@@ -134,12 +129,12 @@ def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, industr
     rng = np.random.default_rng(seed)
     shape = fitted.returns.shape
     weights = {
-        "long-only": lambda: rng.dirichlet(np.full(shape[1], 0.1), shape[0]),
-        "long-short": lambda: rng.normal(0.0, 0.2, shape),
-        "levered": lambda: 5.0 * rng.dirichlet(np.ones(shape[1]), shape[0]),
-        "one name": lambda: np.eye(shape[1])[rng.integers(shape[1], size=shape[0])],
-        "cash": lambda: np.zeros(shape),
-    }[kind]()
+        "long-only": rng.dirichlet(np.full(shape[1], 0.1), shape[0]),
+        "long-short": rng.normal(0.0, 0.2, shape),
+        "levered": 5.0 * rng.dirichlet(np.ones(shape[1]), shape[0]),
+        "one name": np.eye(shape[1])[rng.integers(shape[1], size=shape[0])],
+        "cash": np.zeros(shape),
+    }[kind]
     result = decompose(weights, fitted)
     added = result.common + result.style.sum(axis=-1) + result.industry.sum(axis=-1) + result.selection
     np.testing.assert_allclose(added, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12)
@@ -151,26 +146,23 @@ _SHARED = random_snapshot(seed=6, n_assets=50)
 FITS = {industry: fit_factors(_SHARED, FIRST, FIRST + 15, industry=industry) for industry in (False, True)}
 
 
+PARTS = ("common", "style", "industry", "selection", "exposures", "invested", "held_return")
+
+
 def test_many_portfolios_at_once_are_each_its_own() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(50), (3, 16))
     together = decompose(weights, FITS[True])
     for place in range(3):
         one = decompose(weights[place], FITS[True])
-        for name in ("common", "style", "industry", "selection", "exposures", "invested", "held_return"):
+        for name in PARTS:
             np.testing.assert_allclose(getattr(together, name)[place], getattr(one, name), rtol=0, atol=1e-15)
-
-
-def test_the_regression_weighted_index_has_no_tilt_and_no_selection() -> None:
-    """The residuals of a weighted regression have weighted mean zero: its own portfolio earns what the styles and market do."""
+    # The residuals of a weighted regression have weighted mean zero: its own portfolio earns what the styles and market do.
     fitted = FITS[False]
     index = fitted.weights / fitted.weights.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(decompose(index, fitted).selection, 0.0, atol=1e-15)
-
-
-@pytest.mark.parametrize("shape", [(16, 49), (15, 50), (16,)])
-def test_weights_of_other_days_or_assets_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(DataError, match="expected finite numbers of 16 days × 50 assets"):
-        decompose(np.zeros(shape), FITS[False])
+    for shape in ((16, 49), (15, 50), (16,)):
+        with pytest.raises(DataError, match="expected finite numbers of 16 days × 50 assets"):
+            decompose(np.zeros(shape), fitted)
 
 
 # ---- ledgers
@@ -193,7 +185,7 @@ def test_the_same_weights_as_a_table_give_the_same_parts(snapshot: MarketSnapsho
         for position in step.positions:
             weights[day + 1, snapshot.asset_index[position.code]] = position.value_minor / step.nav_minor
     attribution, expected = attribute(ledger, snapshot, fitted), decompose(weights, fitted)
-    for name in ("common", "style", "industry", "selection", "exposures", "invested", "held_return"):
+    for name in PARTS:
         np.testing.assert_allclose(getattr(attribution, name), getattr(expected, name), rtol=0, atol=1e-14)
     np.testing.assert_allclose(attribution.mean_exposures(), expected.exposures[1:].mean(axis=0), atol=1e-14)
     assert "industry" in attribution.line_names
@@ -205,13 +197,9 @@ def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(snapshot: Ma
     shared = attribute(ledger, snapshot, fit_factors(snapshot, FIRST - 20, LAST + 5))
     np.testing.assert_allclose(shared.lines, own.lines, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(shared.days, ledger.days)
-
-
-def test_rounding_is_small_beside_fees(snapshot: MarketSnapshot, ledger: Ledger) -> None:
-    attribution = attribute(ledger, snapshot)
-    assert np.abs(attribution.rounding).max() < 1e-8  # no corporate actions in this market
-    assert (attribution.fees <= 0.0).all()
-    assert attribution.fees.sum() < -1e-3
+    assert np.abs(own.rounding).max() < 1e-8, "no corporate actions in this market"
+    assert (own.fees <= 0.0).all()
+    assert own.fees.sum() < -1e-3
 
 
 def bought(row: int, **changes: Any) -> dict[str, Any]:
@@ -223,20 +211,22 @@ def bought(row: int, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
+def holding(shares: int, ticks: int) -> list[dict[str, Any]]:
+    return [{"code": "609001.SH", "shares": shares, "locked": 0, "price_ticks": ticks, "value_fen": shares * ticks // 100}]
+
+
 def test_a_purchase_and_a_sale_worked_by_hand() -> None:
     """Buy 1000 at 10.00, close 10.20: timing +200.00, fee 5.00; held to 10.30; sell at 10.50, close 10.00: timing +500.00."""
     snapshot = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3, 10.0], "609002.SH": [20.0, 20.0, 20.0, 20.0]})
-
-    def position(ticks: int) -> list[dict[str, Any]]:
-        return [{"code": "609001.SH", "shares": 1000, "locked": 0, "price_ticks": ticks, "value_fen": ticks * 10}]
-
     cash = 100_000_000 - 1_000_000 - 500
     sale = bought(3, side="SELL", price_ticks=105_000, notional_fen=1_050_000, fee_fen=1575)
     end = cash + 1_050_000 - 1575
     ledger = ledger_of(
         [
-            step_record(snapshot, 0, 1, orders=[bought(1)], positions=position(102_000), cash_fen=cash, nav_fen=cash + 1_020_000),
-            step_record(snapshot, 1, 2, positions=position(103_000), cash_fen=cash, nav_fen=cash + 1_030_000),
+            step_record(
+                snapshot, 0, 1, orders=[bought(1)], positions=holding(1000, 102_000), cash_fen=cash, nav_fen=cash + 1_020_000
+            ),
+            step_record(snapshot, 1, 2, positions=holding(1000, 103_000), cash_fen=cash, nav_fen=cash + 1_030_000),
             step_record(snapshot, 2, 3, orders=[sale], positions=[], cash_fen=end, nav_fen=end),
         ]
     )
@@ -254,8 +244,7 @@ def test_a_purchase_and_a_sale_worked_by_hand() -> None:
 
 def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
     snapshot = tiny_snapshot({"609001.SH": [10.0, 10.0, None, 11.0], "609002.SH": [20.0, 20.0, 20.4, 20.4]})
-    position = [{"code": "609001.SH", "shares": 1000, "locked": 0, "price_ticks": 100_000, "value_fen": 1_000_000}]
-    ledger = ledger_of([step_record(snapshot, step, step + 1, positions=position) for step in range(2)])
+    ledger = ledger_of([step_record(snapshot, step, step + 1, positions=holding(1000, 100_000)) for step in range(2)])
     attribution = attribute(ledger, snapshot)
     assert attribution.held_return[1] == 0.0
     assert attribution.common[1] + attribution.selection[1] == 0.0
@@ -278,19 +267,11 @@ def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(snapshot: 
 
 def test_a_dividend_is_no_selection_and_no_trading_effect() -> None:
     """A 2-for-1 split on day 2: adjusted prices say 0 %, and so does the NAV."""
-    snapshot = tiny_snapshot(
-        {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}, Details(factors={"609001.SH": [1.0, 1.0, 2.0]})
-    )
-
-    def position(shares: int, ticks: int) -> list[dict[str, Any]]:
-        return [{"code": "609001.SH", "shares": shares, "locked": 0, "price_ticks": ticks, "value_fen": 1_000_000}]
-
-    steps = [
-        step_record(snapshot, step, step + 1, positions=position(*held))
-        for step, held in enumerate([(1000, 100_000), (2000, 50_000)])
-    ]
-    attribution = attribute(ledger_of(steps), snapshot)
-    np.testing.assert_allclose(attribution.lines, 0.0, atol=1e-16)
+    closes = {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}
+    snapshot = tiny_snapshot(closes, Details(factors={"609001.SH": [1.0, 1.0, 2.0]}))
+    held = [holding(1000, 100_000), holding(2000, 50_000)]
+    steps = [step_record(snapshot, step, step + 1, positions=positions) for step, positions in enumerate(held)]
+    np.testing.assert_allclose(attribute(ledger_of(steps), snapshot).lines, 0.0, atol=1e-16)
 
 
 def test_an_account_in_cash_has_parts_of_zero_and_no_exposure(snapshot: MarketSnapshot) -> None:
@@ -299,24 +280,20 @@ def test_an_account_in_cash_has_parts_of_zero_and_no_exposure(snapshot: MarketSn
     assert np.isnan(attribution.mean_exposures()).all()
     assert attribution.linked.total_return == 0.0
     assert set(attribution.linked.lines or {}) == set(attribution.line_names)
-
-
-def test_a_nav_that_falls_to_nothing_is_split_but_not_linked(snapshot: MarketSnapshot) -> None:
     steps = [step_record(snapshot, step, FIRST + step, nav_fen=100_000_000 if step < 2 else 0) for step in range(3)]
     linked = attribute(ledger_of(steps), snapshot).linked
-    assert linked.lines is None
-    assert linked.total_return == -1.0
+    assert (linked.lines, linked.total_return) == (None, -1.0), "a NAV that falls to nothing is split but not linked"
     assert "-100 %" in (linked.reason or "")
 
 
-@pytest.mark.parametrize(
-    ("rows", "nav", "reason"),
-    [
-        ([], {}, "no steps"),
-        ([300, 302], {}, "do not follow on each other"),
-        ([300, 301, 302], {1: 0}, "the NAV is not positive before the last step"),
-    ],
-)
+NO_ATTRIBUTION = [
+    ([], {}, "no steps"),
+    ([300, 302], {}, "do not follow on each other"),
+    ([300, 301, 302], {1: 0}, "the NAV is not positive before the last step"),
+]
+
+
+@pytest.mark.parametrize(("rows", "nav", "reason"), NO_ATTRIBUTION)
 def test_a_ledger_without_attribution_says_why(snapshot: MarketSnapshot, rows: list[int], nav: dict[int, int], reason: str) -> None:
     steps = [step_record(snapshot, step, row, nav_fen=nav.get(step, 100_000_000)) for step, row in enumerate(rows)]
     ledger = ledger_of(steps)
@@ -336,6 +313,6 @@ def test_days_and_codes_of_another_market_are_refused(snapshot: MarketSnapshot, 
         attribute(ledger_of([foreign, step_record(snapshot, 1, FIRST + 1)]), snapshot)
 
 
-def test_every_kind_of_note_is_documented(repository: Any) -> None:
+def test_every_kind_of_note_is_documented(repository: Path) -> None:
     text = (repository / "docs" / "attribution.md").read_text()
-    assert all(f"`{kind}`" in text for kind in NOTE_MEANINGS)
+    assert [kind for kind in NOTE_MEANINGS if f"`{kind}`" not in text] == []

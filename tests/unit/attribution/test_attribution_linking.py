@@ -38,35 +38,22 @@ def test_linked_lines_add_to_the_total_return(returns: list[float], seed: int) -
     assert link(lines, daily).sum() == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
-def test_a_total_return_of_zero_links_without_a_division_by_zero() -> None:
-    returns = np.array([0.25, -0.2])
-    lines = np.array([[0.2, 0.05], [-0.05, -0.15]])
-    linked = link(lines, returns)
+def test_edges_are_linked_without_a_division_by_zero() -> None:
+    linked = link(np.array([[0.2, 0.05], [-0.05, -0.15]]), np.array([0.25, -0.2]))
     assert np.isfinite(linked).all()
-    assert linked.sum() == pytest.approx(0.0, abs=1e-15)
-
-
-def test_days_without_a_return_keep_their_contributions() -> None:
-    """Two lines that offset each other on a flat day are still there in the end."""
-    linked = link(np.array([[0.03, -0.03]]), np.array([0.0]))
-    np.testing.assert_allclose(linked, [0.03, -0.03], rtol=1e-15)
-
-
-def test_one_day_is_its_own_link() -> None:
+    assert linked.sum() == pytest.approx(0.0, abs=1e-15), "a total return of zero"
+    # Two lines that offset each other on a flat day are still there in the end; one day is its own link.
+    np.testing.assert_allclose(link(np.array([[0.03, -0.03]]), np.array([0.0])), [0.03, -0.03], rtol=1e-15)
     np.testing.assert_allclose(link(np.array([[0.02, -0.05]]), np.array([-0.03])), [0.02, -0.05], rtol=1e-14)
 
 
-@pytest.mark.parametrize("worst", [-1.0, -1.5])
-def test_a_lost_nav_cannot_be_linked(worst: float) -> None:
-    coefficients = linking_coefficients(np.array([[0.1, worst], [0.1, 0.1]]))
-    assert np.isnan(coefficients[0]).all()
-    assert np.isfinite(coefficients[1]).all()
-
-
-def test_draws_are_linked_each_for_itself() -> None:
-    rng = np.random.default_rng(0)
-    lines = rng.normal(0, 0.01, (5, 30, 3))
+def test_draws_are_linked_each_for_itself_and_a_lost_nav_not_at_all() -> None:
+    lines = np.random.default_rng(0).normal(0, 0.01, (5, 30, 3))
     returns = lines.sum(axis=-1)
     together = link(lines, returns)
     for draw in range(5):
         np.testing.assert_allclose(together[draw], link(lines[draw], returns[draw]), rtol=1e-13)
+    for worst in (-1.0, -1.5):
+        coefficients = linking_coefficients(np.array([[0.1, worst], [0.1, 0.1]]))
+        assert np.isnan(coefficients[0]).all()
+        assert np.isfinite(coefficients[1]).all()

@@ -31,16 +31,22 @@ def ledger(snapshot: MarketSnapshot) -> Ledger:
     return play(snapshot, rotation(snapshot, 3), range(269, 300))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_metric_keeps_the_contract(name: str, snapshot: MarketSnapshot) -> None:
-    metric = attribution_metric(name)
-    check_metric(metric, snapshot)
-    assert metric.formula.startswith(f"{name}/1: ")
-    assert not metric.headline
+def test_metrics_keep_the_contract_and_are_documented(snapshot: MarketSnapshot, repository: Path) -> None:
+    text = (repository / "docs" / "attribution.md").read_text()
+    for name in NAMES:
+        metric = attribution_metric(name)
+        check_metric(metric, snapshot)
+        assert metric.formula.startswith(f"{name}/1: ")
+        assert f"{name}/1" in text
+        assert not metric.headline
+    with pytest.raises(UsageError, match="did you mean 'selection_alpha'"):
+        attribution_metric("selection_alfa")
 
 
-def test_the_four_parts_add_to_the_total_return(snapshot: MarketSnapshot, ledger: Ledger) -> None:
-    values = [metric.compute(ledger, snapshot, "strict").value for metric in attribution_metrics()]
+def test_the_four_parts_add_to_the_total_return_under_both_rule_sets(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    found, paper = ([metric.compute(ledger, snapshot, rules) for metric in attribution_metrics()] for rules in ("strict", "paper"))
+    assert found == paper
+    values = [each.value for each in found]
     assert sum(value for value in values if value is not None) == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12)
 
 
@@ -58,11 +64,6 @@ def test_selection_carries_lines_exposures_and_its_error(snapshot: MarketSnapsho
     assert value.n == len(ledger.steps)
 
 
-def test_both_rule_sets_give_the_same(snapshot: MarketSnapshot, ledger: Ledger) -> None:
-    for metric in attribution_metrics():
-        assert metric.compute(ledger, snapshot, "paper") == metric.compute(ledger, snapshot, "strict")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(name: str, snapshot: MarketSnapshot) -> None:
     value = attribution_metric(name).compute(ledger_of([step_record(snapshot, 0, 300)]), snapshot, "strict")
@@ -78,13 +79,3 @@ def test_a_ledger_without_attribution_gives_null_and_the_reason(snapshot: Market
     assert metric.compute(ledger_of([]), snapshot, "strict").reason == "no steps"
     ruined = ledger_of([step_record(snapshot, step, 300 + step, nav_fen=0 if step else 100_000_000) for step in range(2)])
     assert "-100 %" in (metric.compute(ruined, snapshot, "strict").reason or "")
-
-
-def test_an_unknown_part_is_refused_with_near_names() -> None:
-    with pytest.raises(UsageError, match="did you mean 'selection_alpha'"):
-        attribution_metric("selection_alfa")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_part_is_documented_with_its_formula(name: str, repository: Path) -> None:
-    assert f"{name}/1" in (repository / "docs" / "attribution.md").read_text()

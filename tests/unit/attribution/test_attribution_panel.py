@@ -12,7 +12,6 @@ from test_factors import market
 
 from ktdeval.attribution.exposures import exposures
 from ktdeval.attribution.factors import (
-    FACTORS,
     factor_values,
     filled_forward,
     standardise,
@@ -25,6 +24,7 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 
 PRICES = ("open", "high", "low", "close")
+FIELDS = (*PRICES, "volume", "amount", "factor")
 
 
 def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
@@ -75,9 +75,19 @@ def test_panel_of_any_range_is_a_part_of_the_whole(rows: range) -> None:
     np.testing.assert_array_equal(factor_panel(snapshot, rows), factor_panel(snapshot, range(330))[:, rows.start : rows.stop])
 
 
-def test_panel_does_not_depend_on_how_many_days_one_pass_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def changed(snapshot: MarketSnapshot, rows: slice, value: float, names: tuple[str, ...] = FIELDS) -> MarketSnapshot:
+    """The market with one value in some rows of its arrays."""
+    arrays = {name: getattr(snapshot, name).copy() for name in names}
+    for array in arrays.values():
+        array[rows] = value
+    return replace(snapshot, **arrays)
+
+
+def test_panel_depends_on_neither_the_days_of_one_pass_nor_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = market(gap_share=0.1)
     whole = factor_panel(snapshot, range(330))
+    poisoned = changed(snapshot, slice(301, None), 1e9)
+    np.testing.assert_array_equal(factor_panel(poisoned, range(330))[:, :301], whole[:, :301])
     monkeypatch.setattr("ktdeval.attribution.panel._BLOCK", 7)
     np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
 
@@ -87,7 +97,7 @@ def test_names_that_hardly_move_lose_no_digits() -> None:
     snapshot = market(gap_share=0.02)
     rows = np.arange(330.0)
     steady = np.column_stack([np.full(330, 10.0), 10.0 * 1.01**rows, 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))])
-    arrays = {name: getattr(snapshot, name).copy() for name in (*PRICES, "volume", "amount", "factor")}
+    arrays = {name: getattr(snapshot, name).copy() for name in FIELDS}
     for name in PRICES:
         arrays[name][:, :3] = steady
     arrays["factor"][:, :3] = 1.0
@@ -105,15 +115,6 @@ def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
     late = range(300, 330)
     np.testing.assert_array_equal(factor_panel(spiked, late)[:, :, 0], factor_panel(snapshot, late)[:, :, 0])
     assert_equal_to_kernels(spiked, range(330))
-
-
-def test_panel_of_a_day_does_not_change_when_the_future_does() -> None:
-    snapshot = market()
-    poisoned = {name: getattr(snapshot, name).copy() for name in (*PRICES, "volume", "amount", "factor")}
-    for array in poisoned.values():
-        array[301:] = 1e9
-    other = replace(snapshot, **poisoned)
-    np.testing.assert_array_equal(factor_panel(other, range(330))[:, :301], factor_panel(snapshot, range(301)))
 
 
 @settings(max_examples=20)
@@ -143,37 +144,25 @@ def test_exposures_are_standardised_values_of_the_day_before() -> None:
 
 def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
     snapshot = market(assets=30)
-    arrays = {name: getattr(snapshot, name).copy() for name in (*PRICES, "volume", "amount", "factor", "member")}
-    for name, array in arrays.items():
-        array[310:] = False if name == "member" else 5.0
-    known, other = exposures(snapshot, range(311)[300:]), exposures(replace(snapshot, **arrays), range(300, 311))
-    np.testing.assert_array_equal(known.design, other.design)
-    np.testing.assert_array_equal(known.weights, other.weights)
-    np.testing.assert_array_equal(known.investable, other.investable)
+    poisoned = changed(changed(snapshot, slice(310, None), 5.0), slice(310, None), False, ("member",))
+    known, other = (exposures(each, range(300, 311)) for each in (snapshot, poisoned))
+    for name in ("design", "weights", "investable"):
+        np.testing.assert_array_equal(getattr(known, name), getattr(other, name))
 
 
-def test_weights_are_roots_of_the_mean_amount_of_twenty_days() -> None:
-    snapshot = market(assets=5)
-    weights = exposures(snapshot, range(300, 301)).weights[0]
-    mean = snapshot.amount[280:300].mean(axis=0)
-    np.testing.assert_allclose(weights, np.sqrt(mean) / np.median(np.sqrt(mean)), rtol=1e-12)
-
-
-def test_a_name_without_amount_weighs_the_median_and_is_counted() -> None:
+def test_weights_are_roots_of_the_mean_amount_of_twenty_days_as_far_as_it_is_known() -> None:
     snapshot = market(assets=6)
+    mean = snapshot.amount[280:300].mean(axis=0)
+    weights = exposures(snapshot, range(300, 301)).weights[0]
+    np.testing.assert_allclose(weights, np.sqrt(mean) / np.median(np.sqrt(mean)), rtol=1e-12)
     amount = snapshot.amount.copy()
     amount[:, 2] = np.nan
     known = exposures(replace(snapshot, amount=amount), range(300, 310))
-    assert (known.weights[:, 2] == 1.0).all()
+    assert (known.weights[:, 2] == 1.0).all(), "the median, and it is counted"
     notes = {(note.kind, note.subject): (note.count, note.days) for note in known.notes}
-    assert notes["default_weight", ""] == (10, 10)
-    assert notes["missing_exposure", "ILLIQ"] == (10, 10)
-
-
-def test_a_market_without_amounts_weighs_all_names_the_same_and_says_so() -> None:
-    snapshot = market(assets=6)
-    known = exposures(replace(snapshot, amount=np.full(snapshot.amount.shape, np.nan)), range(300, 310))
-    assert (known.weights == 1.0).all()
+    assert notes["default_weight", ""] == notes["missing_exposure", "ILLIQ"] == (10, 10)
+    known = exposures(changed(snapshot, slice(None), np.nan, ("amount",)), range(300, 310))
+    assert (known.weights == 1.0).all(), "all the same, and it is said"
     assert [note.days for note in known.notes if note.kind == "equal_weights"] == [10]
     assert not [note for note in known.notes if note.kind == "default_weight"]
 
@@ -196,22 +185,13 @@ def test_a_name_outside_the_index_keeps_exposures_scaled_by_the_index() -> None:
     assert np.abs(known.z[0, 11]).max() > 0.0
 
 
-def test_a_subset_of_factors_gives_those_columns() -> None:
-    snapshot = market(assets=12)
-    some = exposures(snapshot, range(300, 305), ("SKEW", "ILLIQ"))
-    everything = exposures(snapshot, range(300, 305))
+def test_a_subset_of_factors_gives_those_columns_and_what_is_unknown_is_refused() -> None:
+    snapshot, rows = market(assets=12), range(300, 305)
     places = [FACTOR_NAMES.index(name) for name in ("SKEW", "ILLIQ")]
-    np.testing.assert_array_equal(some.z, everything.z[:, :, places])
-
-
-def test_an_unknown_factor_and_a_first_day_without_a_day_before_are_refused() -> None:
+    np.testing.assert_array_equal(exposures(snapshot, rows, ("SKEW", "ILLIQ")).z, exposures(snapshot, rows).z[:, :, places])
     with pytest.raises(DataError, match="SKEW is named twice"):
-        exposures(market(), range(300, 305), ("SKEW", "SKEW"))
+        exposures(snapshot, rows, ("SKEW", "SKEW"))
     with pytest.raises(DataError, match="no style factor 'SKW'; did you mean 'SKEW'"):
-        exposures(market(), range(300, 305), ("SKW",))
+        exposures(snapshot, rows, ("SKW",))
     with pytest.raises(DataError, match="within 1…329"):
-        exposures(market(), range(3))
-
-
-def test_panel_names_follow_the_definitions() -> None:
-    assert tuple(definition.name for definition in FACTORS) == FACTOR_NAMES
+        exposures(snapshot, range(3))

@@ -18,17 +18,12 @@ def correlated_table(rows: int = 400) -> np.ndarray:
     return table
 
 
-def test_variance_inflation_equals_statsmodels() -> None:
+def test_variance_inflation_equals_statsmodels_and_a_case_by_hand() -> None:
     table = correlated_table()
     design = np.column_stack([np.ones(len(table)), table])
     expected = [variance_inflation_factor(design, place) for place in range(1, 6)]
     np.testing.assert_allclose(variance_inflation(table), expected, rtol=1e-10)
-
-
-def test_two_columns_worked_by_hand() -> None:
-    """Correlation 0.6: VIF = 1 / (1 - 0.36) = 1.5625."""
-    x = np.array([1.0, 1.0, -1.0, -1.0])
-    y = np.array([1.0, -1.0, 1.0, -1.0])
+    x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])  # correlation 0.6: 1 / (1 - 0.36) = 1.5625
     np.testing.assert_allclose(variance_inflation(np.column_stack([x, 0.6 * x + 0.8 * y])), [1.5625, 1.5625])
 
 
@@ -41,12 +36,9 @@ def test_collinear_columns_are_infinite_and_constant_ones_take_no_part() -> None
     assert values[2] == pytest.approx(1.0, abs=0.05)
 
 
-def test_too_few_rows_are_refused() -> None:
+def test_too_few_rows_and_a_window_in_the_evaluation_are_refused() -> None:
     with pytest.raises(DataError, match="more than 4 rows"):
         variance_inflation(np.eye(4)[:, :3])
-
-
-def test_the_screen_looks_at_the_calibration_window_only() -> None:
     with pytest.raises(DataError, match="not before the evaluation at 310"):
         vif_screen(market(), range(290, 320), 310)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy import stats
 
 from ktdeval.attribution.factors import FACTORS, TrailingWindow, factor_values, standardise, trailing_factors, trailing_window
@@ -104,24 +102,26 @@ def test_factors_equal_an_independent_pandas_implementation(gap_share: float, ro
             np.testing.assert_allclose(values[name][asset], expected[name], rtol=1e-9, atol=1e-12, err_msg=f"{name} asset {asset}")
 
 
-def test_factors_are_the_nine_of_the_paper_in_its_order() -> None:
+def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: Path) -> None:
     assert tuple(definition.name for definition in FACTORS) == NAMES
-    assert tuple(factor_values(market().as_of(300)).values) == NAMES
-
-
-def test_every_factor_is_described_with_its_window() -> None:
+    lines = (repository / "docs" / "factors.md").read_text().splitlines()
     for definition in FACTORS:
         assert definition.description
         assert 0 < definition.minimum_observations <= definition.window <= 252
+        row = next(line for line in lines if line.startswith(f"| {definition.name} |"))
+        assert row.endswith(f"| {definition.window} | {definition.minimum_observations} |")
+    snapshot = market()
+    table = factor_values(snapshot.as_of(300))
+    assert tuple(table.values) == NAMES
+    assert table.matrix().shape == (9, 12)
+    np.testing.assert_array_equal(table.standardised(snapshot.member[300]), standardise(table.matrix(), snapshot.member[300]))
 
 
 def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply() -> None:
     for definition in FACTORS:
         row, window = 329, definition.window
-        for missing, defined in (
-            (window - definition.minimum_observations, True),
-            (window - definition.minimum_observations + 1, False),
-        ):
+        most = window - definition.minimum_observations
+        for missing, defined in ((most, True), (most + 1, False)):
             snapshot = market(assets=1)
             arrays = {name: getattr(snapshot, name).copy() for name in ("open", "high", "low", "close", "volume", "amount")}
             # The gap ends on `row`: no later bar is measured from it, so exactly `missing` observations are lost.
@@ -171,11 +171,6 @@ def test_a_gap_at_the_first_row_of_the_window_uses_the_last_close_before_it() ->
     assert factor_values(gapped.as_of(row)).values["MOM_12_1"][0] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("row", [0, 1, 5, 12])
-def test_too_short_a_history_gives_nan_and_no_error(row: int) -> None:
-    assert all(np.isnan(values).all() for values in factor_values(market().as_of(row)).values.values())
-
-
 def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:
     def first_row(name: str) -> int:
         return next(row for row in range(330) if np.isfinite(factor_values(market().as_of(row)).values[name]).all())
@@ -184,73 +179,43 @@ def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:
 
 
 def test_one_definition_serves_many_days_at_once() -> None:
-    snapshot = market(gap_share=0.03)
-    days = (260, 300, 329)
+    snapshot, days = market(gap_share=0.03), (260, 300, 329)
     windows = [trailing_window(snapshot.as_of(day)) for day in days]
-    batch = TrailingWindow(
-        **{
-            name: np.stack([getattr(window, name) for window in windows], axis=1)
-            for name in ("close", "last_close", "open", "high", "volume", "amount")
-        }
-    )
-    values = trailing_factors(batch)
+    columns = {name: [getattr(window, name) for window in windows] for name in TrailingWindow.__dataclass_fields__}
+    values = trailing_factors(TrailingWindow(**{name: np.stack(arrays, axis=1) for name, arrays in columns.items()}))
     for place, day in enumerate(days):
         for name, expected in factor_values(snapshot.as_of(day)).values.items():
             np.testing.assert_allclose(values[name][place], expected, rtol=1e-12)
 
 
-def test_sliding_windows_give_the_same_values_as_a_cursor() -> None:
-    snapshot = market(assets=4)
-    arrays = {
-        "close": snapshot.adjusted_close, "last_close": snapshot.adjusted_close, "open": snapshot.adjusted_open,
-        "high": snapshot.high * snapshot.factor, "volume": snapshot.volume / snapshot.factor, "amount": snapshot.amount,
-    }  # fmt: skip
-    windows = {name: np.moveaxis(sliding_window_view(array, 252, axis=0), -1, 0) for name, array in arrays.items()}
-    values = trailing_factors(TrailingWindow(**windows))
-    for day in (251, 290, 329):
-        for name, expected in factor_values(snapshot.as_of(day)).values.items():
-            np.testing.assert_allclose(values[name][day - 251], expected, rtol=1e-9, atol=1e-12)
+# ---- exposures
 
 
-def test_exposures_have_mean_zero_and_unit_deviation_over_the_investable_names() -> None:
-    values = np.random.default_rng(3).standard_t(3, (4, 300))
-    investable = np.arange(300) < 250
+def test_exposures_are_winsorised_z_scores_over_the_investable_names() -> None:
+    values, investable = np.random.default_rng(3).standard_t(3, (4, 300)), np.arange(300) < 250
     exposures = standardise(values, investable)
     np.testing.assert_allclose(exposures[:, investable].mean(axis=1), 0.0, atol=1e-12)
     np.testing.assert_allclose(exposures[:, investable].std(axis=1), 1.0, rtol=1e-12)
-
-
-def test_exposures_equal_scipy_winsorised_z_scores() -> None:
     values = np.random.default_rng(4).standard_t(3, 301)
-    low, high = np.quantile(values, [0.01, 0.99])
-    expected = stats.zscore(np.clip(values, low, high))
+    expected = stats.zscore(np.clip(values, *np.quantile(values, [0.01, 0.99])))
     np.testing.assert_allclose(standardise(values, np.ones(301, dtype=bool)), expected, rtol=1e-10)
-
-
-def test_a_name_outside_the_index_is_scaled_by_the_index_and_does_not_move_it() -> None:
-    values = np.append(np.random.default_rng(5).normal(size=100), 1e6)
-    investable = np.arange(101) < 100
+    # A name outside the index is scaled by the index and does not move it.
+    values, investable = np.append(np.random.default_rng(5).normal(size=100), 1e6), np.arange(101) < 100
     exposures = standardise(values, investable)
     np.testing.assert_array_equal(exposures[:100], standardise(values[:100], investable[:100]))
     assert exposures[100] == exposures[:100].max()
 
 
-def test_undefined_values_stay_undefined_and_do_not_count() -> None:
-    values = np.array([1.0, np.nan, 3.0, 2.0])
-    exposures = standardise(values, np.ones(4, dtype=bool))
+def test_what_is_undefined_or_equal_has_no_exposure() -> None:
+    values, everyone = np.array([1.0, np.nan, 3.0, 2.0]), np.ones(5, dtype=bool)
+    exposures = standardise(values, everyone[:4])
     assert np.isnan(exposures[1])
-    np.testing.assert_array_equal(exposures[[0, 2, 3]], standardise(values[[0, 2, 3]], np.ones(3, dtype=bool)))
-
-
-def test_equal_values_give_zero_exposure_and_no_names_give_nan() -> None:
-    np.testing.assert_array_equal(standardise(np.full(5, 0.1), np.ones(5, dtype=bool)), np.zeros(5))
-    np.testing.assert_array_equal(standardise(np.zeros(5), np.ones(5, dtype=bool)), np.zeros(5))
-    assert np.isnan(standardise(np.arange(5.0), np.zeros(5, dtype=bool))).all()
-
-
-def test_flags_of_another_number_of_assets_are_refused() -> None:
+    np.testing.assert_array_equal(exposures[[0, 2, 3]], standardise(values[[0, 2, 3]], everyone[:3]))
+    for equal in (0.1, 0.0):
+        np.testing.assert_array_equal(standardise(np.full(5, equal), everyone), np.zeros(5))
+    assert np.isnan(standardise(np.arange(5.0), ~everyone)).all(), "no names"
     with pytest.raises(DataError, match="4 assets, investable of 3"):
-        standardise(np.arange(4.0), np.ones(3, dtype=bool))
+        standardise(np.arange(4.0), everyone[:3])
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=40), st.floats(0.01, 100.0), st.floats(-50.0, 50.0))
@@ -260,28 +225,3 @@ def test_exposures_do_not_depend_on_unit_or_origin(numbers: list[float], scale: 
     exposures = standardise(values, everyone)
     if np.ptp(values) > 0.01:
         np.testing.assert_allclose(standardise(values * scale + shift, everyone), exposures, atol=1e-5)
-
-
-def test_table_matrix_has_one_row_a_factor() -> None:
-    snapshot = market()
-    table = factor_values(snapshot.as_of(300))
-    assert table.matrix().shape == (9, 12)
-    np.testing.assert_array_equal(table.standardised(snapshot.member[300]), standardise(table.matrix(), snapshot.member[300]))
-
-
-def test_nine_factors_of_300_names_are_computed_within_a_few_milliseconds() -> None:
-    view = market(rows=400, assets=300, gap_share=0.01).as_of(399)
-    factor_values(view)
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        factor_values(view)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.010  # 1.2 ms on a quiet core; the bound allows for a busy one
-
-
-def test_the_documented_table_shows_every_window_and_minimum(repository: Path) -> None:
-    lines = (repository / "docs" / "factors.md").read_text().splitlines()
-    for definition in FACTORS:
-        row = next(line for line in lines if line.startswith(f"| {definition.name} |"))
-        assert row.endswith(f"| {definition.window} | {definition.minimum_observations} |")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -23,7 +23,6 @@ from ktdeval.yamlio import load_yaml
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
-    from ktdeval.market.quality import Finding
     from ktdeval.market.raw import RawMarket
     from ktdeval.market.snapshot import MarketSnapshot
 
@@ -189,19 +188,18 @@ def _report(raw: RawMarket, as_json: bool) -> int:
     if as_json or inherited(click.get_current_context(), "as_json"):
         report = {"market": raw.name, "errors": errors, "findings": [dataclasses.asdict(finding) for finding in findings]}
         click.echo(dumps_pretty(report), nl=False)
-    else:
-        if findings:
-            print_table(("SEVERITY", "   COUNT", "FINDING"), [row for finding in findings for row in _finding_rows(finding)])
-        days, kinds = raw.table.days, f"{errors} kind{'' if errors == 1 else 's'} of error"
-        click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {kinds}")
+        return 1 if errors else 0
+    rows: list[tuple[str, str, str]] = []
+    for finding in findings:
+        rows.append((finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"))
+        rows.append(("", "", f"{', '.join(finding.examples)}{', …' if finding.count > len(finding.examples) else ''}"))
+        if finding.repairs and finding.severity != "info":
+            rows.append(("", "", f"fix with --repair {' or --repair '.join(finding.repairs)}"))
+    if rows:
+        print_table(("SEVERITY", "   COUNT", "FINDING"), rows)
+    days, kinds = raw.table.days, f"{errors} kind{'' if errors == 1 else 's'} of error"
+    click.echo(f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets, {kinds}")
     return 1 if errors else 0
-
-
-def _finding_rows(finding: Finding) -> Iterable[tuple[str, str, str]]:
-    yield finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"
-    yield "", "", f"{', '.join(finding.examples)}{', …' if finding.count > len(finding.examples) else ''}"
-    if finding.repairs and finding.severity != "info":
-        yield "", "", f"fix with --repair {' or --repair '.join(finding.repairs)}"
 
 
 def _nothing(as_json: bool) -> None:

@@ -15,17 +15,8 @@ from ktdeval.registry import Plugins, load_plugins
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_METAVARS = {
-    "out": "DIR",
-    "limit": "STEPS",
-    "items": "SOURCE",
-    "base_url": "URL",
-    "price_table": "FILE",
-    "certificate": "FILE",
-    "cache": "shared|run|FILE",
-    "max_cost": "USD",
-}
-_METAVARS |= {"int": "N", "float": "X"}
+_METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL", "price_table": "FILE", "certificate": "FILE"}
+_METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "int": "N", "float": "X"}
 
 
 def warn(message: str) -> None:
@@ -85,12 +76,18 @@ def _with_options(function: F, options: Sequence[click.Option]) -> F:
 
 def _option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True) -> click.Option:
     flag = f"--{field.name.replace('_', '-')}"
-    kwargs: dict[str, Any] = {"help": _help(field) if with_default else field.metadata["help"], "default": None}
+    is_shown = with_default and not any(field.default is value for value in (dataclasses.MISSING, None, (), False))
+    kwargs: dict[str, Any] = {
+        "help": field.metadata["help"] + (f" [default: {field.default}]" if is_shown else ""),
+        "default": None,
+    }
+    # The words of a `Literal`, or of one that may also be None.
+    choices = get_args(next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None))
     if is_list(hint):
         kwargs |= {"multiple": True, "callback": _list_callback, "metavar": f"{field.name.removesuffix('s').upper()},…"}
     elif get_origin(hint) is Mapping:
         kwargs |= {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
-    elif choices := _choices(hint):
+    elif choices:
         # Not click.Choice: the config's own message suggests near words, and is the same for a YAML file.
         kwargs |= {"type": str, "metavar": f"[{'|'.join(choices)}]"}
     elif hint is bool:
@@ -99,18 +96,6 @@ def _option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True)
         scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
         kwargs |= {"type": scalar, "metavar": _METAVARS.get(field.name) or _METAVARS.get(scalar.__name__, field.name.upper())}
     return click.Option([flag, field.name], **kwargs)
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    """Return the words of a `Literal`, or of one that may also be None."""
-    words = next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None)
-    return get_args(words)
-
-
-def _help(field: dataclasses.Field[Any]) -> str:
-    silent = (dataclasses.MISSING, None, (), False)
-    shown = not any(field.default is value for value in silent)
-    return f"{field.metadata['help']}{f' [default: {field.default}]' if shown else ''}"
 
 
 def _list_callback(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...] | None:

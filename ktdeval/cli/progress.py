@@ -12,15 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column
 from rich.text import Text
 
-from ktdeval.contracts.events import (
-    CallDelayed,
-    EpisodeFailed,
-    EpisodeFinished,
-    EpisodeStarted,
-    Event,
-    SampleFinished,
-    StepFinished,
-)
+from ktdeval.contracts import events
+from ktdeval.contracts.events import Event, SampleFinished, StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.hookspecs import hookimpl
 
@@ -78,9 +71,7 @@ class ProgressObserver:
     """Draws a run's progress on stderr. Use as a context manager and register with `Plugins.register_observer`."""
 
     def __init__(self, console: Console, episodes: int) -> None:
-        self._console = console
-        self._live = console.is_terminal
-        self._lock = threading.Lock()
+        self._console, self._live, self._lock = console, console.is_terminal, threading.Lock()
         self._tallies: dict[str, _Tally] = {}
         self._bars: dict[str, TaskID] = {}
         roomy = console.width >= _ROOMY
@@ -107,27 +98,34 @@ class ProgressObserver:
     def ktdeval_event(self, event: Event) -> None:
         """Take note of one event; events of several episodes may come from several threads."""
         with self._lock:
-            if isinstance(event, EpisodeStarted):
-                self._start(event)
-            elif isinstance(event, (StepFinished, SampleFinished)):
-                self._step(event)
-            elif isinstance(event, CallDelayed):
-                self._delay(event)
-            elif isinstance(event, EpisodeFinished):
-                self._finish(event)
-            else:
-                self._fail(event)
+            match event:
+                case events.EpisodeStarted():
+                    self._start(event)
+                case StepFinished() | SampleFinished():
+                    self._step(event)
+                case events.CallDelayed():
+                    self._delay(event)
+                case events.EpisodeFinished():
+                    self._drop_bar(event.spec)
+                    tally = self._tallies.pop(event.spec.id, None)
+                    if event.already_done:
+                        self._say(event.spec, "already complete")
+                    elif self._live and tally is not None:
+                        self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
+                case events.EpisodeFailed():
+                    self._drop_bar(event.spec)
+                    self._say(event.spec, f"failed: {event.error}")
 
-    def _start(self, event: EpisodeStarted) -> None:
+    def _start(self, event: events.EpisodeStarted) -> None:
         self._tallies[event.spec.id] = tally = _Tally(event.total_steps, event.done_steps)
         for step in event.recorded:
             tally.add(step)
-        title = _title(event.spec)
+        status = tally.text() if event.done_steps else ""
         self._bars[event.spec.id] = self._progress.add_task(
-            title, total=event.total_steps, completed=event.done_steps, status=tally.text() if event.done_steps else ""
+            _title(event.spec), total=event.total_steps, completed=event.done_steps, status=status
         )
         if event.done_steps:
-            self._say(f"{title}: resuming after {event.done_steps} of {event.total_steps} steps")
+            self._say(event.spec, f"resuming after {event.done_steps} of {event.total_steps} steps")
 
     def _step(self, event: StepFinished | SampleFinished) -> None:
         tally = self._tallies[event.spec.id]
@@ -135,42 +133,25 @@ class ProgressObserver:
         self._progress.update(self._bars[event.spec.id], completed=tally.done, status=tally.text())
         stride = max(1, -(-tally.total // _PLAIN_REPORTS))
         if not self._live and (tally.done % stride == 0 or tally.done == tally.total):
-            self._say(f"{_title(event.spec)}: {tally.done}/{tally.total} {tally.text()}")
+            self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
 
-    def _delay(self, event: CallDelayed) -> None:
+    def _delay(self, event: events.CallDelayed) -> None:
         """Name a wait and its cause: on the bar at once, as a line of its own only when it is a long one."""
-        why = event.kind.replace("_", " ")
-        text = f"waiting {_duration(event.wait_s)}: {why}, attempt {event.attempt} of {event.attempts}"
+        minutes, rest = divmod(round(event.wait_s), 60)
+        wait = f"{minutes} min {rest} s" if minutes else f"{event.wait_s:.0f} s"
+        text = f"waiting {wait}: {event.kind.replace('_', ' ')}, attempt {event.attempt} of {event.attempts}"
         if event.spec.id in self._bars:
             self._progress.update(self._bars[event.spec.id], status=text)
         if event.wait_s >= (_LONG_WAIT_S if self._live else _PLAIN_WAIT_S):
-            self._say(f"{_title(event.spec)}: {text}")
-
-    def _finish(self, event: EpisodeFinished) -> None:
-        self._drop_bar(event.spec)
-        tally = self._tallies.pop(event.spec.id, None)
-        if event.already_done:
-            self._say(f"{_title(event.spec)}: already complete")
-        elif self._live and tally is not None:
-            self._say(f"{_title(event.spec)}: {tally.done}/{tally.total} {tally.text()}")
-
-    def _fail(self, event: EpisodeFailed) -> None:
-        self._drop_bar(event.spec)
-        self._say(f"{_title(event.spec)}: failed: {event.error}")
+            self._say(event.spec, text)
 
     def _drop_bar(self, spec: EpisodeSpec) -> None:
         if (bar := self._bars.pop(spec.id, None)) is not None:
             self._progress.remove_task(bar)
         self._progress.advance(self._overall)
 
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _duration(seconds: float) -> str:
-    """Such as `12 s` or `3 min 20 s`."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.0f} s"
+    def _say(self, spec: EpisodeSpec, text: str) -> None:
+        self._console.print(f"{_title(spec)}: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _title(spec: EpisodeSpec) -> str:

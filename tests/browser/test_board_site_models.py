@@ -91,7 +91,7 @@ def numbers(text: str) -> list[float]:
 
 def draw_all(tab: Any) -> None:
     """Bring every chart into view, and what is loaded on the way, until all are drawn; then back to the top."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while tab.evaluate(NEXT_TO_DRAW):
         assert time.monotonic() < deadline, "charts are never drawn"
         time.sleep(0.03)

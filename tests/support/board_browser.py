@@ -135,7 +135,7 @@ def wait_until(tab: Any, condition: str) -> None:
 
     An element that is not there, as while a page fetches data and draws itself anew, makes it not true yet.
     """
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while not tab.evaluate(f"(() => {{ try {{ return Boolean({condition}) }} catch {{ return false }} }})()"):
         assert time.monotonic() < deadline, f"never true: {condition}"
         time.sleep(0.02)

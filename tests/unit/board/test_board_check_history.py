@@ -102,15 +102,14 @@ def test_everything_else_is_the_maintainers(board: BadBoard, path: str) -> None:
     assert "foreign-file" in {rule for place, rule in found(board) if path.split("\n")[0] in place}
 
 
-def test_a_verdict_of_ones_own_is_refused(board: BadBoard) -> None:
+def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_commit_is_not_the_proposals(board: BadBoard) -> None:
+    board.edit(board.folder / "verdicts" / f"{board.card_id}.json", lambda value: value.update(tier="re-run"))
+    changed = (f"verdicts/{board.card_id}.json", "foreign-file")
+    assert found(board) == [changed]
     submit_another(board)
     verdict = board.add_verdict(tier="re-run")
-    assert found(board) == [(board.where(verdict), "verdict")]
-
-
-def test_the_verdict_on_another_card_is_not_changed(board: BadBoard) -> None:
-    board.edit(board.folder / "verdicts" / f"{board.card_id}.json", lambda value: value.update(tier="re-run"))
-    assert found(board) == [(f"verdicts/{board.card_id}.json", "foreign-file")]
+    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [changed]
+    assert found(board) == sorted([changed, (board.where(verdict), "verdict")])
 
 
 Change = Callable[[BadBoard, CardFiles], object]
@@ -142,23 +141,14 @@ def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_o
     assert ("records/sub", "link") in {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
 
 
-def test_an_old_file_that_becomes_a_link_is_two_findings(board: BadBoard) -> None:
-    board.card_path.unlink()
-    board.card_path.symlink_to("/etc/passwd")
-    assert {rule for _, rule in found(board)} == {"foreign-file", "link"}
-
-
-def test_an_executable_record_is_found(board: BadBoard) -> None:
+def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_two_findings(board: BadBoard) -> None:
     path = board.folder / "records" / "x.sh"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
     assert found(board) == [("records/x.sh", "executable")]
-
-
-def test_what_the_check_wrote_before_a_commit_is_not_the_proposals(board: BadBoard) -> None:
-    submit_another(board)
-    board.add_verdict()
-    assert check_changes(board.folder, "main") == []
+    board.card_path.unlink()
+    board.card_path.symlink_to("/etc/passwd")
+    assert {rule for place, rule in found(board) if place == board.where(board.card_path)} == {"foreign-file", "link"}
 
 
 def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_path: Path) -> None:
@@ -193,19 +183,12 @@ def test_nothing_that_the_repository_configures_is_started(
     assert not canary.exists()
 
 
-@pytest.mark.parametrize(
-    ("since", "message"),
-    [
-        ("nowhere", "git knows no revision 'nowhere'"),
-        ("--output=/tmp/x", "is no revision"),
-        ("main\n", "is no revision"),
-        ("", "git knows no revision"),
-    ],
-)
-def test_a_revision_that_is_none_is_one_line(board: BadBoard, since: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        check_changes(board.folder, since)
-    assert str(caught.value).isprintable()
+def test_a_revision_that_is_none_is_one_line(board: BadBoard) -> None:
+    unknown, none = "git knows no revision", "is no revision"
+    for since, message in (("nowhere", f"{unknown} 'nowhere'"), ("--output=/tmp/x", none), ("main\n", none), ("", unknown)):
+        with pytest.raises(UsageError, match=message) as caught:
+            check_changes(board.folder, since)
+        assert str(caught.value).isprintable()
 
 
 def test_a_folder_without_git_and_a_history_without_a_common_root_are_one_line(board: BadBoard, good: Good, tmp_path: Path) -> None:

@@ -72,39 +72,20 @@ def run(*words: object) -> str:
 # ---- forms
 
 
-def test_each_figure_is_taken_with_its_filter_error_samples_and_direction(tmp_path: Path) -> None:
-    rows = figures(imported(tmp_path, NEW))
-    assert set(rows) == {
-        ("mmlu", "acc", "none"),
-        ("mmlu_stem", "acc", "none"),
-        ("gsm8k", "exact_match", "strict-match"),
-        ("gsm8k", "exact_match", "flexible-extract"),
-        ("wikitext", "word_perplexity", "none"),
-    }
-    strict = rows["gsm8k", "exact_match", "strict-match"]
-    assert (strict["value"], strict["stderr"], strict["n"], strict["few_shot"]) == (0.25, 0.02, 40, 8)
-    assert rows["gsm8k", "exact_match", "flexible-extract"]["stderr"] == 0.03
-    assert rows["gsm8k", "exact_match", "strict-match"]["higher_is_better"] is True
-    assert rows["wikitext", "word_perplexity", "none"]["higher_is_better"] is False
-    assert rows["mmlu_stem", "acc", "none"]["stderr"] is None
-
-
-def test_groups_are_marked_once_and_versions_are_texts_or_null(tmp_path: Path) -> None:
-    rows = figures(imported(tmp_path, NEW))
-    assert [row["is_group"] for row in rows.values()].count(True) == 1
-    assert rows["mmlu", "acc", "none"]["is_group"]
-    assert rows["mmlu", "acc", "none"]["n"] is None
-    versions = {task: row["task_version"] for (task, _, _), row in rows.items()}
-    assert versions == {"mmlu": "2", "mmlu_stem": "1.0", "gsm8k": None, "wikitext": None}
-
-
-def test_where_it_is_from_is_said(tmp_path: Path) -> None:
+def test_each_figure_is_taken_with_its_filter_error_samples_and_direction_and_where_it_is_from(tmp_path: Path) -> None:
     path = write(tmp_path, NEW)
     document = to_plain(import_results(path, LIMIT))
+    names = ("value", "stderr", "n", "few_shot", "higher_is_better", "is_group", "task_version")
+    assert {key: tuple(row[name] for name in names) for key, row in figures(document).items()} == {
+        ("mmlu", "acc", "none"): (0.51, 0.004, None, None, True, True, "2"),
+        ("mmlu_stem", "acc", "none"): (0.4, None, 20, 5, True, False, "1.0"),
+        ("gsm8k", "exact_match", "strict-match"): (0.25, 0.02, 40, 8, True, False, None),
+        ("gsm8k", "exact_match", "flexible-extract"): (0.3, 0.03, 40, 8, True, False, None),
+        ("wikitext", "word_perplexity", "none"): (10.5, None, None, 0, False, False, None),
+    }
     assert document["harness"] == {"name": "lm-eval", "version": "0.4.9.2", "revision": "1f84a09f"}
     assert document["model"] == {"name": "acme/seer-7b", "backend": "hf"}
-    assert document["date"] == "2026-01-21"
-    assert document["limit"] == 20
+    assert (document["date"], document["limit"]) == ("2026-01-21", 20)
     assert document["source"] == {"sha256": sha256_hex(path.read_bytes()), "bytes": path.stat().st_size}
 
 
@@ -133,39 +114,23 @@ def test_a_title_row_without_figures_is_no_result(tmp_path: Path) -> None:
     assert document["notes"] == []
 
 
-@pytest.mark.parametrize(
-    ("token", "reason"),
-    [
-        ("NaN", "NaN"),
-        ("Infinity", "infinity"),
-        ("-Infinity", "infinity"),
-        ("null", "null"),
-        ('"N/A"', "N/A"),
-        ("1e999", "infinity"),
-    ],
-)
-def test_a_missing_figure_is_null_with_its_reason(tmp_path: Path, token: str, reason: str) -> None:
+def test_a_missing_figure_is_null_with_its_reason(tmp_path: Path) -> None:
     """lm-eval writes bare NaN, which is no JSON."""
-    text = json.dumps(NEW).replace('"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}')
-    row = figures(imported(tmp_path, text))["wikitext", "word_perplexity", "none"]
-    assert row["value"] is None
-    assert row["reason"] == f"the file says {reason}"
+    tokens = {"NaN": "NaN", "Infinity": "infinity", "-Infinity": "infinity", "null": "null", '"N/A"': "N/A", "1e999": "infinity"}
+    for token, reason in tokens.items():
+        text = json.dumps(NEW).replace('"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}')
+        row = figures(imported(tmp_path, text))["wikitext", "word_perplexity", "none"]
+        assert (row["value"], row["reason"]) == (None, f"the file says {reason}")
 
 
-@pytest.mark.parametrize("error", ["N/A", None, float("nan"), -0.1, "0.1", True, []])
-def test_an_error_that_is_no_number_is_null(tmp_path: Path, error: Any) -> None:
-    content = changed("results", "mmlu_stem", "acc_stderr,none", value=error)
-    assert figures(imported(tmp_path, content))["mmlu_stem", "acc", "none"]["stderr"] is None
-
-
-@pytest.mark.parametrize("value", [True, "high", [0.1], {"a": 1}])
-def test_what_is_no_figure_is_left_out_and_said(tmp_path: Path, value: Any) -> None:
-    document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=value))
-    assert ("mmlu_stem", "odd", "none") not in figures(document)
-    assert document["notes"] == ["mmlu_stem: odd,none left out, for it is no number"]
-
-
-def test_an_error_without_its_figure_is_left_out_and_said(tmp_path: Path) -> None:
+def test_what_is_no_figure_or_error_is_left_out_and_said(tmp_path: Path) -> None:
+    for error in ("N/A", None, float("nan"), -0.1, "0.1", True, []):
+        content = changed("results", "mmlu_stem", "acc_stderr,none", value=error)
+        assert figures(imported(tmp_path, content))["mmlu_stem", "acc", "none"]["stderr"] is None
+    for value in (True, "high", [0.1], {"a": 1}):
+        document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=value))
+        assert ("mmlu_stem", "odd", "none") not in figures(document)
+        assert document["notes"] == ["mmlu_stem: odd,none left out, for it is no number"]
     document = imported(tmp_path, changed("results", "mmlu_stem", "f1_stderr,none", value=0.1))
     assert document["notes"] == ["mmlu_stem: f1_stderr,none left out, for it has no figure of its own"]
 
@@ -204,24 +169,12 @@ def test_the_model_can_be_named_and_must_be_where_the_file_does_not(tmp_path: Pa
         imported(tmp_path, {"results": NEW["results"]})
 
 
-@pytest.mark.parametrize(
-    ("given", "day"),
-    [
-        (1768964383.8, "2026-01-21"),
-        ("2026-01-21T03:44:18", "2026-01-21"),
-        (12.5, None),
-        (1e300, None),
-        ("2026-13-45", None),
-        (True, None),
-    ],
-)
-def test_only_a_date_is_taken_for_one(tmp_path: Path, given: Any, day: str | None) -> None:
-    assert imported(tmp_path, changed("date", value=given))["date"] == day
-
-
-@pytest.mark.parametrize("version", ["No package metadata was found for lm_eval", None, 4, "0.4\n<script>"])
-def test_what_is_no_version_is_none(tmp_path: Path, version: Any) -> None:
-    assert imported(tmp_path, changed("lm_eval_version", value=version))["harness"]["version"] is None
+def test_only_a_date_is_taken_for_one_and_a_version_for_one(tmp_path: Path) -> None:
+    days = {1768964383.8: "2026-01-21", "2026-01-21T03:44:18": "2026-01-21"}
+    for given in (*days, 12.5, 1e300, "2026-13-45", True):
+        assert imported(tmp_path, changed("date", value=given))["date"] == days.get(given)
+    for version in ("No package metadata was found for lm_eval", None, 4, "0.4\n<script>"):
+        assert imported(tmp_path, changed("lm_eval_version", value=version))["harness"]["version"] is None
 
 
 # ---- files that are refused
@@ -230,25 +183,20 @@ EVIL = "<script>alert(1)</script>"
 
 
 @pytest.mark.parametrize("text", [EVIL, "a\nb", "a\u202eb", "\x1b[31m", "a\x00b", "\u200b", "\ud800", "x" * 301])
-@pytest.mark.parametrize("where", ["task", "metric", "filter", "model", "backend"])
-def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str, where: str) -> None:
-    content = copy.deepcopy(dict(NEW))
-    match where:
-        case "task":
-            content["results"][text] = {"acc,none": 1.0}
-        case "metric":
-            content["results"]["gsm8k"][text] = 1.0
-        case "filter":
-            content["results"]["gsm8k"][f"acc,{text}"] = 1.0
-        case "model":
-            content["model_name"] = text
-        case "backend":
-            content["config"]["model"] = text
-    path = write(tmp_path, content)
-    with pytest.raises(CardError, match=r"results\.json: .* is no plain line") as caught:
-        import_results(path, LIMIT)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).isascii() or str(tmp_path) in str(caught.value)
+def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str) -> None:
+    for where in (
+        ("results", text),
+        ("results", "gsm8k", text),
+        ("results", "gsm8k", f"acc,{text}"),
+        ("model_name",),
+        ("config", "model"),
+    ):
+        value = {"acc,none": 1.0} if len(where) == 2 and where[0] == "results" else 1.0 if where[0] == "results" else text
+        path = write(tmp_path, changed(*where, value=value))
+        with pytest.raises(CardError, match=r"results\.json: .* is no plain line") as caught:
+            import_results(path, LIMIT)
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).isascii() or str(tmp_path) in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", " "])

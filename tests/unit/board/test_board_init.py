@@ -112,23 +112,19 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
     assert (rules.divisions[0].rank_by, rules.divisions[0].certificate, rules.baselines) == ("ticker_top1", "optional", ())
     with pytest.raises(UsageError, match="baselines are for trading tasks"):
         begin(tmp_path / "other", market, tasks=("deanon_probe",))
-
-
-def test_a_trading_task_may_need_a_certificate(market: Path, tmp_path: Path) -> None:
-    assert begin(tmp_path / "board", market, certificate="required").rules.divisions[0].certificate == "required"
+    assert begin(tmp_path / "third", market, certificate="required").rules.divisions[0].certificate == "required"  # one that trades
 
 
 # ---- baselines
 
 
-def test_a_board_that_names_no_baselines_gets_the_usual_ones(tmp_path: Path) -> None:
+def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_path: Path) -> None:
     begun = begin(tmp_path / "board", Path("synthetic"), baselines=(), windows=("W1",))
-    assert tuple(baseline.model for baseline in begun.rules.baselines) == DEFAULT_BASELINES
     kinds = {baseline.model: (baseline.kind, len(baseline.seeds)) for baseline in begun.rules.baselines}
-    assert kinds["builtin/random"] == ("random", 10)
-    assert kinds["builtin/linear_factor"] == ("supervised", 0)
-    assert kinds["builtin/momentum"] == ("rule", 0)
-    assert begun.notes == ()
+    others = {"builtin/random": ("random", 10), "builtin/linear_factor": ("supervised", 0)}
+    assert (kinds, begun.notes) == (dict.fromkeys(DEFAULT_BASELINES, ("rule", 0)) | others, ())
+    (note,) = begin(tmp_path / "other", market).notes
+    assert "names a folder of this machine" in note
 
 
 def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(market: Path, tmp_path: Path) -> None:
@@ -137,11 +133,6 @@ def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(m
     assert any("the supervised baseline can't be trained on it" in note for note in begun.notes)
     with pytest.raises(ConfigError, match="can't be trained"):
         begin(tmp_path / "other", market, baselines=("builtin/linear_factor",))
-
-
-def test_a_folder_of_this_machine_is_noted(market: Path, tmp_path: Path) -> None:
-    (note,) = begin(tmp_path / "board", market).notes
-    assert "names a folder of this machine" in note
 
 
 # ---- what is refused
@@ -173,19 +164,16 @@ def test_what_makes_no_board_is_said_and_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_holds_something_is_left_alone(market: Path, tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_is_empty(market: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds notes\.txt already"):
         begin(tmp_path, market)
     assert tree(tmp_path) == {"notes.txt": b"mine"}
     with pytest.raises(Exception, match="can't be read as a folder"):
         begin(tmp_path / "notes.txt", market)
-
-
-def test_a_fresh_git_repository_is_an_empty_folder(market: Path, tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    begin(tmp_path, market)
-    assert load_rules(tmp_path).name == "small"
+    (tmp_path / "new" / ".git").mkdir(parents=True)
+    begin(tmp_path / "new", market)
+    assert load_rules(tmp_path / "new").name == "small"
 
 
 # ---- what stands around the rules
@@ -236,49 +224,32 @@ def git(*words: str, cwd: Path) -> None:
 
 def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None:
     text = (board / "README.md").read_text()
-    for words in (
+    said = (
         "ktdeval leaderboard submit run --board .",
         "**One attempt.**",
         "**Attempts are declared.**",
         "errata.yaml",
         "re-executed",
-    ):
+    )
+    for words in (*said, f"ktdeval --model PROVIDER/MODEL --tasks {TASK} --windows {WINDOW}"):
         assert words in text
-    assert f"ktdeval --model PROVIDER/MODEL --tasks {TASK} --windows {WINDOW}" in text
     assert "@@" not in text
 
 
 # ---- the command
 
 
-def test_the_command_says_what_was_begun(tmp_path: Path) -> None:
-    words = (
-        "--name",
-        "practice",
-        "--title",
-        "Practice",
-        "--tasks",
-        TASK,
-        "--windows",
-        "W1,W2",
-        "--seeds",
-        "0-1",
-        "--on",
-        "2026-03-01",
-    )
+def test_the_command_says_what_was_begun_and_arguments_of_the_data_provider_reach_it(tmp_path: Path) -> None:
+    words = ("--name", "practice", "--title", "P", "--tasks", TASK, "--windows", "W1,W2", "--seeds", "0-1", "--on", "2026-03-01")
     done = call(tmp_path / "board", *words)
     assert done.exit_code == 0, done.output
     assert "board practice of a synthetic market" in done.output
     assert "division blinded-open-research: 2 windows × 2 seeds" in done.output
     assert load_rules(tmp_path / "board").opened_on == "2026-03-01"
-
-
-def test_arguments_of_the_data_provider_reach_it(tmp_path: Path) -> None:
-    words = ("--name", "p", "--title", "P", "--tasks", TASK, "--windows", "W1", "--baseline", "builtin/hold")
-    assert call(tmp_path / "board", *words, "--data-args", "seed=8").exit_code == 0
-    (snapshot,) = load_rules(tmp_path / "board").snapshots
+    assert call(tmp_path / "other", *words, "--baseline", "builtin/hold", "--data-args", "seed=8").exit_code == 0
+    (snapshot,) = load_rules(tmp_path / "other").snapshots
     assert (snapshot.name, snapshot.data, snapshot.data_args) == ("synthetic-8", "synthetic", {"seed": 8})
-    assert "--data synthetic --data-args seed=8" in (tmp_path / "board" / "README.md").read_text()
+    assert "--data synthetic --data-args seed=8" in (tmp_path / "other" / "README.md").read_text()
 
 
 def test_options_are_read_strictly() -> None:

@@ -70,7 +70,9 @@ def test_episodes_stand_in_the_order_of_the_card(series: Any, decisions: Any, ru
     assert len(wanted) == 4
 
 
-def test_nav_is_that_of_the_ledger(series: Any, ledgers: dict[str, Ledger]) -> None:
+def test_levels_and_lines_are_those_of_the_ledger_and_of_the_card(series: Any, run: RunFolder, ledgers: dict[str, Ledger]) -> None:
+    card, paid = card_of(run.path), 0
+    metrics = {entry["id"]: entry["metrics"] for entry in card["episodes"]}
     for episode in series["episodes"]:
         ledger = ledgers[episode["id"]]
         assert episode["nav"] == pytest.approx(ledger.nav / ledger.nav[0], rel=1e-5)
@@ -78,44 +80,21 @@ def test_nav_is_that_of_the_ledger(series: Any, ledgers: dict[str, Ledger]) -> N
         assert episode["base_day"] == ledger.steps[0].decided_on
         assert episode["names"] == [len(step.positions) for step in ledger.steps]
         assert episode["invested"] == pytest.approx([s.holdings_minor / s.nav_minor for s in ledger.steps], rel=1e-5)
-
-
-def test_gross_nav_earns_each_day_what_was_earned_before_fees(series: Any, ledgers: dict[str, Ledger]) -> None:
-    paid = 0
-    for episode in series["episodes"]:
-        ledger = ledgers[episode["id"]]
         gross, before = 1.0, ledger.initial_cash_minor
-        for place, step in enumerate(ledger.steps, start=1):
+        for place, step in enumerate(ledger.steps, start=1):  # earns each day what was earned before fees
             fees = sum(order.fee_minor for order in step.orders)
-            paid += fees
-            gross *= (step.nav_minor + fees) / before
-            before = step.nav_minor
+            paid, gross, before = paid + fees, gross * (step.nav_minor + fees) / before, step.nav_minor
             assert episode["gross_nav"][place] == pytest.approx(gross, rel=1e-5)
         assert episode["gross_nav"][-1] > episode["nav"][-1]
-    assert paid > 0
-
-
-def test_benchmark_ends_at_the_return_that_the_card_says(series: Any, run: RunFolder) -> None:
-    reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
-    for episode in series["episodes"]:
-        wanted = reference[episode["window"]]["metrics"]["total_return"]["value"]
-        assert episode["benchmark"][-1] - 1.0 == pytest.approx(wanted, abs=1e-5)
-        assert episode["benchmark"][0] == 1.0
-        assert episode["benchmark_reason"] is None
-
-
-def test_turnover_is_what_the_metric_averages(series: Any, run: RunFolder) -> None:
-    metrics = {entry["id"]: entry["metrics"] for entry in card_of(run.path)["episodes"]}
-    for episode in series["episodes"]:
+        reference = card["reference"]["benchmark_buy_and_hold"][episode["window"]]["metrics"]["total_return"]["value"]
+        assert (episode["benchmark"][0], episode["benchmark_reason"]) == (1.0, None)
+        assert episode["benchmark"][-1] - 1.0 == pytest.approx(reference, abs=1e-5)
         annual = sum(episode["turnover"]) * 252 / len(episode["days"])
         assert annual == pytest.approx(metrics[episode["id"]]["turnover"]["value"], rel=1e-4)
-
-
-def test_the_four_lines_add_up_to_the_total_return_on_the_last_day(series: Any) -> None:
-    for episode in series["episodes"]:
         lines = [episode[name] for name in ("common", "style", "selection", "trading")]
         assert {len(line) for line in lines} == {len(episode["days"])}
         assert sum(line[-1] for line in lines) == pytest.approx(episode["nav"][-1] - 1.0, abs=TOLERANCE)
+    assert paid > 0
 
 
 def test_lines_are_those_of_the_attribution(series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot) -> None:
@@ -153,15 +132,20 @@ def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     assert {*episode["selection"], *episode["turnover"], *episode["invested"]} == {0.0}
 
 
-def test_a_market_without_a_benchmark_level_has_no_benchmark(run: RunFolder, snapshot: MarketSnapshot) -> None:
+def test_a_market_without_a_benchmark_level_has_no_benchmark_and_no_figures(run: RunFolder, snapshot: MarketSnapshot) -> None:
     levels = snapshot.benchmark.copy()
     levels[snapshot.day_index("2024-03-05")] = np.nan
     holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
     found = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed, load_plugins()))
     by_window = {episode["window"]: episode for episode in found["episodes"]}
-    assert by_window[WINDOWS[0]]["benchmark"] is None
-    assert by_window[WINDOWS[0]]["benchmark_reason"] == "the market lacks a level of the benchmark"
-    assert by_window[WINDOWS[1]]["benchmark_reason"] is None
+    first, other = (by_window[window] for window in WINDOWS)
+    assert (first["benchmark"], first["benchmark_reason"]) == (None, "the market lacks a level of the benchmark")
+    assert other["benchmark_reason"] is None
+    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-15")], snapshot)
+    market = to_plain(make_market(rules, rules.snapshots[0], holed))
+    (window,) = market["windows"]
+    assert (window["regime"], window["sharpe"], window["total_return"]) == ("unknown", None, None)
+    assert None in market["benchmark"]
 
 
 def test_two_runs_of_one_plan_give_equal_bytes(
@@ -198,20 +182,10 @@ def test_decisions_tell_every_step_and_order_of_the_ledger(decisions: Any, ledge
     assert {"model", "fallback"} <= providers  # chaos does both
 
 
-@pytest.mark.parametrize(
-    ("weight", "shares", "words"),
-    [(0.08, None, "8 %"), (0.0, None, "0 %"), (0.04999, None, "4.999 %"), (None, 300, "300 shares"), (None, 1, "1 share")],
-)
-def test_an_order_says_what_was_asked_in_weight_or_shares(weight: float | None, shares: int | None, words: str) -> None:
-    assert asked(from_plain(order_dict(target_weight=weight, shares=shares), OrderRecord, "order")) == words
-
-
-def test_holdings_are_weights_at_the_close_largest_first(decisions: Any, series: Any) -> None:
-    for episode, lines in zip(decisions["episodes"], series["episodes"], strict=True):
-        for step, invested in zip(episode["steps"], lines["invested"], strict=True):
-            weights = [weight for _, weight in step["holdings"]]
-            assert weights == sorted(weights, reverse=True)
-            assert sum(weights) == pytest.approx(invested, abs=1e-5)
+def test_an_order_says_what_was_asked_in_weight_or_shares() -> None:
+    cases = ((0.08, None, "8 %"), (0.0, None, "0 %"), (0.04999, None, "4.999 %"), (None, 300, "300 shares"), (None, 1, "1 share"))
+    for weight, shares, words in cases:
+        assert asked(from_plain(order_dict(target_weight=weight, shares=shares), OrderRecord, "order")) == words
 
 
 @pytest.mark.parametrize(
@@ -230,8 +204,15 @@ def test_holdings_are_weights_at_the_close_largest_first(decisions: Any, series:
     ],
 )
 def test_a_models_words_become_one_plain_line(text: str, shown: str) -> None:
-    longest = 20 if set(text) == {"x"} else 160
-    assert plain_line(text, longest) == shown
+    assert plain_line(text, 20 if set(text) == {"x"} else 160) == shown
+
+
+def test_holdings_are_weights_at_the_close_largest_first(decisions: Any, series: Any) -> None:
+    for episode, lines in zip(decisions["episodes"], series["episodes"], strict=True):
+        for step, invested in zip(episode["steps"], lines["invested"], strict=True):
+            weights = [weight for _, weight in step["holdings"]]
+            assert weights == sorted(weights, reverse=True)
+            assert sum(weights) == pytest.approx(invested, abs=1e-5)
 
 
 def rules_of(windows: list[WindowRule], snapshot: MarketSnapshot, others: tuple[WindowRule, ...] = ()) -> Rules:
@@ -250,23 +231,15 @@ def test_figures_of_a_market_are_those_of_the_cards_reference(run: RunFolder, sn
     found = to_plain(make_market(rules, rules.snapshots[0], snapshot))
     reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
     for window in found["windows"]:
-        wanted = reference[window["name"]]["metrics"]
         for name in ("total_return", "sharpe", "max_drawdown"):
-            assert window[name] == pytest.approx(wanted[name]["value"], rel=1e-5), name
-    assert found["days"][0] == reference[WINDOWS[0]]["base_day"]
-    assert found["days"][-1] == "2024-03-29"
+            assert window[name] == pytest.approx(reference[window["name"]]["metrics"][name]["value"], rel=1e-5), name
+    assert (found["days"][0], found["days"][-1]) == (reference[WINDOWS[0]]["base_day"], "2024-03-29")
     whole = slice(snapshot.day_index(found["days"][0]), snapshot.day_index("2024-03-29") + 1)
     assert found["benchmark"] == pytest.approx(snapshot.benchmark[whole].tolist(), rel=1e-5)
     assert found["snapshot"]["synthetic"] is True
-
-
-def test_volatility_is_annualised(run: RunFolder, snapshot: MarketSnapshot) -> None:
-    rules = rules_of(windows_on(run), snapshot)
-    found = to_plain(make_market(rules, rules.snapshots[0], snapshot))
-    levels = np.array(found["benchmark"])
-    stop = found["days"].index("2024-03-15") + 1
+    levels, stop = np.array(found["benchmark"]), found["days"].index("2024-03-15") + 1
     returns = np.diff(levels[:stop]) / levels[: stop - 1]
-    assert found["windows"][0]["volatility"] == pytest.approx(np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3)
+    assert found["windows"][0]["volatility"] == pytest.approx(np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3), "annualised"
 
 
 def test_a_window_of_two_divisions_stands_once_and_all_are_in_order(snapshot: MarketSnapshot) -> None:
@@ -274,40 +247,16 @@ def test_a_window_of_two_divisions_stands_once_and_all_are_in_order(snapshot: Ma
     other = WindowRule("W1", "2024-01-02", "2024-02-15")
     rules = rules_of([late, early], snapshot, (early, other))
     assert windows_of(rules, rules.snapshots[0]) == [early, other, late]
-
-
-def test_a_window_outside_of_the_market_is_an_error(snapshot: MarketSnapshot) -> None:
+    found = make_market(rules, SnapshotRule("of no division", snapshot.id), snapshot)
+    assert (list(found.days), list(found.windows)) == ([], [])
     rules = rules_of([WindowRule("W9", "2031-01-02", "2031-02-01")], snapshot)
     with pytest.raises(DataError, match="lies outside the data"):
         make_market(rules, rules.snapshots[0], snapshot)
 
 
-def test_a_window_with_a_missing_level_has_no_figures(snapshot: MarketSnapshot) -> None:
-    levels = snapshot.benchmark.copy()
-    levels[snapshot.day_index("2024-03-05")] = np.nan
-    holed = dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels})
-    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-15")], snapshot)
-    found = to_plain(make_market(rules, rules.snapshots[0], holed))
-    (window,) = found["windows"]
-    assert (window["regime"], window["sharpe"], window["total_return"]) == ("unknown", None, None)
-    assert None in found["benchmark"]
-
-
-@pytest.mark.parametrize(
-    ("total", "fall", "wanted"),
-    [
-        (0.05, 0.2, "bull"), (0.0499, 0.05, "flat"), (-0.05, 0.05, "bear"), (-0.0499, 0.0999, "flat"), (0.0, 0.1, "volatile"),
-    ],
-)  # fmt: skip
-def test_regimes_follow_the_stated_rule(total: float, fall: float, wanted: str) -> None:
-    assert regime(total, fall) == wanted
-
-
-def test_a_market_of_no_division_is_empty(snapshot: MarketSnapshot) -> None:
-    rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-15")], snapshot)
-    unused = SnapshotRule("unused", snapshot.id)
-    found = to_plain(make_market(rules, unused, snapshot))
-    assert (list(found["days"]), list(found["windows"])) == ([], [])
+def test_regimes_follow_the_stated_rule() -> None:
+    figures = ((0.05, 0.2), (0.0499, 0.05), (-0.05, 0.05), (-0.0499, 0.0999), (0.0, 0.1))
+    assert [regime(*each) for each in figures] == ["bull", "flat", "bear", "flat", "volatile"]
 
 
 def test_figures_have_six_significant_digits_and_no_sign_on_zero() -> None:

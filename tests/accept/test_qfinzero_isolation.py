@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -79,17 +81,9 @@ def test_two_clients_in_any_order_get_what_each_gets_alone(one: int, other: int,
     random.shuffle(turns)
     for turn in turns:
         got[turn].append(dumps_canonical(answer(workspaces[turn], calls[turn][len(got[turn])])))
+    assert Workspace(WORLD).clock.as_of_ns == WORLD.info.default_as_of_ns
     for number in (0, 1):
         assert (got[number], workspaces[number].broker.log.to_lines()) == alone(WORLD, calls[number])
-
-
-def test_one_clients_clock_does_not_move_anothers() -> None:
-    here, there = Workspace(WORLD), Workspace(WORLD)
-    calls = day_calls(WORLD)
-    for call in calls:
-        answer(there, call)
-    assert there.clock.as_of_ns > here.clock.as_of_ns == WORLD.info.default_as_of_ns
-    assert alone(WORLD, calls)[0] == [dumps_canonical(answer(here, call)) for call in calls]
 
 
 # ---- what becomes of answers
@@ -118,19 +112,13 @@ def test_nobody_sees_what_a_client_does_to_its_answers_and_arguments() -> None:
     expected = alone(dataset, calls)
     workspace, got = Workspace(dataset), []
     for name, arguments in calls:
-        own = copy_of(arguments)
+        own = deepcopy(arguments)
         given_answer = answer(workspace, (name, own))
         got.append(dumps_canonical(given_answer))
         spoil(given_answer)
         spoil(own)
     assert (got, workspace.broker.log.to_lines()) == expected
     assert alone(dataset, calls) == expected
-
-
-def copy_of(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: copy_of(item) for name, item in value.items()}
-    return [copy_of(item) for item in value] if isinstance(value, list) else value
 
 
 # ---- in threads
@@ -184,21 +172,12 @@ def switching_often() -> Iterator[None]:
 def test_threads_over_one_dataset_of_files_get_what_each_gets_alone(filed: Dataset) -> None:
     scripts = [busy_calls(filed, seed) for seed in range(2)]
     expected = [alone(filed, script) for script in scripts]
-    got: dict[int, Any] = {}
     begin = threading.Barrier(len(scripts))
 
-    def client(number: int) -> None:
+    def client(script: list[Call]) -> Any:
         begin.wait()
-        try:
-            got[number] = alone(filed, scripts[number])
-        except BaseException as error:
-            got[number] = error
-            raise
+        return alone(filed, script)
 
-    with switching_often():
-        threads = [threading.Thread(target=client, args=(number,)) for number in range(len(scripts))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert [got[number] == expected[number] for number in range(len(scripts))] == [True] * len(scripts)
+    with switching_often(), ThreadPoolExecutor(len(scripts)) as pool:
+        got = [each.result() for each in [pool.submit(client, script) for script in scripts]]
+    assert [mine == whole for mine, whole in zip(got, expected, strict=True)] == [True] * len(scripts)

@@ -48,14 +48,16 @@ def split_desk(**more: Any) -> TradingSession:
     )
 
 
-def test_an_adjusted_option_is_not_worth_what_another_of_its_name_was_before_the_split() -> None:
+def test_an_adjusted_option_has_its_own_price_and_keeps_what_was_said_about_its_exercise() -> None:
+    """It is not worth what another of its name was before the split."""
     trader = split_desk()
     trader.send("BUY", 1, CALL)
     trader.step(2)
     before = trader.equity
+    trader.call("option.exercise", contract=CALL.symbol, do_not_exercise=True)
     trader.step()
-    assert trader.qty(Instrument("OPTION", FIFTY.symbol)) == 2
-    assert trader.equity == before
+    assert (trader.qty(Instrument("OPTION", FIFTY.symbol)), trader.equity) == (2, before)
+    assert trader.broker.state.kept == {(trader.account_id, FIFTY.symbol)}
 
 
 def test_an_adjusted_option_keeps_its_price_between_sessions() -> None:
@@ -69,15 +71,6 @@ def test_an_adjusted_option_keeps_its_price_between_sessions() -> None:
     assert split.data.qty_after == 2
     assert [close.equity_e4 for close in trader.broker.state.days[trader.account_id]][1:] == [10**9] * 3
     assert trader.equity == 100_000
-
-
-def test_what_was_said_about_the_exercise_of_an_option_holds_for_its_adjusted_series() -> None:
-    trader = split_desk()
-    trader.send("BUY", 1, CALL)
-    trader.step(2)
-    trader.call("option.exercise", contract=CALL.symbol, do_not_exercise=True)
-    trader.step()
-    assert trader.broker.state.kept == {(trader.account_id, FIFTY.symbol)}
 
 
 @pytest.mark.parametrize(("ex_day", "first"), [(date(2025, 1, 9), date(2025, 1, 10)), (date(2025, 1, 11), date(2025, 1, 13))])
@@ -113,21 +106,12 @@ def test_a_session_of_days_that_begins_inside_a_day_has_the_prices_of_that_momen
 # --- Margin calls -------------------------------------------------------------------------------------------------------------
 
 
-def called() -> Play:
+def test_a_forced_order_waits_for_volume() -> None:
     """2,000 shares on $100,000; the price falls to 66, and the broker's order to sell waits for a bar with volume."""
-    low = (66.0, 66.0, 66.0, 66.0, 1_000_000)
-    play = Play(
-        [FLAT, FLAT, low, (66, 66, 66, 66, 0), (66, 66, 66, 66, 0), low, low, low],
-        cash=100_000,
-        config={**FREE, "margin": {"call_days": 0}},
-    )
+    low, still = (66.0, 66.0, 66.0, 66.0, 1_000_000), (66.0, 66.0, 66.0, 66.0, 0)
+    play = Play([FLAT, FLAT, low, still, still, low, low, low], cash=100_000, config={**FREE, "margin": {"call_days": 0}})
     play.order("BUY", "LIMIT", 2_000, limit_price=100.0)
     play.step(3)
-    return play
-
-
-def test_a_forced_order_waits_for_volume() -> None:
-    play = called()
     (forced,) = [order for order in play.state.orders.values() if order.forced]
     play.step(2)
     assert (forced.status, play.held()) == ("ACCEPTED", 2_000)

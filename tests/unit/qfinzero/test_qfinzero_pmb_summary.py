@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import date, timedelta
+from typing import Any
 
 import empyrical
 import msgspec
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval_qfinzero.pmb.answers import Figures
 from ktdeval_qfinzero.pmb.shown import SessionFacts, summarise
 from qfinzero_margin import e4
 
@@ -46,43 +48,39 @@ def test_figures_are_those_of_empyrical(returns: list[float]) -> None:
         assert found.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)
 
 
-def test_the_sharpe_ratio_needs_two_days_and_returns_that_vary() -> None:
-    assert summarise(facts(100)).sharpe is None
-    assert summarise(facts(100, 101)).undefined["sharpe"] == "there are less than two daily returns"
-    flat = summarise(facts(100, 100, 100))
-    assert flat.sharpe is None
-    assert flat.undefined["sharpe"] == "daily returns do not vary"
-    assert flat.annualised_volatility == 0
-    assert summarise(facts(100, 110, 121)).sharpe is None
+FEW, FLAT, GONE = "there are less than two daily returns", "daily returns do not vary", "equity was not positive at a close"
+COUNTS = {"num_orders": 8, "num_rejected": 2, "num_actions": 20, "num_invalid": 1, "num_trades": 3, "margin_call_count": 1}
+MONEY = {"fees_paid_e4": 12_345, "interest_e4": 1, "borrow_fees_e4": 20_000, "dividends_e4": -5_000}
 
 
-def test_equity_that_is_gone_leaves_returns_undefined() -> None:
-    found = summarise(facts(100, -5, 10))
-    assert found.sharpe is None
-    assert found.annualised_volatility is None
-    assert found.total_return == pytest.approx(-0.9)
-    assert found.max_drawdown == pytest.approx(1.05)
-
-
-def test_turnover_is_traded_value_over_mean_equity() -> None:
-    assert summarise(facts(100, 90, 110, traded_value_e4=e4(250))).turnover == 2.5
-    assert summarise(facts(100)).turnover is None
-
-
-def test_rates_are_shares_of_what_was_sent() -> None:
-    found = summarise(
-        facts(100, 100, num_orders=8, num_rejected=2, num_actions=20, num_invalid=1, num_trades=3, margin_call_count=1)
-    )
-    assert (found.reject_rate, found.invalid_action_rate, found.margin_call_count) == (0.25, 0.05, 1)
-    assert (found.num_orders, found.num_trades) == (8, 3)
-    nothing = summarise(facts(100, 100))
-    assert nothing.reject_rate is None
-    assert nothing.undefined["reject_rate"] == "no order was sent"
-
-
-def test_money_is_in_dollars() -> None:
-    found = summarise(facts(100, 100, fees_paid_e4=12_345, interest_e4=1, borrow_fees_e4=20_000, dividends_e4=-5_000))
-    assert (found.fees_paid, found.interest, found.borrow_fees, found.dividends) == (1.2345, 0.0001, 2, -0.5)
+@pytest.mark.parametrize(
+    ("found", "figures", "reasons"),
+    [
+        (summarise(facts(100)), {"sharpe": None, "turnover": None}, {"sharpe": FEW, "turnover": "no day was closed"}),
+        (summarise(facts(100, 101)), {"sharpe": None}, {"sharpe": FEW}),
+        (summarise(facts(100, 100, 100)), {"sharpe": None, "annualised_volatility": 0}, {"sharpe": FLAT}),
+        (summarise(facts(100, 110, 121)), {"sharpe": None}, {"sharpe": FLAT}),
+        # Equity that is gone leaves returns undefined.
+        (
+            summarise(facts(100, -5, 10)),
+            {"total_return": -0.9, "max_drawdown": 1.05},
+            {"sharpe": GONE, "annualised_volatility": GONE},
+        ),
+        (summarise(facts(0, 1)), {"total_return": None}, {"total_return": "equity was not", "max_drawdown": "equity was not"}),
+        (summarise(facts(100, 90, 110, traded_value_e4=e4(250))), {"turnover": 2.5}, {}),  # over mean equity
+        (summarise(facts(100, -90, -110)), {"turnover": None}, {"turnover": "mean equity was not positive"}),
+        # Rates are shares of what was sent; money is in dollars.
+        (summarise(facts(100, 100, **COUNTS)), {"reject_rate": 0.25, "invalid_action_rate": 0.05, "margin_call_count": 1}, {}),
+        (summarise(facts(100, 100, **COUNTS)), {"num_orders": 8, "num_trades": 3}, {}),
+        (summarise(facts(100, 100)), {"reject_rate": None}, {"reject_rate": "no order was sent"}),
+        (summarise(facts(100, 100, **MONEY)), {"fees_paid": 1.2345, "interest": 0.0001, "borrow_fees": 2, "dividends": -0.5}, {}),
+    ],
+)
+def test_a_figure_is_a_number_or_has_its_reason(found: Figures, figures: dict[str, Any], reasons: dict[str, str]) -> None:
+    assert {name: getattr(found, name) for name in figures} == pytest.approx(figures)
+    for name, reason in reasons.items():
+        assert getattr(found, name) is None
+        assert found.undefined[name].startswith(reason)
 
 
 @given(st.lists(st.integers(-(10**12), 10**12), max_size=5))

@@ -43,17 +43,14 @@ def test_the_factor_holds_until_it_changes_and_is_one_before_the_first_bar() -> 
     assert factor.tolist() == [1.0, 2.0, 2.0, 3.0, 3.000001]
 
 
-def test_without_a_factor_prices_stay_and_the_factor_is_one() -> None:
+def test_prices_of_single_precision_become_whole_fen_unless_they_are_adjusted() -> None:
+    table = bars().assign(close=np.float32(10.1).astype(np.float64))
+    assert table["close"].iloc[0] != 10.1
+    assert (assemble(market(table)).close == 10.1).all()
     snapshot = assemble(market(bars().assign(close=10.12345, factor=np.nan), has_factor=False))
     assert not snapshot.meta.has_factor
     assert snapshot.close[0, 0] == 10.12345
     assert (snapshot.factor == 1).all()
-
-
-def test_prices_of_single_precision_become_whole_fen() -> None:
-    table = bars().assign(close=np.float32(10.1).astype(np.float64))
-    assert table["close"].iloc[0] != 10.1
-    assert (assemble(market(table)).close == 10.1).all()
 
 
 def test_members_without_bars_have_a_column_without_prices() -> None:
@@ -88,8 +85,8 @@ def test_a_repair_of_one_fault_does_not_let_another_through() -> None:
 
 def test_the_order_in_which_repairs_are_named_does_not_matter() -> None:
     table = pd.concat([changed("600519.SH", "2024-01-04", high=np.nan), bars().iloc[:2]], ignore_index=True)
-    left = assemble(market(table), ["derive_high_low", "drop_impossible", "drop_duplicates"])
-    right = assemble(market(table), ["drop_duplicates", "drop_impossible", "derive_high_low"])
+    names = ["derive_high_low", "drop_impossible", "drop_duplicates"]
+    left, right = (assemble(market(table), order) for order in (names, [names[2], names[1], names[0]]))
     assert left.meta == right.meta
     assert left.high[2, 1] == right.high[2, 1] == 10.1
 

@@ -55,30 +55,20 @@ def test_a_day_is_found_or_named(snapshot: MarketSnapshot) -> None:
         snapshot.day_index("2024-01-06")
 
 
-@pytest.mark.parametrize(
-    "text", ["600519.SH", "600519", "SH600519", "sh.600519", "600519.SS", "600519.XSHG", "600519.SHH", "sh600519", " 600519 "]
-)
-def test_codes_of_every_vendor_are_one_code(text: str) -> None:
-    assert parse_code(text) == "600519.SH"
+BOARDS = {
+    Board.MAIN: ("600519.SH", "000001.SZ"), Board.CHINEXT: ("300750.SZ", "301269.SZ"), Board.STAR: ("688981.SH", "689009.SH"),
+    Board.BSE: ("835185.BJ", "430047.BJ", "920002.BJ"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "60051", "6005190", "AAPL", "600519.NY", "HK00700", "123456"])
-def test_what_is_no_code_is_none(text: str) -> None:
-    assert parse_code(text) is None
-
-
-@pytest.mark.parametrize(
-    ("code", "board"),
-    [
-        ("600519.SH", Board.MAIN), ("000001.SZ", Board.MAIN), ("300750.SZ", Board.CHINEXT), ("301269.SZ", Board.CHINEXT),
-        ("688981.SH", Board.STAR), ("689009.SH", Board.STAR),
-        ("835185.BJ", Board.BSE), ("430047.BJ", Board.BSE), ("920002.BJ", Board.BSE),
-    ],
-)  # fmt: skip
-def test_boards_follow_from_the_leading_digits(code: str, board: Board) -> None:
-    assert board_of(code) is board
-
-
-def test_digits_of_no_board_are_refused() -> None:
+def test_codes_of_every_vendor_are_one_code_of_a_board() -> None:
+    styles = ["600519.SH", "600519", "SH600519", "sh.600519", "600519.SS", "600519.XSHG", "600519.SHH", "sh600519", " 600519 "]
+    for text in styles:
+        assert parse_code(text) == "600519.SH", text
+    for text in ("", "60051", "6005190", "AAPL", "600519.NY", "HK00700", "123456"):
+        assert parse_code(text) is None, text
+    for board, codes in BOARDS.items():
+        assert [board_of(code) for code in codes] == [board] * len(codes)
+        assert [parse_code(code[:6]) for code in codes] == list(codes), "bare digits go by their board"
     with pytest.raises(DataError, match="belongs to no A-share board"):
         board_of("110059.SH")

@@ -15,7 +15,7 @@ from ktdeval.errors import DataError, StoreError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.market.storage import differences, load_manifest, load_snapshot, save_snapshot, snapshot_id, snapshot_manifest, with_id
-from raw_market import market, same, without
+from raw_market import DAYS, market, same, without
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +89,7 @@ def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapsh
             "indices.parquet: 000688.SH differs, first on 2024-01-05",
         ),
         ({"indices": {"000688.SH": np.arange(5.0), "000300.SH": np.ones(5)}}, "indices.parquet: 000300.SH is new"),
-        (
-            {"days": np.array(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-09"], "M8[D]")},
-            "bars.parquet: days differ",
-        ),
+        ({"days": np.array([*DAYS[:4], "2024-01-09"], "M8[D]")}, "bars.parquet: days differ"),
     ],
 )
 def test_everything_else_is_part_of_the_identity_too(snapshot: MarketSnapshot, change: dict[str, object], line: str) -> None:
@@ -101,34 +98,28 @@ def test_everything_else_is_part_of_the_identity_too(snapshot: MarketSnapshot, c
     assert line in differences(snapshot_manifest(snapshot), changed)
 
 
-def test_meta_is_part_of_the_identity(snapshot: MarketSnapshot) -> None:
+def test_meta_and_membership_are_part_of_the_identity(snapshot: MarketSnapshot) -> None:
     changed = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, synthetic=True))
     assert differences(snapshot_manifest(snapshot), changed) == ["manifest.json: meta.synthetic differs"]
-
-
-def test_membership_is_part_of_the_identity(snapshot: MarketSnapshot) -> None:
     changed = with_cell(snapshot, "member", 3, 0, False)
     assert differences(snapshot_manifest(snapshot), changed) == ["bars.parquet: member differs, first on 2024-01-05"]
 
 
-def test_tampering_with_a_table_is_caught_with_field_and_day(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+TAMPERED = [
+    ("bars", {"close": (10, 99.0), "open": (4, 1.0)}, r"bars.parquet: close differs, first on 2024-01-05 \(and 1 more\)"),
+    ("assets", {"name": (0, "Somebody")}, r"assets\.parquet: names differ"),
+    ("indices", {"close": (2, 1.0)}, r"indices\.parquet: 000688\.SH differs, first on 2024-01-04"),
+]
+
+
+@pytest.mark.parametrize(("table", "cells", "message"), TAMPERED)
+def test_tampering_with_a_table_is_caught_with_field_and_day(
+    snapshot: MarketSnapshot, tmp_path: Path, table: str, cells: dict[str, tuple[int, object]], message: str
+) -> None:
     save_snapshot(snapshot, tmp_path / "m")
-    edit_table(tmp_path / "m" / "bars.parquet", close=(10, 99.0), open=(4, 1.0))
-    with pytest.raises(
-        DataError, match=r"changed after it was stored: bars.parquet: close differs, first on 2024-01-05 \(and 1 more\)"
-    ):
+    edit_table(tmp_path / "m" / f"{table}.parquet", **cells)
+    with pytest.raises(DataError, match=f"changed after it was stored: {message}"):
         load_snapshot(tmp_path / "m")
-
-
-def test_tampering_with_other_tables_is_caught(snapshot: MarketSnapshot, tmp_path: Path) -> None:
-    save_snapshot(snapshot, tmp_path / "a")
-    edit_table(tmp_path / "a" / "assets.parquet", name=(0, "Somebody"))
-    with pytest.raises(DataError, match=r"assets\.parquet: names differ"):
-        load_snapshot(tmp_path / "a")
-    save_snapshot(snapshot, tmp_path / "b")
-    edit_table(tmp_path / "b" / "indices.parquet", close=(2, 1.0))
-    with pytest.raises(DataError, match=r"indices\.parquet: 000688\.SH differs, first on 2024-01-04"):
-        load_snapshot(tmp_path / "b")
 
 
 def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_path: Path) -> None:
@@ -177,30 +168,23 @@ def test_rows_out_of_order_are_refused(snapshot: MarketSnapshot, tmp_path: Path)
             load_snapshot(folder)
 
 
-def test_saving_the_same_snapshot_again_changes_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_the_same_snapshot_is_kept_an_empty_folder_filled_and_nothing_else_overwritten(
+    snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
     folder = tmp_path / "m"
-    save_snapshot(snapshot, folder)
+    folder.mkdir()
+    save_snapshot(snapshot, folder, {"truth.json": b"{}"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m"], "nothing is left beside it"
+    names = ["assets.parquet", "bars.parquet", "indices.parquet", "manifest.json", "truth.json"]
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert sorted(before) == names
     save_snapshot(snapshot, folder)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-
-
-def test_another_snapshot_or_other_files_are_never_overwritten(snapshot: MarketSnapshot, tmp_path: Path) -> None:
-    save_snapshot(snapshot, tmp_path / "m")
-    with pytest.raises(StoreError, match="exists and is not this snapshot"):
-        save_snapshot(with_cell(snapshot, "close", 0, 0, 1.0), tmp_path / "m")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(StoreError, match="exists and is not this snapshot"):
-        save_snapshot(snapshot, tmp_path / "file")
+    for other, place in ((with_cell(snapshot, "close", 0, 0, 1.0), "m"), (snapshot, "file")):
+        with pytest.raises(StoreError, match="exists and is not this snapshot"):
+            save_snapshot(other, tmp_path / place)
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_an_empty_folder_is_filled_and_nothing_is_left_beside_it(snapshot: MarketSnapshot, tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
-    save_snapshot(snapshot, tmp_path / "m", {"truth.json": b"{}"})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
-    names = sorted(path.name for path in (tmp_path / "m").iterdir())
-    assert names == ["assets.parquet", "bars.parquet", "indices.parquet", "manifest.json", "truth.json"]
 
 
 def test_a_failed_save_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:

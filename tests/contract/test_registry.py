@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from advertised import advertise
 from ktdeval import discovery
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.fields import build_params, option, parse_assignments, parse_scalar
@@ -41,20 +42,6 @@ def write_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
             del sys.modules[name]
 
 
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Puts a distribution with an entry point of group `ktdeval` on sys.path."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def write(distribution: str, entry: str) -> None:
-        folder = tmp_path / f"{distribution}-1.2.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
-        (folder / "entry_points.txt").write_text(f"[console_scripts]\nx = y:z\n\n[ktdeval]\n{entry}\n[other]\na = b\n")
-
-    return write
-
-
 MODEL = """
     class Echo:
         def __init__(self, name, params): self.name, self.params = name, params
@@ -75,8 +62,11 @@ def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_objec
     assert second.broken == {}
 
 
-def test_entry_points_of_a_stranger_are_found_as_the_standard_library_finds_them(install: Callable[[str, str], None]) -> None:
-    install("Foreign.Plugin", "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x")
+def test_entry_points_of_a_stranger_are_found_as_the_standard_library_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x"
+    advertise(tmp_path, "Foreign.Plugin", entries, monkeypatch)
     found = [entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"]
     assert [(entry.value, entry.version) for entry in found] == [("foreign_one", "1.2"), ("foreign_two:manifest", "1.2")]
     assert sorted(discovery._scan()) == sorted(discovery._standard_library())
@@ -84,11 +74,7 @@ def test_entry_points_of_a_stranger_are_found_as_the_standard_library_finds_them
 
 def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("later", "first"):
-        folder = tmp_path / place / "shadow-1.0.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: shadow\nVersion: 1.0\n")
-        (folder / "entry_points.txt").write_text(f"[ktdeval]\nx = {place}\n")
-        monkeypatch.syspath_prepend(str(tmp_path / place))
+        advertise(tmp_path / place, "shadow", f"x = {place}", monkeypatch)
     assert [entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"] == ["first"]
 
 
@@ -108,10 +94,10 @@ def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
     assert discovery._needs_standard_library()
 
 
-def test_an_installed_plugin_that_fails_is_reported_and_skipped(install: Callable[[str, str], None], tmp_path: Path) -> None:
-    install("broken", "broken = broken_manifest\ngone = no_such_module\nlate = late_manifest")
-    (tmp_path / "broken_manifest.py").write_text("1 / 0\n")
-    (tmp_path / "late_manifest.py").write_text(HEADER + "@hookimpl\ndef ktdeval_models(): return {}['no']\n")
+def test_an_installed_plugin_that_fails_is_reported_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = "broken = broken_manifest\ngone = no_such_module\nlate = late_manifest"
+    late = HEADER + "@hookimpl\ndef ktdeval_models(): return {}['no']\n"
+    advertise(tmp_path, "broken", entries, monkeypatch, broken_manifest="1 / 0\n", late_manifest=late)
     heard: list[str] = []
     plugins = load_plugins(warn=heard.append)
     assert plugins.broken["broken_manifest"] == "can't be imported: ZeroDivisionError: division by zero"

@@ -108,13 +108,13 @@ def changed(made: dict[str, Any], path: tuple[str | int, ...], value: Any) -> di
     return made
 
 
-def numbers(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Paths of all numbers in a JSON value."""
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Paths and values of all that is no object or list in a JSON value."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from numbers(item, (*path, key))
-    elif type(value) in (int, float):
-        yield path
+            yield from leaves(item, (*path, key))
+    else:
+        yield path, value
 
 
 def section(text: str, title: str) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import ktdeval
+from advertised import advertise
 from ktdeval.cli.main import COMMANDS, _make_writable, main
 from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import ConfigError
@@ -45,18 +46,6 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
         return out if code == 0 else errors
 
     return run
-
-
-def advertise(folder: Path, name: str, code: str, patch: pytest.MonkeyPatch) -> None:
-    """Put a distribution on sys.path whose only plugin is a module of this code."""
-    metadata = folder / f"{name}-0.3.dist-info"
-    metadata.mkdir(exist_ok=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.3\n")
-    (metadata / "entry_points.txt").write_text(f"[ktdeval]\n{name} = {name}_manifest\n")
-    (folder / f"{name}_manifest.py").write_text(code)
-    patch.setattr(sys, "dont_write_bytecode", True)  # two versions of a module within one second look alike to its cache
-    patch.syspath_prepend(str(folder))
-    patch.delitem(sys.modules, f"{name}_manifest", raising=False)
 
 
 # ---- start
@@ -172,16 +161,16 @@ def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
 def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    advertise(tmp_path, "wreck", "import a_module_that_is_not_there\n", monkeypatch)
+    advertise(tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n")
     assert main(["models"]) == 0
     captured = capsys.readouterr()
     assert "builtin/momentum" in captured.out
     reason = "can't be imported: ModuleNotFoundError: No module named 'a_module_that_is_not_there'"
-    assert captured.err == f"ktdeval: warning: plugin wreck_manifest is skipped: {reason}\n"
+    assert captured.err == f"ktdeval: warning: plugin wreck is skipped: {reason}\n"
     assert "BROKEN: can't be imported: ModuleNotFoundError" in said("plugins")
     entries = {entry["name"]: entry for entry in json.loads(said("plugins", "--json"))}
-    wreck = entries["wreck_manifest"]
-    assert (wreck["distribution"], wreck["version"], wreck["error"]) == ("wreck", "0.3", reason)
+    wreck = entries["wreck"]
+    assert (wreck["distribution"], wreck["version"], wreck["error"]) == ("wreck", "1.2", reason)
     assert entries["ktdeval_builtin"]["error"] is None
 
 
@@ -190,11 +179,11 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one(
 ) -> None:
     code = "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello(): click.echo('hello')\n"
     hook = "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
-    advertise(tmp_path, "adds", code + hook.format(name="hello"), monkeypatch)
+    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="hello"))
     assert said("hello") == "hello\n"
     assert "Says hello." in said("--help")
-    advertise(tmp_path, "adds", code + hook.format(name="tasks"), monkeypatch)
-    assert "command 'tasks' is offered by ktdeval itself and by plugin adds_manifest" in said("--help", code=2)
+    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="tasks"))
+    assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in said("--help", code=2)
 
 
 # ---- errors

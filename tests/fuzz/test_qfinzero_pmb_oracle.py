@@ -22,7 +22,7 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_broker_play import thing
 from qfinzero_invariants import check_invariants
 from qfinzero_memory import MemoryPrices
-from qfinzero_reference_broker import Dividend, ReferenceBroker, Refused, Row, Split, Spread, Terms, Ticket, World
+from qfinzero_reference_broker import ReferenceBroker, Refused, Row, Spread, Terms, Ticket, World
 from qfinzero_world import at, small_dataset
 
 EARLY = at("2024-06-01T00:00:00Z")
@@ -62,13 +62,12 @@ def scene(seed: int, frequency: str, first: date, count: int) -> Scene:
     assert row is not None
     days = [hours.day(row + step) for step in range(-1, count + 8)]
     splits = [
-        Split(symbol, rng.choice(days[1:-1]), *rng.choice(FACTORS), EARLY)
+        SplitRow(symbol, rng.choice(days[1:-1]), *rng.choice(FACTORS), EARLY)
         for symbol in STOCKS
         if rng.random() < (0.5 if count > 2 else 0.2)
     ]
-    dividends = [
-        Dividend(symbol, rng.choice(days[1:]), rng.choice((100, 2_500, 37)), EARLY) for symbol in STOCKS if rng.random() < 0.6
-    ]
+    ex_days = [(symbol, rng.choice(days[1:]), rng.choice((100, 2_500, 37))) for symbol in STOCKS if rng.random() < 0.6]
+    dividends = [DividendRow(symbol, day, day, amount, EARLY) for symbol, day, amount in ex_days]
     strikes = [180_000, 190_000, 195_000, 200_000, 205_000, 220_000]
     contracts = [
         OptionContract("AVLN", rng.choice(days[1:]), rng.choice(strikes), rng.choice("CP"))
@@ -153,8 +152,8 @@ def dataset_of(scene: Scene) -> Dataset:
         [SymbolRow(symbol, "stock", symbol, "technology", EARLY) for symbol in STOCKS],
         [ContractRow(each.symbol, each.underlying, each.expiry, each.strike_e4, each.right, EARLY) for each in scene.contracts],
         (),
-        [DividendRow(each.symbol, each.ex_day, each.ex_day, each.amount, each.known_ns) for each in world.dividends],
-        [SplitRow(each.symbol, each.ex_day, each.new, each.old, each.known_ns) for each in world.splits],
+        world.dividends,
+        world.splits,
         [BorrowRow(symbol, since, 10**9, bps) for symbol, rows in world.fees.items() for since, bps in rows],
     )
     small = small_dataset()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
 
+from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -23,30 +24,13 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Split:
-    symbol: str
-    ex_day: date
-    new: int
-    old: int
-    known_ns: int
-
-
-@dataclass(frozen=True)
-class Dividend:
-    symbol: str
-    ex_day: date
-    amount: int
-    known_ns: int
-
-
-@dataclass(frozen=True)
 class World:
     """Days and minutes of everything: symbol -> day -> bar, symbol -> start of the minute -> bar."""
 
     days: dict[str, dict[date, Row]]
     minutes: dict[str, dict[int, Row]]
-    splits: list[Split]
-    dividends: list[Dividend]
+    splits: list[SplitRow]
+    dividends: list[DividendRow]
     fees: dict[str, list[tuple[int, int]]]
     """Borrow fees: symbol -> (since when, hundredths of a percent a year)."""
 
@@ -114,6 +98,10 @@ class Spread:
     limit: int | None
 
 
+def closes_of(bars: dict[str, Row]) -> dict[str, int]:
+    return {symbol: bar[3] for symbol, bar in bars.items()}
+
+
 def shares_of(symbol: str) -> int:
     return 100 if symbol.startswith("O:") else 1
 
@@ -129,7 +117,7 @@ def slipped(price: int, sign: int, bps: Fraction, symbol: str) -> int:
     return max(step, math.floor(worse / step) * step)
 
 
-def adjusted(contract: OptionContract, split: Split) -> OptionContract:
+def adjusted(contract: OptionContract, split: SplitRow) -> OptionContract:
     """The series that an option becomes: its strike divided, to the nearest cent."""
     strike = math.floor(Fraction(contract.strike_e4, split.new * 100) + Fraction(1, 2)) * 100
     return OptionContract(contract.underlying, contract.expiry, strike, contract.right)
@@ -220,18 +208,13 @@ class ReferenceBroker:
     def modify(self, number: int, qty: int | None, limit: int | None, stop: int | None) -> None:
         self._must_run()
         old = self._working(number)
-        if old.spread or (qty is not None and qty <= old.filled):
-            raise Refused
-        if (limit is not None and old.limit is None) or (stop is not None and old.stop is None):
-            raise Refused
-        if stop is not None and old.triggered:
+        lacks = (limit is not None and old.limit is None) or (stop is not None and (old.stop is None or old.triggered))
+        if old.spread or lacks or (qty is not None and qty <= old.filled):
             raise Refused
         old.status = "CANCELLED"
-        new = Ticket(old.symbol, old.sign, old.kind, (qty or old.qty) - old.filled, old.tif, self.now)
+        prices = (old.limit if limit is None else limit, old.stop if stop is None else stop)
+        new = Ticket(old.symbol, old.sign, old.kind, (qty or old.qty) - old.filled, old.tif, self.now, *prices, old.until)
         new.triggered = old.triggered
-        new.limit = old.limit if limit is None else limit
-        new.stop = old.stop if stop is None else stop
-        new.until = old.until
         self.orders.append(new)
 
     def exercise(self, symbol: str, qty: int) -> None:
@@ -247,8 +230,8 @@ class ReferenceBroker:
 
     def go(self, to: int) -> None:
         """Everything that happens up to a moment."""
-        moments = [(opens, 0, day) for day, opens, _ in self.sessions] + [(closes, 3, day) for day, _, closes in self.sessions]
-        moments += [(start + MINUTE, 1, day) for rows in self.world.minutes.values() for start in rows for day in (date.min,)]
+        moments = [each for day, opens, closes in self.sessions for each in ((opens, 0, day), (closes, 3, day))]
+        moments += [(start + MINUTE, 1, date.min) for rows in self.world.minutes.values() for start in rows]
         if self.running:
             moments += [(tick, 2, date.min) for tick in self.ticks(self.now, min(to, self.end))]
         for moment, what, day in sorted({each for each in moments if self.now < each[0] <= to}):
@@ -256,7 +239,7 @@ class ReferenceBroker:
             if what == 0:
                 self._open(day)
             elif what == 1:
-                self._mark(self.known, self._minutes(moment))
+                self.known |= closes_of(self._minutes(moment))
             elif what == 2:
                 self._tick()
             else:
@@ -290,11 +273,6 @@ class ReferenceBroker:
             return self._minutes(tick)
         day = next(day for day, _, closes in self.sessions if closes == tick)
         return {symbol: rows[day] for symbol, rows in self.world.days.items() if day in rows}
-
-    @staticmethod
-    def _mark(marks: dict[str, int], bars: dict[str, Row]) -> None:
-        for symbol, bar in bars.items():
-            marks[symbol] = bar[3]
 
     def _must_run(self) -> None:
         if not self.running:
@@ -352,15 +330,15 @@ class ReferenceBroker:
                 self._carry(marks, split)
             for dividend in dividends:
                 if dividend.symbol in marks:
-                    marks[dividend.symbol] -= dividend.amount
+                    marks[dividend.symbol] -= dividend.amount_e4
         for split in splits:
             self._split(split)
         for dividend in dividends:
-            amount = self.qty(dividend.symbol) * dividend.amount
+            amount = self.qty(dividend.symbol) * dividend.amount_e4
             self.cash += amount
             self.dividends += amount
 
-    def _carry(self, marks: dict[str, int], split: Split) -> None:
+    def _carry(self, marks: dict[str, int], split: SplitRow) -> None:
         """Last prices as a split leaves them: those of options go to the series that they become."""
         options = {}
         for symbol in list(marks):
@@ -373,7 +351,7 @@ class ReferenceBroker:
                     options[adjusted(contract, split).symbol] = before // split.new
         marks.update(options)
 
-    def _split(self, split: Split) -> None:
+    def _split(self, split: SplitRow) -> None:
         for ticket in self.orders:
             contract = read_contract(ticket.symbol)
             if ticket.works and split.symbol == (contract.underlying if contract else ticket.symbol):
@@ -387,7 +365,7 @@ class ReferenceBroker:
             elif contract is not None and contract.underlying == split.symbol:
                 self._split_options(symbol, contract, split)
 
-    def _split_shares(self, holding: Holding, split: Split) -> None:
+    def _split_shares(self, holding: Holding, split: SplitRow) -> None:
         exact = Fraction(holding.qty * split.new, split.old)
         whole = math.trunc(exact)
         rest = exact - whole
@@ -398,7 +376,7 @@ class ReferenceBroker:
         holding.cost -= cost_of_rest
         holding.qty = whole
 
-    def _split_options(self, symbol: str, contract: OptionContract, split: Split) -> None:
+    def _split_options(self, symbol: str, contract: OptionContract, split: SplitRow) -> None:
         holding = self.holdings[symbol]
         if split.old == 1:
             becomes = adjusted(contract, split).symbol
@@ -430,7 +408,7 @@ class ReferenceBroker:
                 self._meet(ticket, bars, room)
         self._expire_orders()
         assert self.ticked is not None
-        self._mark(self.ticked, bars)
+        self.ticked |= closes_of(bars)
 
     def _meet(self, ticket: Ticket, bars: dict[str, Row], room: dict[str, int]) -> None:
         if ticket.spread is not None:
@@ -500,7 +478,7 @@ class ReferenceBroker:
         place = [each[0] for each in self.sessions].index(day)
         next_day = self.sessions[place + 1][0]
         held = any(each.qty for each in self.holdings.values())
-        self._mark(self.known, {symbol: rows[day] for symbol, rows in self.world.days.items() if day in rows})
+        self.known |= closes_of({symbol: rows[day] for symbol, rows in self.world.days.items() if day in rows})
         for ticket in self.orders:
             contract = read_contract(ticket.symbol)
             if ticket.works and contract is not None and self._last_close(contract) == self.now:
@@ -540,14 +518,14 @@ class ReferenceBroker:
 
     def _assign_early(self, next_day: date) -> None:
         for dividend in self.world.dividends:
-            if dividend.ex_day != next_day or dividend.known_ns > self.now:
+            if dividend.ex_day != next_day or dividend.declared_ns > self.now:
                 continue
             for symbol in sorted(self.holdings):
                 contract = read_contract(symbol)
                 if contract is None or self.qty(symbol) >= 0 or (contract.underlying, contract.right) != (dividend.symbol, "C"):
                     continue
                 intrinsic = contract.intrinsic_e4(self.marks[dividend.symbol])
-                if intrinsic > 0 and self.marks[symbol] - intrinsic < dividend.amount:
+                if intrinsic > 0 and self.marks[symbol] - intrinsic < dividend.amount_e4:
                     self._deliver(symbol, self.qty(symbol))
 
     def _finance(self, nights: int) -> None:

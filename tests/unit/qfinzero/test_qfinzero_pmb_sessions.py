@@ -55,6 +55,9 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     before = ticks_by(ticks[0] - 1, frequency)
     assert [tick_at(before + 1 + place, frequency) for place in range(len(ticks))] == ticks
     assert [ticks_by(tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
+    same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")  # of a day session the day's bar has begun
+    assert day_order_end(at("2025-01-06T15:00:00Z"), frequency) == same_day
+    assert day_order_end(at("2025-01-06T21:00:00Z"), frequency) == at("2025-01-07T21:00:00Z")
 
 
 def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back() -> None:
@@ -133,8 +136,7 @@ def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], fiel
 def test_a_session_beyond_the_data_has_ticks_and_no_bars() -> None:
     """Where the data end may lie ahead of the clock, so that nothing tells it."""
     play = Play(small_dataset(), start_ts="2025-03-03", end_ts="2025-03-04T21:00:00Z", universe={"stocks": ["AVLN"]})
-    events = play.broker.step(play.session_id, 1)
-    assert "TRADE" not in [event.type for event in events]
+    assert "TRADE" not in [event.type for event in play.step()]
     assert play.state.sessions[play.session_id].status in ("RUNNING", "FINISHED")
 
 
@@ -151,12 +153,6 @@ def test_when_somebody_else_sets_the_clock_forward_ticks_and_days_happen_all_the
     assert now(play) == "2025-01-07T15:01:00Z"
 
 
-def test_day_orders_of_day_sessions_are_for_the_next_bar() -> None:
-    assert day_order_end(at("2025-01-06T21:00:00Z"), "1d") == at("2025-01-07T21:00:00Z")
-    assert day_order_end(at("2025-01-06T15:00:00Z"), "1d") == at("2025-01-07T21:00:00Z")  # the day's bar has begun
-    assert day_order_end(at("2025-01-06T15:00:00Z"), "1m") == at("2025-01-06T21:00:00Z")
-
-
 # --- Marks ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -166,14 +162,11 @@ def test_marks_are_the_last_closes_carried_over_ticks_and_nights_without_bars() 
     play.step(391)
     assert seen[:4] == [1_000_000, 1_000_000, 1_010_000, 1_010_000]
     assert seen[-1] == 1_010_000
-
-
-def test_a_session_that_starts_inside_a_day_knows_the_bars_before() -> None:
     rows: list[Row] = [(100 + step, 100 + step, 100 + step, 100 + step, 1_000) for step in range(5)]
-    play = Play(rows, start_ts="2025-01-06T14:33:00Z")
-    assert play.broker.engine.marks()["STOCK:AVLN"] == 1_020_000
-    play.step()
-    assert play.broker.engine.marks()["STOCK:AVLN"] == 1_030_000
+    play = Play(rows, start_ts="2025-01-06T14:33:00Z")  # inside a day: the bars before are known
+    for mark in (1_020_000, 1_030_000):
+        assert play.broker.engine.marks()["STOCK:AVLN"] == mark
+        play.step()
 
 
 # --- What days bring --------------------------------------------------------------------------------------------------------------

@@ -13,12 +13,9 @@ from ktdeval.typed import Value
 
 
 class Card(Value, frozen=True):
-    """A card of any kind.
+    """A card of any kind."""
 
-    kind: name of the kind; each has a schema.
-    """
-
-    kind: str
+    kind: str  #: name of the kind; each has a schema
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -34,31 +31,23 @@ class MissingTradingEpisode(parts.MissingEpisode, frozen=True):
 
 
 class Orders(Value, frozen=True):
-    """Orders by what became of them.
-
-    rules: rejected and cut orders by rule.
-    """
+    """Orders by what became of them."""
 
     submitted: Count
     filled: Count
     partially_filled: Count
     rejected: Count
-    rules: Counts
+    rules: Counts  #: rejected and cut orders by rule
 
 
 class TradingEpisode(parts.Finished, frozen=True):
-    """A finished episode of a trading task.
-
-    first_day: first fill day.
-    last_day: last fill day.
-    final_nav_fen: NAV at the last close, in 1/100 CNY.
-    """
+    """A finished episode of a trading task."""
 
     window: Name
     steps: Annotated[int, Meta(ge=1)]
-    first_day: Day
-    last_day: Day
-    final_nav_fen: int
+    first_day: Day  #: first fill day
+    last_day: Day  #: last fill day
+    final_nav_fen: int  #: NAV at the last close, in 1/100 CNY
     orders: Orders
     metrics: dict[str, EpisodeMetric]
 
@@ -97,22 +86,17 @@ class ReferenceMetrics(Value, frozen=True):
 
 
 class ReferencePolicy(Value, frozen=True):
-    """A reference policy over the days of one window.
+    """A reference policy over the days of one window."""
 
-    base_day: the close that returns start from.
-    """
-
-    base_day: Day
+    base_day: Day  #: the close that returns start from
     last_day: Day
     metrics: ReferenceMetrics
 
 
 class References(Value, frozen=True):
-    """Reference policies.
+    """Reference policies."""
 
-    benchmark_buy_and_hold: by window: the benchmark index, bought at the close of base_day and held, without costs.
-    """
-
+    #: by window: the benchmark index, bought at the close of base_day and held, without costs
     benchmark_buy_and_hold: dict[str, ReferencePolicy]
 
 
@@ -127,59 +111,43 @@ class CalibrationBin(Value, frozen=True):
 
 
 class Calibration(Value, frozen=True):
-    """Reliability of confidences, over all episodes.
+    """Reliability of confidences, over all episodes."""
 
-    bins: non-empty bins of ten equal ones.
-    n: orders with an outcome.
-    no_fill: orders left out because nothing was filled.
-    no_next_open: filled orders left out because no next open is known.
-    """
-
-    bins: list[CalibrationBin]
-    n: Count
-    no_fill: Count
-    no_next_open: Count
+    bins: list[CalibrationBin]  #: non-empty bins of ten equal ones
+    n: Count  #: orders with an outcome
+    no_fill: Count  #: orders left out because nothing was filled
+    no_next_open: Count  #: filled orders left out because no next open is known
 
 
 class Evaluation(Card, frozen=True):
-    """Facts of every evaluation: one task, model and agent over windows and seeds.
-
-    request_settings: how calls were put to a provider where that is not what call says: fields that it does not take, how a tool
-        was forced; null for a model of this machine.
-    call: sampling and transport parameters of model calls.
-    limit: steps after which every episode was cut; null: none was.
-    mask_draw: which alias map of each episode; others show the same market.
-    snapshot: the market; null where the task asks about none, and then there are no windows.
-    artefacts: path in the run folder -> SHA-256 of the file.
-    """
+    """Facts of every evaluation: one task, model and agent over windows and seeds."""
 
     schema_version: Literal[1]
     task: parts.TaskPart
     model: parts.Pluggable
     agent: parts.Pluggable
-    call: dict[str, Any]
+    call: dict[str, Any]  #: sampling and transport parameters of model calls
+    #: how calls were put to a provider where that is not what call says: fields that it does not take, how a tool was forced; null
+    #: for a model of this machine
     request_settings: dict[str, Any] | None = field(name="sent_as")
-    snapshot: parts.SnapshotPart | None
+    snapshot: parts.SnapshotPart | None  #: the market; null where the task asks about none, and then there are no windows
     windows: list[parts.WindowPart]
     seeds: Annotated[list[int], Meta(min_length=1)]
-    limit: parts.Limit | None
-    mask_draw: Count
+    limit: parts.Limit | None  #: steps after which every episode was cut; null: none was
+    mask_draw: Count  #: which alias map of each episode; others show the same market
     drift: parts.Drift
-    artefacts: dict[str, Sha256]
+    artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
     provenance: parts.Provenance
 
 
 class TradingFacts(Evaluation, frozen=True):
-    """Fields that the rest of a trading card follows from.
-
-    rules: rule set of the metrics.
-    """
+    """Fields that the rest of a trading card follows from."""
 
     kind: Literal["trading"]
     task: parts.TradingTaskPart
     snapshot: parts.SnapshotPart
     windows: Annotated[list[parts.WindowPart], Meta(min_length=1)]
-    rules: Literal["strict", "paper"]
+    rules: Literal["strict", "paper"]  #: rule set of the metrics
     episodes: list[TradingEpisode]
     missing_episodes: list[MissingTradingEpisode]
     reference: References
@@ -188,12 +156,9 @@ class TradingFacts(Evaluation, frozen=True):
 
 
 class TradingCard(TradingFacts, frozen=True):
-    """One evaluation on a trading task. Money is integer fen; fractions are not percentages.
+    """One evaluation on a trading task. Money is integer fen; fractions are not percentages."""
 
-    labels: what a reader must see before any figure.
-    """
-
-    labels: list[
+    labels: list[  #: what a reader must see before any figure
         Literal["synthetic", "placebo", "limited", "incomplete", "low coverage", "mask not certified", "no adjustment factor"]
     ]
     coverage: parts.Coverage
@@ -208,78 +173,56 @@ class TradingCard(TradingFacts, frozen=True):
 
 
 class ScoringEpisode(parts.Finished, frozen=True):
-    """A finished episode of a scoring task.
+    """A finished episode of a scoring task."""
 
-    steps: its samples.
-    answered: samples with a valid answer of the model.
-    """
-
-    steps: Count
-    answered: Count
+    steps: Count  #: its samples
+    answered: Count  #: samples with a valid answer of the model
 
 
 class MissingScoringEpisode(parts.MissingEpisode, frozen=True):
-    """A planned episode without all its answers.
+    """A planned episode without all its answers."""
 
-    steps: the samples that it would have.
-    """
-
-    steps: Count
+    steps: Count  #: the samples that it would have
 
 
 class ScoreLine(Figure, parts.Definition, frozen=True, kw_only=True):
-    """A figure over all answered samples, with what it means.
-
-    n: samples that the value is made of.
-    interval: where the value may lie; null where there is none.
-    baseline: what chance alone gives on these very samples; null where that is not defined.
-    detail: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 % upper bound.
-    """
+    """A figure over all answered samples, with what it means."""
 
     value: Number | None
-    n: Count
-    interval: Interval | None
-    baseline: Number | None
+    n: Count  #: samples that the value is made of
+    interval: Interval | None  #: where the value may lie; null where there is none
+    baseline: Number | None  #: what chance alone gives on these very samples; null where that is not defined
+    #: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 % upper bound.
     detail: dict[str, Any]
     reason: Name | UnsetType = UNSET
 
 
 class TargetTaskPart(Value, frozen=True):
-    """Trading task that is asked about; its config stands in that of the task.
-
-    hash: SHA-256 of the canonical JSON of its config.
-    """
+    """Trading task that is asked about; its config stands in that of the task."""
 
     name: Name
-    hash: Sha256
+    hash: Sha256  #: SHA-256 of the canonical JSON of its config
 
 
 class ScoringFacts(Evaluation, frozen=True):
-    """Fields that the rest of a scoring card follows from.
-
-    scores: what the task makes of all answers together.
-    score_order: names of the scores in the order in which they are shown.
-    """
+    """Fields that the rest of a scoring card follows from."""
 
     kind: Literal["scoring"]
     episodes: list[ScoringEpisode]
     missing_episodes: list[MissingScoringEpisode]
-    scores: dict[str, ScoreLine]
-    score_order: list[Name]
+    scores: dict[str, ScoreLine]  #: what the task makes of all answers together
+    score_order: list[Name]  #: names of the scores in the order in which they are shown
 
 
 class ScoringCard(ScoringFacts, frozen=True):
-    """One evaluation on a scoring task. Each step of an episode is a sample, a question with a known answer.
+    """One evaluation on a scoring task. Each step of an episode is a sample, a question with a known answer."""
 
-    labels: what a reader must see before any figure.
-    target_task: the trading task that is asked about; null where there is none.
-    """
-
+    #: what a reader must see before any figure
     labels: list[Literal["synthetic", "placebo", "limited", "incomplete", "low coverage", "no adjustment factor"]]
     coverage: parts.Coverage
     rankable: parts.Rankable
     decisions: parts.Decisions
     failures: Counts
     usage: parts.UsageCounts
-    target_task: TargetTaskPart | None = field(name="subject")
+    target_task: TargetTaskPart | None = field(name="subject")  #: the trading task that is asked about; null where there is none
     cost: parts.TokenCost

@@ -45,57 +45,39 @@ class Figure:
 
 
 class Interval(Figure, Value, frozen=True, kw_only=True):
-    """Where the figure may lie: over days for one episode, over episodes for several. Ends are null with a reason.
-
-    kind: how it was made, such as interquartile or a bootstrap.
-    level: nominal coverage.
-    n: observations that it rests on.
-    block_days: mean block length of the resamples.
-    draws: resamples.
-    coverage: measured share of simulated samples of this size whose truth it covers.
-    reason: why there are no ends.
-    """
+    """Where the figure may lie: over days for one episode, over episodes for several. Ends are null with a reason."""
 
     KEY: ClassVar[str] = "low"
 
-    kind: Name
+    kind: Name  #: how it was made, such as interquartile or a bootstrap
     low: Number | None
     high: Number | None
-    level: Annotated[float, Meta(gt=0, lt=1)] | UnsetType = UNSET
-    n: Count | UnsetType = UNSET
+    level: Annotated[float, Meta(gt=0, lt=1)] | UnsetType = UNSET  #: nominal coverage
+    n: Count | UnsetType = UNSET  #: observations that it rests on
+    #: mean block length of the resamples
     block_days: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
-    draws: Count | UnsetType = UNSET
-    coverage: Share | UnsetType = UNSET
-    reason: Name | UnsetType = UNSET
+    draws: Count | UnsetType = UNSET  #: resamples
+    coverage: Share | UnsetType = UNSET  #: measured share of simulated samples of this size whose truth it covers
+    reason: Name | UnsetType = UNSET  #: why there are no ends
 
 
 class Line(Figure, Value, frozen=True, kw_only=True):
-    """A figure over all finished episodes.
+    """A figure over all finished episodes."""
 
-    value: median over the episodes where the figure is defined.
-    n: episodes that the median rests on.
-    interval: where it may lie.
-    undefined: finished episodes where the figure is undefined, by reason.
-    """
-
-    value: Number | None
-    n: Count
-    interval: Interval | UnsetType = UNSET
-    undefined: Counts
+    value: Number | None  #: median over the episodes where the figure is defined
+    n: Count  #: episodes that the median rests on
+    interval: Interval | UnsetType = UNSET  #: where it may lie
+    undefined: Counts  #: finished episodes where the figure is undefined, by reason
     reason: Name | UnsetType = UNSET
 
 
 class Definition(Value, frozen=True):
-    """Meaning of a metric or score.
-
-    formula: identifier with version, and formula.
-    range: least and greatest value that it can take; null where it is unbounded.
-    """
+    """Meaning of a metric or score."""
 
     better: Literal["higher", "lower", "neither"]
-    formula: Name
+    formula: Name  #: identifier with version, and formula
     headline: bool
-    range: Range
+    range: Range  #: least and greatest value that it can take; null where it is unbounded
     source: Name
     unit: Name
 
@@ -111,25 +93,18 @@ class MetricLine(Figure, Definition, frozen=True, kw_only=True):
 
 
 class EpisodeMetric(Figure, Value, frozen=True, kw_only=True):
-    """A metric of one episode: a number, or null with a reason.
-
-    n: observations (days, steps, orders, calls) that the value rests on.
-    detail: the metric's table, such as calibration bins.
-    """
+    """A metric of one episode: a number, or null with a reason."""
 
     value: Number | None
-    n: Count
+    n: Count  #: observations (days, steps, orders, calls) that the value rests on
     interval: Interval | UnsetType = UNSET
-    detail: Any = UNSET
+    detail: Any = UNSET  #: the metric's table, such as calibration bins
     reason: Name | UnsetType = UNSET
 
 
 class TaskPart(Value, frozen=True):
     """Task that ran.
 
-    hash: SHA-256 of the canonical JSON of config.
-    config: the resolved task config, with data card and sources; prompts enter by their hashes, a target task with its whole config
-        as subject_config.
     mask, mode: null where the task asks about no market.
     """
 
@@ -137,7 +112,9 @@ class TaskPart(Value, frozen=True):
     version: Name
     mask: MaskKind | None
     mode: Name | None
-    hash: Sha256
+    hash: Sha256  #: SHA-256 of the canonical JSON of config
+    #: the resolved task config, with data card and sources; prompts enter by their hashes, a target task with its whole config as
+    #: subject_config
     config: dict[str, Any]
 
 
@@ -156,12 +133,9 @@ class Pluggable(Value, frozen=True):
 
 
 class SnapshotPart(Value, frozen=True):
-    """Market.
+    """Market."""
 
-    id: SHA-256 over the snapshot's canonical content.
-    """
-
-    id: Sha256
+    id: Sha256  #: SHA-256 over the snapshot's canonical content
     name: Name
     source: str
     synthetic: bool
@@ -175,30 +149,22 @@ class SnapshotPart(Value, frozen=True):
 
 
 class WindowPart(Value, frozen=True):
-    """A window.
-
-    days: trading days in it.
-    """
+    """A window."""
 
     name: Name
     first: Day
     last: Day
-    days: Count
+    days: Count  #: trading days in it
 
 
 class Coverage(Value, frozen=True):
-    """How much of the plan was run, and decided by the model; a scoring task's step is a sample.
-
-    steps_planned: steps of the whole plan, missing episodes included.
-    steps: steps of the finished episodes.
-    steps_decided: of these, steps that the model decided, or samples with a valid answer of it.
-    """
+    """How much of the plan was run, and decided by the model; a scoring task's step is a sample."""
 
     episodes_planned: Count
     episodes_finished: Count
-    steps_planned: Count
-    steps: Count
-    steps_decided: Count
+    steps_planned: Count  #: steps of the whole plan, missing episodes included
+    steps: Count  #: steps of the finished episodes
+    steps_decided: Count  #: of these, steps that the model decided, or samples with a valid answer of it
 
 
 class Rankable(Value, frozen=True):
@@ -231,91 +197,66 @@ class UsageCounts(Value, frozen=True):
 
 
 class MissingEpisode(Value, frozen=True):
-    """A planned episode without a complete record.
-
-    window: null where the task asks about no market.
-    """
+    """A planned episode without a complete record."""
 
     id: EpisodeId
-    window: Name | None
+    window: Name | None  #: null where the task asks about no market
     seed: int
     error: Name
 
 
 class Finished(Value, frozen=True):
-    """Fields of every finished episode: one window, one seed.
-
-    window: null where the task asks about no market.
-    failures: failures by kind.
-    """
+    """Fields of every finished episode: one window, one seed."""
 
     id: EpisodeId
-    window: Name | None
+    window: Name | None  #: null where the task asks about no market
     seed: int
     decisions: Decisions
-    failures: Counts
+    failures: Counts  #: failures by kind
     usage: UsageCounts
 
 
 class PriceEntry(Value, frozen=True):
-    """US dollars a million tokens.
-
-    cache_read: null: as input.
-    cache_write: null: as input.
-    as_of: day of the price; empty where it has none.
-    """
+    """US dollars a million tokens."""
 
     input: NonNegative
     output: NonNegative
-    cache_read: NonNegative | None
-    cache_write: NonNegative | None
-    as_of: str
+    cache_read: NonNegative | None  #: null: as input
+    cache_write: NonNegative | None  #: null: as input
+    as_of: str  #: day of the price; empty where it has none
     source: str
 
 
 class TokenCost(Figure, Value, frozen=True, kw_only=True):
-    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where no price is known.
-
-    per_episode: US dollars of an episode.
-    """
+    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where no price is known."""
 
     NEEDED: ClassVar[tuple[str, ...]] = ("currency", "per_episode", "price")
 
     value: NonNegative | None
     currency: Literal["USD"] | UnsetType = UNSET
     price: PriceEntry | UnsetType = UNSET
-    per_episode: Line | UnsetType = UNSET
+    per_episode: Line | UnsetType = UNSET  #: US dollars of an episode
     reason: Name | UnsetType = UNSET
 
 
 class TradingCost(TokenCost, frozen=True, kw_only=True):
-    """US dollars of the tokens, and what they bought.
-
-    return_per_usd: total_return of an episode by its US dollars.
-    """
+    """US dollars of the tokens, and what they bought."""
 
     NEEDED: ClassVar[tuple[str, ...]] = (*TokenCost.NEEDED, "return_per_usd")
 
-    return_per_usd: Line | UnsetType = UNSET
+    return_per_usd: Line | UnsetType = UNSET  #: total_return of an episode by its US dollars
 
 
 class Drift(Figure, Value, frozen=True, kw_only=True):
-    """How far the answers to fixed questions moved between the start and the end of the run; null where that is not known.
-
-    value: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different.
-    noise: mean distance of two answers at one time.
-    excess: value less noise.
-    prompts: questions that were answered at both times.
-    served_by_changed: whether the provider named another model at the end than at the start.
-    """
+    """How far the answers to fixed questions moved between the start and the end of the run; null where that is not known."""
 
     NEEDED: ClassVar[tuple[str, ...]] = ("excess", "noise", "prompts", "served_by_changed")
 
-    value: Share | None
-    noise: Share | UnsetType = UNSET
-    excess: Annotated[int, Meta(ge=-1, le=1)] | Annotated[float, Meta(ge=-1, le=1)] | UnsetType = UNSET
-    prompts: Count | UnsetType = UNSET
-    served_by_changed: bool | UnsetType = UNSET
+    value: Share | None  #: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different
+    noise: Share | UnsetType = UNSET  #: mean distance of two answers at one time
+    excess: Annotated[int, Meta(ge=-1, le=1)] | Annotated[float, Meta(ge=-1, le=1)] | UnsetType = UNSET  #: value less noise
+    prompts: Count | UnsetType = UNSET  #: questions that were answered at both times
+    served_by_changed: bool | UnsetType = UNSET  #: whether the provider named another model at the end than at the start
     reason: Name | UnsetType = UNSET
 
 
@@ -338,45 +279,28 @@ class CheckCalls(Value, frozen=True):
 
 
 class Calls(Value, frozen=True):
-    """Calls of the card's episodes, all sessions of the run together.
+    """Calls of the card's episodes, all sessions of the run together."""
 
-    requests: different requests, whatever became of them.
-    attempts: attempts made, those that failed included.
-    answered: attempts that were answered.
-    cached: answers taken from the reply cache.
-    failed_attempts: attempts without an answer, by kind.
-    tokens: tokens of the answered attempts.
-    paid_usd: US dollars of the answered attempts; null where a price is not known.
-    possibly_paid_usd: US dollars that attempts without an answer may have been billed, at most.
-    lost_s: seconds of the attempts without an answer.
-    served_by: answered requests by what the provider says it answered with.
-    """
-
-    requests: Count
-    attempts: Count
-    answered: Count
-    cached: Count
-    failed_attempts: Counts
-    tokens: Counts
-    paid_usd: NonNegative | None
-    possibly_paid_usd: NonNegative
+    requests: Count  #: different requests, whatever became of them
+    attempts: Count  #: attempts made, those that failed included
+    answered: Count  #: attempts that were answered
+    cached: Count  #: answers taken from the reply cache
+    failed_attempts: Counts  #: attempts without an answer, by kind
+    tokens: Counts  #: tokens of the answered attempts
+    paid_usd: NonNegative | None  #: US dollars of the answered attempts; null where a price is not known
+    possibly_paid_usd: NonNegative  #: US dollars that attempts without an answer may have been billed, at most
     latency_s: Latencies
-    lost_s: NonNegative
-    served_by: Counts
+    lost_s: NonNegative  #: seconds of the attempts without an answer
+    served_by: Counts  #: answered requests by what the provider says it answered with
     checks: CheckCalls
 
 
 class Provenance(Value, frozen=True):
-    """Only part that may differ between two runs of the same plan.
-
-    source_revision: revision of the source; null where it is not known.
-    wall_time_s: null where it was not measured.
-    calls: what was asked of the provider, and paid; null where nothing was.
-    """
+    """Only part that may differ between two runs of the same plan."""
 
     created_at: Time
     suite_version: Name
-    source_revision: str | None
-    wall_time_s: NonNegative | None
+    source_revision: str | None  #: revision of the source; null where it is not known
+    wall_time_s: NonNegative | None  #: null where it was not measured
     environment: dict[str, Any]
-    calls: Calls | None
+    calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was

@@ -21,12 +21,13 @@ SCHEMAS: dict[str, tuple[type[Card], str]] = {
     "scoring-card-v1.json": (ScoringCard, "scoring-card"),
 }
 
+# Docs of a field: `#:` on its line or on those above it, or a line `field: what it is` below the first paragraph of the docstring.
+_FIELD_COMMENT = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?: {2}#: (.*))?$", re.MULTILINE)
 _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
-"""Lines `field: what it is` below a docstring's first paragraph, by themselves or under `Attributes:`."""
 
 
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a type of cards, whose docstrings describe the fields; `name` is such as `result-card`."""
+    """JSON Schema (draft 2020-12) of a type of cards, whose source describes the fields; `name` is such as `result-card`."""
     schema = json_schema(card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1")
     types = _struct_types(card_type)
     definitions = {key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()}
@@ -73,9 +74,14 @@ def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
     text = inspect.getdoc(part) or ""
     summary, _, below = text.partition("\n\n")
     schema["description"] = " ".join(summary.split())
-    for _, field, words in _FIELD_TEXT.findall(below):
-        if field in schema["properties"]:
-            schema["properties"][field] = {"description": " ".join(words.split()), **schema["properties"][field]}
+    comments = _FIELD_COMMENT.findall(inspect.getsource(part))
+    docs = {field: tail or above.replace("#: ", "") for above, field, tail in comments} | {
+        m[1]: m[2] for m in _FIELD_TEXT.findall(below)
+    }
+    for field, words in docs.items():
+        if words and field in schema["properties"]:
+            sentence = " ".join(words.split()).removesuffix(".") + "."
+            schema["properties"][field] = {"description": sentence, **schema["properties"][field]}
     if issubclass(part, Figure):
         schema["if"] = {"properties": {part.KEY: {"type": "null"}}}
         schema["then"] = {"required": ["reason"]}

@@ -65,6 +65,11 @@ def by_label(table) -> dict:
     return {row["label"]: row for row in table["rows"]}
 
 
+def shown(table, label: str, column: str) -> tuple:
+    """Value, ends of the interval, its kind and n of a figure."""
+    return tuple(figure(table, by_label(table)[label], column, part) for part in ("values", "low", "high", "interval", "n"))
+
+
 # -- figures
 
 
@@ -92,16 +97,12 @@ def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bi
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18), min_size=1))
 @settings(deadline=None)
-def test_rounding_is_to_six_significant_digits(values) -> None:
-    rounded = six_digits(np.array(values))
-    for value, shown in zip(values, rounded.tolist(), strict=True):
-        assert shown == pytest.approx(value, rel=6e-6, abs=1e-27)
-        assert len(f"{abs(shown):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7 or abs(value) < 1e-17
-
-
-def test_rounding_gives_the_shortest_decimals() -> None:
-    values = np.array([1 / 3, -2 / 3, 123456789.0, 1e-9 / 7, 0.0, 0.1, 2.5e-7, 999999.5])
-    assert json.dumps(six_digits(values).tolist()) == json.dumps([float(f"{value:.6g}") for value in values])
+def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) -> None:
+    for value, rounded in zip(values, six_digits(np.array(values)).tolist(), strict=True):
+        assert rounded == pytest.approx(value, rel=6e-6, abs=1e-27)
+        assert len(f"{abs(rounded):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7 or abs(value) < 1e-17
+    exact = np.array([1 / 3, -2 / 3, 123456789.0, 1e-9 / 7, 0.0, 0.1, 2.5e-7, 999999.5])
+    assert json.dumps(six_digits(exact).tolist()) == json.dumps([float(f"{value:.6g}") for value in exact])
 
 
 @pytest.fixture(scope="module")
@@ -183,30 +184,25 @@ def test_figures_of_a_hand_made_card() -> None:
     one = entry("house/one", 0.05, -0.01, alphas=two(0.02, None))
     series = {one.card_id: make_series(one, {("W1", 0): [0.05], ("W2", 0): [-0.01]}, fees=0.004)}
     table = ranked_tables(make_board([one]), series)["all"]
-    row = by_label(table)["house/one"]
-    # The benchmark earned 1 % and -3 %: 4 % and 2 % beyond it.
-    assert figure(table, row, "total_return") == pytest.approx(0.02)
-    assert (figure(table, row, "total_return", "low"), figure(table, row, "total_return", "high")) == pytest.approx((0.005, 0.035))
-    assert figure(table, row, "total_return", "interval") == "interquartile"
-    assert figure(table, row, "excess") == pytest.approx(0.03)
-    assert figure(table, row, "gross_return") == pytest.approx(0.024)
-    assert figure(table, row, "vs_random") == 0.75
-    # A million tokens read at 2 USD and a hundred thousand written at 8.
-    assert figure(table, row, "cost_usd") == pytest.approx(2.8)
-    assert figure(table, row, "tokens") == 1_100_000
-    assert figure(table, row, "decided") == 1.0
-    assert (figure(table, row, "selection_alpha"), figure(table, row, "selection_alpha", "n")) == (0.02, 1)
-    assert row["reasons"] == {"sharpe": "no variance"}
+    assert shown(table, "house/one", "total_return") == (pytest.approx(0.02), 0.005, 0.035, "interquartile", 2)
+    for column, value in {
+        "excess": 0.03,  # the benchmark earned 1 % and -3 %: 4 % and 2 % beyond it
+        "gross_return": 0.024,
+        "vs_random": 0.75,
+        "cost_usd": 2.8,  # a million tokens read at 2 USD and a hundred thousand written at 8
+        "tokens": 1_100_000,
+        "decided": 1.0,
+    }.items():
+        assert shown(table, "house/one", column)[0] == pytest.approx(value), column
+    assert shown(table, "house/one", "selection_alpha") == (0.02, None, None, None, 1)
+    assert by_label(table)["house/one"]["reasons"] == {"sharpe": "no variance"}
 
 
 def test_figures_of_one_window_are_of_its_episodes_alone() -> None:
-    one = make_entry(
-        EMPTY, "house/one", {("W1", 0): 0.01, ("W1", 1): 0.02, ("W1", 2): 0.09, ("W2", 0): 0.5, ("W2", 1): 0.5, ("W2", 2): 0.5}
-    )
-    table = ranked_tables(make_board([one], seeds=(0, 1, 2)))["W1"]
-    assert figure(table, by_label(table)["house/one"], "total_return") == 0.02
-    assert figure(table, by_label(table)["house/one"], "excess") == pytest.approx(0.01)
-    assert figure(table, by_label(table)["house/one"], "total_return", "n") == 3
+    returns = {("W1", seed): value for seed, value in enumerate((0.01, 0.02, 0.09))} | {("W2", seed): 0.5 for seed in range(3)}
+    table = ranked_tables(make_board([make_entry(EMPTY, "house/one", returns)], seeds=(0, 1, 2)))["W1"]
+    value, *_, n = shown(table, "house/one", "total_return")
+    assert (value, n, shown(table, "house/one", "excess")[0]) == (0.02, 3, pytest.approx(0.01))
 
 
 def test_without_series_and_price_the_figures_say_why() -> None:
@@ -405,58 +401,42 @@ def test_baselines_stand_at_their_place_without_a_rank() -> None:
 
 
 def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
-    tables = ranked_tables(make_board(with_baselines()))
-    row = by_label(tables["all"])["benchmark (SYN300)"]
-    assert row["card"] is None
-    assert figure(tables["all"], row, "total_return") == figure(tables["all"], row, "gross_return") == pytest.approx(-0.01)
-    assert (figure(tables["all"], row, "total_return", "low"), figure(tables["all"], row, "total_return", "high")) == pytest.approx(
-        (-0.02, 0.0)
-    )
-    assert figure(tables["all"], row, "excess") == 0.0
-    assert figure(tables["all"], row, "selection_alpha") is None
-    assert row["reasons"]["vs_random"] == "buying and holding the index takes no decisions"
-    assert figure(tables["W2"], by_label(tables["W2"])["benchmark (SYN300)"], "total_return") == -0.03
+    tables, label = ranked_tables(make_board(with_baselines())), "benchmark (SYN300)"
+    row = by_label(tables["all"])[label]
+    assert shown(tables["all"], label, "total_return")[:3] == pytest.approx((-0.01, -0.02, 0.0))
+    values = {column: shown(tables["all"], label, column)[0] for column in ("gross_return", "excess", "selection_alpha")}
+    assert values == {"gross_return": pytest.approx(-0.01), "excess": 0.0, "selection_alpha": None}
+    assert (row["card"], row["reasons"]["vs_random"]) == (None, "buying and holding the index takes no decisions")
+    assert shown(tables["W2"], label, "total_return")[0] == -0.03
 
 
 def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
-    tables = ranked_tables(make_board(with_baselines()))
-    row = by_label(tables["all"])["random traders"]
+    tables, label = ranked_tables(make_board(with_baselines())), "random traders"
+    value, low, high, kind, n = shown(tables["all"], label, "total_return")
     # 1 to 6 %: the 5 % point lies a quarter of the way from the first to the second.
-    assert figure(tables["all"], row, "total_return") == pytest.approx(0.035)
-    assert figure(tables["all"], row, "total_return", "low") == pytest.approx(0.0125)
-    assert figure(tables["all"], row, "total_return", "high") == pytest.approx(0.0575)
-    assert figure(tables["all"], row, "total_return", "n") == 6
-    assert figure(tables["all"], row, "total_return", "interval") == "5-95 % of episodes"
-    # In W1, where the benchmark earned 1 %.
-    assert figure(tables["W1"], by_label(tables["W1"])["random traders"], "excess") == pytest.approx(0.01)
+    assert (value, low, high) == pytest.approx((0.035, 0.0125, 0.0575))
+    assert (kind, n) == ("5-95 % of episodes", 6)
+    assert shown(tables["W1"], label, "excess")[0] == pytest.approx(0.01)  # in W1, where the benchmark earned 1 %
 
 
 def test_a_board_without_its_baselines_is_not_published() -> None:
     board = make_board([entry("house/one", 0.0, 0.0), entry("builtin/equal_weight", 0.0, 0.0)])
-    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/random"]
     table = ranked_tables(board)["all"]
-    assert table["missing_baselines"] == ["builtin/random"]
+    assert missing_baselines(board, board.rules.divisions[0]) == table["missing_baselines"] == ["builtin/random"]
     assert any("ktdeval leaderboard baselines . --division main" in note for note in table["notes"])
     with pytest.raises(CardError, match=r"division main: baselines are missing \(builtin/random\)"):
         require_baselines(board)
-
-
-def test_a_withdrawn_baseline_is_missing() -> None:
     entries = with_baselines()
     entries[2] = replace(entries[2], errata=(Erratum("c" * 64, "2026-02-03", "withdrawn", "a bug"),))
     board = make_board(entries)
-    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/equal_weight"]
+    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/equal_weight"], "a withdrawn one is missing"
 
 
-@pytest.mark.parametrize("entries", [[], [entry("builtin/equal_weight", 0.0, 0.0)]])
-def test_where_nobody_was_submitted_no_baseline_is_missing(entries) -> None:
-    require_baselines(make_board(entries))
-    tables = ranked_tables(make_board(entries))
-    assert set(tables) == {"all", "W1", "W2"}
-    assert all(table["missing_baselines"] == [] for table in tables.values())
-
-
-def test_an_empty_division_has_empty_tables() -> None:
+def test_where_nobody_was_submitted_no_baseline_is_missing() -> None:
+    for entries in ([], [entry("builtin/equal_weight", 0.0, 0.0)]):
+        require_baselines(make_board(entries))
+        tables = ranked_tables(make_board(entries))
+        assert {scope: table["missing_baselines"] for scope, table in tables.items()} == {"all": [], "W1": [], "W2": []}
     for table in ranked_tables(make_board([])).values():
         assert table["rows"] == table["columns"] == []
         assert table["ties"]["return"] == {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": "nobody was submitted"}
@@ -514,35 +494,24 @@ def scoring_board(better: str = "lower"):
     return make_board(entries, rank_by="right_name", windows=(WindowRule(window.name, window.first, window.last),), seeds=(0, 1))
 
 
-def test_scores_are_ranked_over_all_answers() -> None:
+def test_scores_are_ranked_over_all_answers_beside_chance() -> None:
     board = scoring_board()
     tables = ranked_tables(board)
     assert list(tables) == division_scopes(board, board.rules.divisions[0]) == ["all"]
     table = tables["all"]
     assert table["columns"] == ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"]
-    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"] if row["card"]] == [
-        ("house/blind", 1, None),
-        ("house/leaky", 2, None),
-    ]
-    row = by_label(table)["house/blind"]
-    assert (figure(table, row, "right_name"), figure(table, row, "right_name", "low")) == (0.1, 0.05)
-    assert figure(table, row, "right_name", "interval") == "wilson"
-    assert figure(table, row, "distance", "interval") is None
-    assert figure(table, row, "decided") == pytest.approx(38 / 40)
-    assert figure(table, row, "tokens") == 240
+    # lower is better, and nobody is as low as chance
+    stands = [("chance", None, None), ("house/blind", 1, None), ("house/leaky", 2, None)]
+    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"]] == stands
+    assert shown(table, "house/blind", "right_name")[:4] == (0.1, 0.05, 0.4, "wilson")
+    assert shown(table, "house/blind", "distance")[3] is None
+    assert shown(table, "house/blind", "decided")[0] == pytest.approx(38 / 40)
+    assert shown(table, "house/blind", "tokens")[0] == 240
     assert table["ties"]["return"]["reason"] == "scores of a scoring task have no daily returns"
     assert table["missing_baselines"] == []
-
-
-def test_chance_stands_in_the_table_of_scores() -> None:
-    table = ranked_tables(scoring_board())["all"]
     row = by_label(table)["chance"]
     assert (row["baseline"], row["card"], figure(table, row, "right_name")) == ("benchmark", None, 0.05)
     assert row["reasons"]["distance"] == "not defined for chance"
-    assert table["rows"][0]["label"] == "chance"  # lower is better, and nobody is as low
-
-
-def test_a_score_without_a_direction_can_t_rank() -> None:
     with pytest.raises(ConfigError, match="neither more nor less is better"):
         ranked_tables(scoring_board("neither"))
 
@@ -584,18 +553,13 @@ def test_labels_say_as_much_as_tells_systems_apart() -> None:
     ]
 
 
-def test_labels_of_different_systems_are_never_equal() -> None:
+def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_way() -> None:
     entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a · b", 0, 0), entry("a · b", 0, 0.1)]
     labels = list(system_labels(make_board(entries)).values())
-    assert len(set(labels)) == 4
-    assert labels[1] == "a · c"
-
-
-def test_a_withdrawn_card_gives_way() -> None:
+    assert (len(set(labels)), labels[1]) == (4, "a · c")
     gone = entry("a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
     again = entry("a/one", 0, 0.1)
-    labels = system_labels(make_board([gone, again]))
-    assert labels == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}
+    assert system_labels(make_board([gone, again])) == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}
 
 
 def test_rows_say_who_submitted_what() -> None:

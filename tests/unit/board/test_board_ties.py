@@ -48,18 +48,27 @@ def test_a_clearly_better_agent_is_alone_in_the_first_group(agents: int, days: i
         assert found.p[1] == 1.0
 
 
-def test_three_planted_classes_are_three_groups() -> None:
-    returns = noise(1, 430, 9) + np.repeat([0.01, 0.005, 0.0], 3)
-    assert tie_groups(returns, LEVEL).group == (1, 1, 1, 2, 2, 2, 3, 3, 3)
+def test_planted_classes_are_the_groups() -> None:
+    classes = noise(1, 430, 9) + np.repeat([0.01, 0.005, 0.0], 3)
+    assert tie_groups(classes, LEVEL).group == (1, 1, 1, 2, 2, 2, 3, 3, 3)
+    worse = tie_groups(noise(2, 100, 5) - np.array([0, 0, 0, 0.02, 0]), LEVEL)
+    assert worse.group == (1, 1, 1, 2, 1)
+    assert worse.p is not None
+    assert worse.p[3] < LEVEL
+    returns = noise(4, 90, 7) + np.linspace(0, 0.006, 7)
+    straight, turned = tie_groups(returns, LEVEL), tie_groups(returns[:, ::-1], LEVEL)
+    assert straight.group is not None
+    assert turned.group == straight.group[::-1], "the order of agents does not matter"
 
 
-def test_an_agent_that_is_clearly_worse_is_last() -> None:
-    returns = noise(2, 100, 5)
-    returns[:, 3] -= 0.02
-    found = tie_groups(returns, LEVEL)
-    assert found.group == (1, 1, 1, 2, 1)
-    assert found.p is not None
-    assert found.p[3] < LEVEL
+def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alone_are_tied() -> None:
+    returns = noise(1, 43, 2)
+    assert tie_groups(returns[:, [0, 1, 0, 0]] - [0, 0.05, 0, 0], LEVEL).group == (1, 2, 1, 1)
+    assert tie_groups(returns[:, [0, 0]], LEVEL).group == (1, 1)
+    # Most resamples miss the day and have no variance: nothing is shown by them.
+    twice = np.repeat(noise(0, 43, 1), 2, axis=1)
+    twice[7, 1] += 0.05
+    assert tie_groups(twice, LEVEL).group == (1, 1)
 
 
 # -- against arch, and against the definition
@@ -150,20 +159,6 @@ def test_groups_are_numbered_without_gaps_and_hold_the_best_first(seed: int, age
     assert all((group == 1) == (p > LEVEL) for group, p in zip(found.group, found.p, strict=True))
 
 
-def test_the_order_of_agents_does_not_matter() -> None:
-    returns = noise(4, 90, 7) + np.linspace(0, 0.006, 7)
-    straight, turned = tie_groups(returns, LEVEL), tie_groups(returns[:, ::-1], LEVEL)
-    assert straight.group is not None
-    assert turned.group == straight.group[::-1]
-
-
-def test_agents_with_equal_returns_are_one() -> None:
-    returns = noise(1, 43, 2)
-    found = tie_groups(returns[:, [0, 1, 0, 0]] - [0, 0.05, 0, 0], LEVEL)
-    assert found.group == (1, 2, 1, 1)
-    assert tie_groups(returns[:, [0, 0]], LEVEL).group == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("returns", "reason"),
     [
@@ -177,13 +172,6 @@ def test_agents_with_equal_returns_are_one() -> None:
 def test_where_there_are_no_groups_it_says_why(returns: np.ndarray, reason: str) -> None:
     found = tie_groups(returns, LEVEL)
     assert (found.group, found.p, found.reason) == (None, None, reason)
-
-
-def test_agents_that_differ_on_one_day_alone_are_tied() -> None:
-    # Most resamples miss the day and have no variance: nothing is shown by them.
-    returns = np.repeat(noise(0, 43, 1), 2, axis=1)
-    returns[7, 1] += 0.05
-    assert tie_groups(returns, LEVEL).group == (1, 1)
 
 
 # -- days
@@ -258,43 +246,27 @@ def test_ties_stand_beside_ranks_in_every_scope() -> None:
     assert tables["all"]["ties"]["return"]["groups"] == max(row["tie"] or 0 for row in tables["all"]["rows"])
 
 
-def test_cards_without_series_are_ranked_without_a_group() -> None:
-    board, series = skilled(4)
-    missing = board.entries[1].card_id
+def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:
+    board, series = skilled(5, alphas=True)
+    missing, odd, bare = (board.entries[place].card_id for place in (1, 2, 3))
     del series[missing]
-    table = ranked_tables(board, series)["all"]
-    row = next(row for row in table["rows"] if row["card"] == missing)
-    assert row["ranked"]
-    assert row["tie"] is None
-    assert "tie groups by return: 1 ranked without a tie group: no daily series of theirs" in table["notes"]
-
-
-def test_series_of_other_days_and_without_selection_take_no_part() -> None:
-    board, series = skilled(4, alphas=True)
-    odd, bare = board.entries[2].card_id, board.entries[3].card_id
     series[odd].episodes[0].days[3] = "2024-01-06"
-    second = series[bare].episodes[1]
-    series[bare].episodes[1] = msgspec.structs.replace(second, selection_daily=None)
+    series[bare].episodes[1] = msgspec.structs.replace(series[bare].episodes[1], selection_daily=None)
     table = ranked_tables(board, series)["all"]
     rows = {row["card"]: row for row in table["rows"]}
-    assert (rows[odd]["tie"], rows[odd]["alpha_tie"]) == (None, None)
-    assert rows[bare]["tie"] is not None
-    assert rows[bare]["alpha_tie"] is None
+    for card, has in ((missing, (False, False)), (odd, (False, False)), (bare, (True, False))):
+        assert rows[card]["ranked"]
+        assert (rows[card]["tie"] is not None, rows[card]["alpha_tie"] is not None) == has
+    assert "tie groups by return: 2 ranked without a tie group: no daily series of theirs" in table["notes"]
 
 
-def test_a_rank_by_selection_has_the_groups_of_selection() -> None:
-    board, series = skilled(4, rank_by="selection_alpha", alphas=True)
-    table = ranked_tables(board, series)["all"]
+def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_returns() -> None:
+    table = ranked_tables(*skilled(4, rank_by="selection_alpha", alphas=True))["all"]
     assert table["ties"]["return"] == table["ties"]["alpha"]
     assert [row["tie"] for row in table["rows"]] == [row["alpha_tie"] for row in table["rows"]]
-
-
-def test_a_rank_by_something_else_has_no_groups_of_returns() -> None:
-    board, series = skilled(4, rank_by="excess", alphas=True)
-    table = ranked_tables(board, series)["all"]
+    table = ranked_tables(*skilled(4, rank_by="excess", alphas=True))["all"]
     assert table["ties"]["return"]["reason"] == "the rank goes by excess, and tie groups are of mean daily returns"
-    assert {row["tie"] for row in table["rows"]} == {None}
-    assert table["ties"]["alpha"]["tested"] == 4
+    assert ({row["tie"] for row in table["rows"]}, table["ties"]["alpha"]["tested"]) == ({None}, 4)
 
 
 def test_baselines_and_unranked_cards_take_no_part() -> None:

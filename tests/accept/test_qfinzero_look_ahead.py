@@ -48,21 +48,16 @@ BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a story takes place.
-
-    Attributes:
-        options: contracts on AVLN: two calls that expire soon, and a put that expires later.
-        later, never: a contract that is listed in the middle of the story, and one that never is.
-        start, end: of the session.
-        frequency: of its ticks.
+    """Where a story takes place. `later, never`: a contract that is listed in the middle of the story, and one that never is;
+    `start, end`: of the session.
     """
 
-    options: tuple[str, str, str]
+    options: tuple[str, str, str]  #: contracts on AVLN: two calls that expire soon, and a put that expires later
     later: str
     never: str
     start: str
     end: str
-    frequency: str
+    frequency: str  #: of its ticks
 
 
 # ---- the markets
@@ -99,7 +94,7 @@ def small_world() -> Dataset:
     estimated = EventRow(
         "econ_estimated", "macro_calendar", "Estimated anew", at("2025-01-09T15:00:00Z"), at("2025-01-02T12:00:00Z"), "high",
         expected={"consensus": 1.0}, releases=(Release(at("2025-01-08T12:00:00Z"), {"consensus": 1.5}),
-                                               Release(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]})),
+                                               Release(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]}))
     )  # fmt: skip
     rows = replace(
         prices,
@@ -330,7 +325,7 @@ EDGES = (
     "2025-01-06T14:30:59.999999999Z", "2025-01-06T15:01:59.999999999Z", "2025-01-06T20:59:59Z", "2025-01-06T21:00:00Z",
     "2025-01-06T23:00:00Z", "2025-01-07T00:00:00Z", "2025-01-07T21:30:00Z", "2025-01-08T12:00:00Z", "2025-01-09T15:00:00Z",
     "2025-01-10T21:00:00Z", "2025-01-13T14:30:00Z", "2025-01-15T13:29:59.999999999Z", "2025-01-15T13:30:00Z",
-    "2025-01-21T14:29:59Z", "2025-01-21T14:30:00Z", "2025-02-12T13:29:00Z", "2025-02-21T21:00:00Z", "2025-03-15T00:00:00Z",
+    "2025-01-21T14:29:59Z", "2025-01-21T14:30:00Z", "2025-02-12T13:29:00Z", "2025-02-21T21:00:00Z", "2025-03-15T00:00:00Z"
 )  # fmt: skip
 """Just before and just at the ends of bars, corporate actions, announcements, publications, releases and a revision."""
 
@@ -451,8 +446,7 @@ def test_what_comes_later_is_refused_in_the_words_for_what_never_comes() -> None
         calls += [("PMB.option.exercise", {**BOTH, "contract": symbol, **how}) for how in ({"qty": 1}, {"do_not_exercise": True})]
         calls += [("UPQ.option.ticker_query", {"contract": symbol, "start": "2025-01-01", "end": "2025-03-01"})]
         said[symbol] = [answer.replace(symbol, "?") for _, answer in answers(workspace, iter(calls))]
-    assert said[LATER] == said[NEVER]
-    assert [answer for answer in said[LATER] if '"error"' in answer] == said[LATER][:-1]
+    assert (said[LATER], [answer for answer in said[LATER] if '"error"' in answer]) == (said[NEVER], said[LATER][:-1])
 
 
 def test_later_stocks_events_and_articles_are_told_of_in_the_words_for_none() -> None:

@@ -49,7 +49,7 @@ def digest_of_market(market: SyntheticMarket) -> str:
     prices = market.prices
     rows = (
         prices.symbol_rows, prices.contract_rows, prices.rate_rows, prices.dividend_rows, prices.split_rows, prices.borrow_rows,
-        market.events, market.news, market.info,
+        market.events, market.news, market.info
     )  # fmt: skip
     bars = [(key, digest_of_bars(prices.bar_table[key])) for key in sorted(prices.bar_table)]
     return hashlib.sha256(repr((rows, bars)).encode()).hexdigest()
@@ -65,12 +65,8 @@ def _in_memory(rows: PriceRows) -> MemoryPrices:
 
 
 def generate_minutes(symbols: int = 50, days: int = 252, seed: int = 0) -> MemoryPrices:
-    """Stocks with bars of minutes and nothing else, for measurements: 50 of them make 4.6 million bars in a year.
-
-    Args:
-        symbols: number of stocks; beyond the table, its tickers with a number behind.
-        days: sessions from 2024-01-02 on.
-        seed: of the market.
+    """Stocks with bars of minutes and nothing else, for measurements: 50 of them make 4.6 million bars in a year. `symbols`: number
+    of stocks; beyond the table, its tickers with a number behind; `days`: sessions from 2024-01-02 on; `seed`: of the market.
     """
     first = date(2024, 1, 2)
     grid = session_grid(first, shift_sessions(first, days - 1))

@@ -21,10 +21,8 @@ from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, bars_of, minute_starts, small_dataset
 
 UPQ = Catalogue(OPERATIONS)
-LATE = "2025-03-10T00:00:00Z"
-"""After all bars of the small market."""
-MINUTE_OPTION = "O:AVLN250117C00100000"
-"""The one option of `market` with minute bars."""
+LATE = "2025-03-10T00:00:00Z"  #: After all bars of the small market
+MINUTE_OPTION = "O:AVLN250117C00100000"  #: The one option of `market` with minute bars
 
 
 @cache

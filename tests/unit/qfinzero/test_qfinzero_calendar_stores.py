@@ -199,9 +199,7 @@ def test_a_store_that_serves_writes_nothing_beside_or_into_its_file(tmp_path: Pa
     write_news(path, news())
     before = path.read_bytes()
     path.chmod(0o400)
-    assert len(articles_of(path)) == 4
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    assert (len(articles_of(path)), path.read_bytes(), list(tmp_path.iterdir())) == (4, before, [path])
 
 
 def test_a_file_that_breaks_while_it_is_served_makes_the_store_unavailable(tmp_path: Path) -> None:

@@ -206,8 +206,7 @@ def test_tools_of_a_task_give_what_the_process_gives(story: list[tuple[str, dict
     assert [answer for _, _, answer in played(day(), use)] == [answer for _, _, answer in story]
     refused = tools["upq_stock_daily"].function(Scene, {"tickers": "AVLN"})
     assert isinstance(refused, Refusal)
-    assert refused.failure == "bad_arguments"
-    assert refused.payload.value["error"]["code"] == "invalid_argument"
+    assert (refused.failure, refused.payload.value["error"]["code"]) == ("bad_arguments", "invalid_argument")
     unknown = tools["esp_events_get"].function(Scene, {"event_id": "news_999"})
     assert (unknown.failure, unknown.payload.value["error"]["code"]) == ("not_found", "not_found")
 
@@ -271,5 +270,4 @@ def test_the_manifest_offers_the_commands() -> None:
     import ktdeval_qfinzero
 
     specs = {spec.name: spec.make() for spec in ktdeval_qfinzero.ktdeval_commands()}
-    assert set(specs) == {"serve", "qfinzero"}
-    assert HEADER == "Qfinzero-Workspace"
+    assert (set(specs), HEADER) == ({"serve", "qfinzero"}, "Qfinzero-Workspace")

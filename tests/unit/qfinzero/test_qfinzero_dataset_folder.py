@@ -32,17 +32,7 @@ from ktdeval_qfinzero.data.update import Addition, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, day_start
 from qfinzero_memory import MemoryPrices
-from qfinzero_store_play import (
-    INFO,
-    disk_full,
-    equal_bars,
-    failing_at,
-    files_of,
-    more_prices,
-    save_tiny,
-    tiny_prices,
-    together,
-)
+from qfinzero_store_play import INFO, disk_full, equal_bars, failing_at, files_of, more_prices, save_tiny, tiny_prices, together
 from qfinzero_world import at, bars_of, events, news, small_dataset, small_prices
 
 ALWAYS = Span(0, 2**62)
@@ -107,8 +97,7 @@ def test_days_are_found_out_and_identity_is_not_taken_from_the_caller(tmp_path: 
     """Without minutes their first day is after the last."""
     info = save_dataset(tmp_path / "tiny", tiny_prices(), [], [], replace(INFO, content_id="mine", last_day=date(2040, 1, 1)))
     assert (info.first_day, info.last_day) == (date(2025, 1, 2), date(2025, 1, 6))
-    assert (info.minute_first_day, info.minute_last_day) == (date(2025, 1, 6), date(2025, 1, 6))
-    assert len(info.content_id) == 64
+    assert ((info.minute_first_day, info.minute_last_day), len(info.content_id)) == ((date(2025, 1, 6), date(2025, 1, 6)), 64)
     days = {key: bars for key, bars in tiny_prices().bar_table.items() if key[2] == "day"}
     info = save_dataset(tmp_path / "days", replace(tiny_prices(), bar_table=days), [], [], INFO)
     assert info.minute_first_day > info.minute_last_day
@@ -125,8 +114,7 @@ def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) 
     assert save_tiny(tiny) == open_dataset(tiny).info
     with pytest.raises(StoreError, match="holds another dataset"):
         save_dataset(tiny, tiny_prices(), [], [], INFO)
-    assert files_of(tiny) == before
-    assert [path.name for path in tiny.parent.iterdir()] == [tiny.name]
+    assert (files_of(tiny), [path.name for path in tiny.parent.iterdir()]) == (before, [tiny.name])
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
@@ -260,8 +248,7 @@ def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp
             update_dataset(folder, later())
         assert open_dataset(folder).info.content_id == (old if step <= swapped else new)
         # Nothing can be removed from a disk that fails on and on; then the next update does it.
-        assert update_dataset(folder, later()).info.content_id == new
-        assert check_dataset(folder) == ()
+        assert (update_dataset(folder, later()).info.content_id, check_dataset(folder)) == (new, ())
 
 
 def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
@@ -299,11 +286,10 @@ def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) 
     assert report.info == info == open_dataset(tiny).info
     assert report.before != info.content_id
     contents = [{key: part.content for key, part in load_manifest(place).parts.items()} for place in (tiny, tmp_path / "whole")]
-    assert contents[0] == contents[1]
-    assert check_dataset(tiny) == ()
+    assert (contents[0], check_dataset(tiny)) == (contents[1], ())
     assert {kind: (tally.new, tally.same) for kind, tally in report.tallies.items()} == {
         "symbols": (1, 0), "contracts": (1, 0), "rates": (1, 0), "stock day": (7, 0), "option day": (3, 0), "events": (2, 0),
-        "news": (2, 0),
+        "news": (2, 0)
     }  # fmt: skip
 
 
@@ -336,10 +322,8 @@ def test_only_files_of_touched_partitions_are_written(tiny: Path) -> None:
 def test_rows_that_are_there_already_change_nothing(tiny: Path) -> None:
     before = files_of(tiny)
     report = update_dataset(tiny, addition(tiny_prices(), events=events()[:2], news=news()[:2]))
-    assert report.info.content_id == report.before
-    assert (report.files, report.replaced) == ((), ())
-    assert {tally.new + tally.other for tally in report.tallies.values()} == {0}
-    assert report.tallies["stock minute"].same == 30
+    assert (report.info.content_id, (report.files, report.replaced)) == (report.before, ((), ()))
+    assert ({tally.new + tally.other for tally in report.tallies.values()}, report.tallies["stock minute"].same) == ({0}, 30)
     assert files_of(tiny) == before
 
 
@@ -367,8 +351,7 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
     assert sorted(caught.value.problems) == [
         f"{line}; --replace (in Python replace=True) lets the new row take its place" for line in CONTRADICTIONS
     ]
-    assert caught.value.count == 4
-    assert files_of(tiny) == before
+    assert (caught.value.count, files_of(tiny)) == (4, before)
     report = update_dataset(tiny, contradicting(), replace=True)
     assert sorted(report.replaced) == list(CONTRADICTIONS)
     opened = open_dataset(tiny)
@@ -376,8 +359,7 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
     assert opened.prices.symbols(NEVER_LATER)[0].sector == "Mining"
     article = opened.news.article("news_0", NEVER_LATER)
     assert article is not None
-    assert article.title == "Another title"
-    assert check_dataset(tiny) == ()
+    assert (article.title, check_dataset(tiny)) == ("Another title", ())
 
 
 def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> None:
@@ -414,8 +396,7 @@ def test_an_update_can_move_the_start_of_the_clock(tiny: Path) -> None:
 def test_who_has_a_dataset_open_keeps_it_through_an_update(tiny: Path) -> None:
     opened = open_dataset(tiny)
     update_dataset(tiny, later())
-    assert len(opened.prices.bars("stock", "AVLN", "day", ALWAYS)) == 3
-    assert len(opened.calendars.events(*EVERY_EVENT)) == 2
+    assert (len(opened.prices.bars("stock", "AVLN", "day", ALWAYS)), len(opened.calendars.events(*EVERY_EVENT))) == (3, 2)
     assert len(open_dataset(tiny).prices.bars("stock", "AVLN", "day", ALWAYS)) == 5
     update_dataset(tiny, addition(default_as_of_ns=0))  # the files of the first are removed by the second update after
     with pytest.raises(ServiceError, match="open it again"):

@@ -64,8 +64,8 @@ def test_the_calls_are_those_of_the_contract() -> None:
         ("ESP.timeline", {"tickers": ["TSLA"], "start_utc": "2025-01-20T00:00:00Z", "end_utc": "2025-01-24T23:59:59Z",
                           "bucket_minutes": 240}),
         ("ESP.calendar.econ", {"start_date": "2025-01-27", "end_date": "2025-01-31", "min_importance": "high", "limit": 20}),
-        ("ESP.calendar.earnings", {"start_date": "2025-01-06", "end_date": "2025-02-28", "tickers": ["AAPL", "MSFT"]}),
-    ],
+        ("ESP.calendar.earnings", {"start_date": "2025-01-06", "end_date": "2025-02-28", "tickers": ["AAPL", "MSFT"]})
+    ]
 )  # fmt: skip
 def test_calls_of_the_public_benchmark_are_valid(name: str, arguments: dict[str, Any]) -> None:
     ask(workspace(), name, **arguments)
@@ -109,7 +109,7 @@ def test_upcoming_is_after_the_clock_and_just_happened_is_up_to_it() -> None:
 def test_a_window_has_events_to_come_and_news_published() -> None:
     answer = ask(workspace(), "ESP.events.query", **JANUARY)
     assert ids(answer) == [
-        "news_0", "news_1", "earn_BRKT_2024Q4", "econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4",
+        "news_0", "news_1", "earn_BRKT_2024Q4", "econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4"
     ]  # fmt: skip
     assert answer["as_of_ts"] == "2025-01-06T21:00:00Z"
     assert answer["next_cursor"] is None
@@ -164,8 +164,7 @@ def test_pages_of_a_query_are_the_whole_sorted_by_time_and_id(rows: list[EventRo
 def test_rows_read_in_blocks_are_those_read_at_once(rows: list[EventRow], articles: list[Any], block: int) -> None:
     view = workspace("2025-01-06T14:15:00Z", dataset(rows, articles)).view
     whole = list(wanted_rows(view, Wanted(ALL_TIME)))
-    assert list(wanted_rows(view, Wanted(ALL_TIME, block=block))) == whole
-    assert whole == sorted(whole, key=row_key)
+    assert (list(wanted_rows(view, Wanted(ALL_TIME, block=block))), whole) == (whole, sorted(whole, key=row_key))
 
 
 # ---- one event
@@ -178,8 +177,7 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
     scheduled = cpi("2025-01-15T13:29:59.999999999Z")
     assert scheduled["status"] == "scheduled"
     assert scheduled["payload"] == {"consensus": 2.8, "previous": 2.7, "description": "Year on year, %"}
-    assert scheduled["releases"] == []
-    assert scheduled["snippet"] == "consensus 2.8, previous 2.7"
+    assert (scheduled["releases"], scheduled["snippet"]) == ([], "consensus 2.8, previous 2.7")
     occurred = cpi("2025-01-15T13:30:00Z")
     assert occurred["status"] == "occurred"
     # 2.9 − 2.8 = 0.1, and 0.1 / 2.8 = 3.5714 %.
@@ -189,9 +187,7 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
         "surprise_pct": 3.5714,
     }
     updated = cpi("2025-02-12T13:30:00Z")
-    assert updated["status"] == "updated"
-    assert updated["payload"]["actual"] == 3.0
-    assert updated["payload"]["surprise"] == 0.2
+    assert (updated["status"], updated["payload"]["actual"], updated["payload"]["surprise"]) == ("updated", 3.0, 0.2)
     assert [release["values"] for release in updated["releases"]] == [{"actual": 2.9}, {"actual": 3.0}]
 
 
@@ -219,7 +215,7 @@ def test_surprises_of_earnings_are_those_of_eps_and_revenue() -> None:
     assert payload == {
         "eps_estimated": 1.2, "revenue_estimated": 1.0e9, "fiscal_period": "Q4", "fiscal_year": 2024, "eps_actual": 1.31,
         "revenue_actual": 1.05e9, "eps_surprise": 0.11, "eps_surprise_pct": 9.1667, "revenue_surprise": 5e7,
-        "revenue_surprise_pct": 5.0,
+        "revenue_surprise_pct": 5.0
     }  # fmt: skip
 
 
@@ -275,11 +271,7 @@ def test_a_trigger_is_imminent_below_thirty_minutes() -> None:
 def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() -> None:
     far = {"horizon_minutes": 60 * 1440, "tickers": ["AVLN"]}
     found = pages(workspace(), "ESP.triggers.next", **far, limit=1)
-    assert [page["triggers"][0]["event_id"] for page in found] == [
-        "econ_claims_2025_01_10",
-        "econ_cpi_2025_01",
-        "earn_AVLN_2024Q4",
-    ]
+    assert [page["triggers"][0]["event_id"] for page in found] == ["econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4"]
     assert [page["triggers"] for page in pages(workspace(), "ESP.triggers.next", **far)] == [
         [page["triggers"][0] for page in found]
     ]
@@ -328,14 +320,10 @@ def test_news_are_found_by_words_of_title_description_and_body() -> None:
     def found(now: str = "2025-02-28", **arguments: Any) -> list[str]:
         return ids(ask(workspace(now), "ESP.news.search", start_utc="2025-01-01", **arguments))
 
-    assert found(keyword="GUIDANCE cut") == ["news_1"]
-    assert found(keyword="rival") == ["news_3"]
-    assert found(keyword="upgrade") == ["news_2"]
-    assert found(keyword="ohio") == ["news_0"]
-    assert found(keyword="uplift") == []
+    assert (found(keyword="GUIDANCE cut"), found(keyword="rival")) == (["news_1"], ["news_3"])
+    assert (found(keyword="upgrade"), found(keyword="ohio"), found(keyword="uplift")) == (["news_2"], ["news_0"], [])
     assert found(keyword="castle", now="2025-01-08") == ["news_2"]
-    assert found(publisher="example w") == ["news_0", "news_1", "news_2", "news_3"]
-    assert found(publisher="other") == []
+    assert (found(publisher="example w"), found(publisher="other")) == (["news_0", "news_1", "news_2", "news_3"], [])
 
 
 def test_a_search_looks_back_seven_days_from_its_end() -> None:
@@ -377,7 +365,7 @@ def test_coverage_counts_by_status() -> None:
         {"event_type": "macro_calendar", "count": 2, "days": 2, "scheduled": 1, "occurred": 1, "updated": 0,
          "first_time_utc": "2025-01-10T13:30:00Z", "last_time_utc": "2025-01-15T13:30:00Z"},
         {"event_type": "earnings", "count": 2, "days": 2, "scheduled": 1, "occurred": 1, "updated": 0,
-         "first_time_utc": "2025-01-08T12:00:00Z", "last_time_utc": "2025-01-30T21:05:00Z"},
+         "first_time_utc": "2025-01-08T12:00:00Z", "last_time_utc": "2025-01-30T21:05:00Z"}
     ]  # fmt: skip
 
 

@@ -138,11 +138,8 @@ def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
     info, report = ingest_dataset(load_spec(tmp_path / "ingest.yaml"), tmp_path, tmp_path / "out")
     small = small_dataset()
     assert info == save_dataset(tmp_path / "direct", small.prices, small.calendars.rows, small.news.rows, small.info)
-    assert check_dataset(tmp_path / "out") == ()
-    assert report.rows["stock minute"] == 4_680
-    assert report.rows["events"] == 4
-    assert report.duplicates == 0
-    assert len(report.files) == 13
+    assert (check_dataset(tmp_path / "out"), report.rows["stock minute"], report.rows["events"]) == ((), 4_680, 4)
+    assert (report.duplicates, len(report.files)) == (0, 13)
 
 
 def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Path) -> None:
@@ -153,8 +150,7 @@ def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Pat
     assert (whole.name, whole.synthetic, whole.default_as_of_ns) == ("mine", False, at("2025-01-06T21:00:00Z"))
     ingest_dataset(replace(spec, bars=(replace(spec.bars[0], file="a.csv"),)), tmp_path, tmp_path / "parts")
     report, read = ingest_update(spec_of(bars=[stock_days("b.csv")]), tmp_path, tmp_path / "parts")
-    assert report.info == whole
-    assert read.rows == {"stock day": 1}
+    assert (report.info, read.rows) == (whole, {"stock day": 1})
     changed = HEADER + DAY_BAR.replace("1000,7", "1000,8")
     write(tmp_path, c__csv=changed)
     with pytest.raises(DatasetRefused, match="transactions is 7, the new row says 8"):
@@ -276,8 +272,7 @@ def test_all_problems_are_counted_the_first_are_told_and_nothing_is_written(tmp_
     spec = spec_of(bars=[{"file": "minute.csv", "asset_class": "stock", "resolution": "minute"}], symbols=[{"file": "symbols.csv"}])
     with pytest.raises(DatasetRefused) as caught:
         ingest_dataset(spec, tmp_path, tmp_path / "out")
-    assert caught.value.count == 120 * 2 + 2
-    assert len(caught.value.problems) == 100
+    assert (caught.value.count, len(caught.value.problems)) == (120 * 2 + 2, 100)
     assert str(caught.value).startswith("nothing was written: 242 problems, the first: minute.csv:2: open: expected dollars")
     assert "\n" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["minute.csv", "symbols.csv"]
@@ -320,11 +315,11 @@ GOOD = {
     "borrow": {"symbol": "AVLN", "available": "2025-01-03", "shares": 5, "fee_bps_per_year": 25},
     "events": {
         "event_id": "econ_1", "event_type": "macro_calendar", "title": "CPI", "time": "2025-01-15T13:30:00Z",
-        "announced": "2024-12-01", "importance": "high", "releases": [],
+        "announced": "2024-12-01", "importance": "high", "releases": []
     },
     "news": {
-        "id": "news_1", "event_type": "daily_news", "title": "A plant", "published": "2025-01-03T15:00:00Z", "importance": "low",
-    },
+        "id": "news_1", "event_type": "daily_news", "title": "A plant", "published": "2025-01-03T15:00:00Z", "importance": "low"
+    }
 }  # fmt: skip
 
 BAD_FIELDS = [
@@ -354,7 +349,7 @@ BAD_FIELDS = [
     ("news", {"importance": "huge"}, "importance: expected one of low, medium, high, was 'huge'"),
     ("news", {"publisher": {"named": "x"}}, "publisher: expected texts under name, homepage_url, logo_url"),
     ("news", {"id": "econ_5"}, "id: expected an id that begins with news_"),
-    ("news", {"title": "x" * 501}, "title: expected at most 500 characters"),
+    ("news", {"title": "x" * 501}, "title: expected at most 500 characters")
 ]  # fmt: skip
 
 
@@ -380,10 +375,8 @@ def test_lists_and_objects_stand_in_csv_as_json_or_with_semicolons(tmp_path: Pat
     }
     write(tmp_path, events__csv=to_csv([row]))
     (event,) = read_files(spec_of(events=[{"file": "events.csv"}]), tmp_path).events
-    assert event.tickers == ("AVLN", "BRKT")
-    assert event.expected == {"consensus": 2.8, "count": 3}
-    assert event.releases[0].values == {"actual": 2.9}
-    assert event.source == "mine"
+    assert (event.tickers, event.expected) == (("AVLN", "BRKT"), {"consensus": 2.8, "count": 3})
+    assert (event.releases[0].values, event.source) == ({"actual": 2.9}, "mine")
 
 
 def test_a_text_over_several_lines_is_one_cell(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {
         "price_query", "rates_query", "corporate_action_query", "option_query", "news_query", "calendar_query", "broker_query",
-        "order_types", "multi_tool_chain", "ambiguous", "impossible",
+        "order_types", "multi_tool_chain", "ambiguous", "impossible"
     }  # fmt: skip
     assert min(categories.values()) >= 9
     assert {item.task.difficulty for item in items("calling")} == {"easy", "medium", "hard"}
@@ -106,7 +106,7 @@ def test_every_service_is_called_for() -> None:
     called = {call.tool for suite in SUITES for item in items(suite) for call in item.gold}
     left_out = {operation.name for operation in catalogue().operations} - called
     assert left_out == {
-        "ESP.calendar.coverage", "ESP.health.freshness", "PMB.account.list", "UPQ.health.freshness", "UPQ.symbols.list",
+        "ESP.calendar.coverage", "ESP.health.freshness", "PMB.account.list", "UPQ.health.freshness", "UPQ.symbols.list"
     }  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> 
 def test_a_text_that_is_one_slot_keeps_the_type_of_its_fact() -> None:
     wording = wording_of(limit=4.5, names=["A", "B"], on=True)
     assert wording.fill({"limit": "{limit}", "names": "{names}", "on": "{on}", "one": ["{names[0]}", 1]}) == {
-        "limit": 4.5, "names": ["A", "B"], "on": True, "one": ["A", 1],
+        "limit": 4.5, "names": ["A", "B"], "on": True, "one": ["A", 1]
     }  # fmt: skip
 
 
@@ -211,13 +211,11 @@ def test_a_template_draws_says_and_gives_calls() -> None:
         attempt=CallPattern(tool="PMB.order.get", args={"order_id": "ord-000001"}),
     )
     stock = made.instruction.split()[1]
-    assert made.instruction == f"Buy {stock} here."
-    assert made.steps[0].call.args["order"] == {"side": "BUY", "qty": 5}
+    assert (made.instruction, made.steps[0].call.args["order"]) == (f"Buy {stock} here.", {"side": "BUY", "qty": 5})
     assert [call.tool.removeprefix("PMB.") for call in made.setup] == [
-        "account.create", "session.create", "order.place", "session.step",
+        "account.create", "session.create", "order.place", "session.step"
     ]  # fmt: skip
-    assert made.setup[1].args["universe"] == {"stocks": [stock]}
-    assert made.setup[2].args["order"]["qty"] == 5
+    assert (made.setup[1].args["universe"], made.setup[2].args["order"]["qty"]) == ({"stocks": [stock]}, 5)
     assert made.attempt == Call("PMB.order.get", {"order_id": "ord-000001"})
 
 

@@ -36,14 +36,7 @@ from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
-from qfinzero_synthetic import (
-    ALL_TIME,
-    dataset_of,
-    digest_of_bars,
-    digest_of_market,
-    small_market,
-    synthetic_dataset,
-)
+from qfinzero_synthetic import ALL_TIME, dataset_of, digest_of_bars, digest_of_market, small_market, synthetic_dataset
 
 SMALL = small_params()
 DEFAULT = SyntheticParams()
@@ -145,10 +138,8 @@ def test_bars_of_days_are_made_of_bars_of_minutes() -> None:
             place = int(np.searchsorted(days.start_ns, start_ns))
             first, end = np.searchsorted(minutes.start_ns, (start_ns, start_ns + DAY))
             part = minutes.take(slice(int(first), int(end)))
-            assert days.start_ns[place] == start_ns
-            assert days.open_e4[place] == part.open_e4[0]
-            assert days.high_e4[place] == part.high_e4.max()
-            assert days.low_e4[place] == part.low_e4.min()
+            assert (days.start_ns[place], days.open_e4[place]) == (start_ns, part.open_e4[0])
+            assert (days.high_e4[place], days.low_e4[place]) == (part.high_e4.max(), part.low_e4.min())
             assert days.close_e4[place] == part.close_e4[-1]
             assert days.volume[place] == pytest.approx(part.volume.sum(), abs=1e-9 * days.volume[place])
             assert days.transactions[place] == part.transactions.sum()
@@ -234,8 +225,7 @@ def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> 
     assert paid is not None
     factor = np.exp(log_factor(dataclasses.replace(life, dividends=dividends), grid, flat(len(grid))))
     # 100 dollars; a dividend of about a dollar; two shares for one.
-    assert factor[0] == 1.0
-    assert factor[row] / factor[row - 1] == pytest.approx(0.5)
+    assert (factor[0], factor[row] / factor[row - 1]) == (1.0, pytest.approx(0.5))
     before = 100.0 * factor[paid - 1]
     assert 100.0 * factor[paid] == pytest.approx(before - dividend.amount_e4 / E4)
 
@@ -270,10 +260,8 @@ def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None
     traded = Traded(100.0, np.zeros(2), np.ones(2, bool), 1e6, np.ones(2))
     tape = make_tape(0, ("test",), grid, dataclasses.replace(moves, volatility=np.full(2, 1e-9)), traded)
     minutes = tape.minutes
-    assert minutes.close_e4[4] == 1_000_000
-    assert minutes.open_e4[5] == round(100 * math.exp(0.1) * 100) * 100
-    assert tape.days.close_e4[0] == minutes.open_e4[5]
-    assert tape.days.open_e4[1] == round(100 * math.exp(-0.1) * 100) * 100
+    assert (minutes.close_e4[4], minutes.open_e4[5]) == (1_000_000, round(100 * math.exp(0.1) * 100) * 100)
+    assert (tape.days.close_e4[0], tape.days.open_e4[1]) == (minutes.open_e4[5], round(100 * math.exp(-0.1) * 100) * 100)
 
 
 # Options.
@@ -644,8 +632,7 @@ def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: 
     first = open_generated(tmp_path, params, said.append)
     assert len(said) == 2
     again = open_generated(tmp_path, params, said.append)
-    assert len(said) == 2
-    assert first.info == again.info
+    assert (len(said), first.info) == (2, again.info)
     folder = generated_folder(tmp_path, params)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
     assert folder.name.startswith("synthetic-v2.")
@@ -668,8 +655,7 @@ def test_two_that_generate_at_once_share_one_folder(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(ids) == 2
-    assert len(set(ids)) == 1
+    assert (len(ids), len(set(ids))) == (2, 1)
     assert [path.name for path in tmp_path.iterdir()] == [generated_folder(tmp_path, params).name]
 
 
@@ -697,8 +683,7 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
     assert moment_text(info.default_as_of_ns) == "2025-02-14T21:00:00Z"
     end = View(dataset, at("2025-07-01T00:00:00Z"))
     classes = [row.asset_class for row in end.symbols()]
-    assert (classes.count("stock"), classes.count("crypto")) == (36, 4)
-    assert sum(row.has_options for row in end.symbols()) == 12
+    assert ((classes.count("stock"), classes.count("crypto")), sum(row.has_options for row in end.symbols())) == ((36, 4), 12)
     articles = end.news(ALL_TIME, Tags(), Page(10_000))
     assert len(articles) > 1_000
     assert {row.event_type for row in articles} == {"breaking_news", "daily_news", "analyst_action", "option_signal"}

@@ -83,8 +83,7 @@ def test_a_page_that_ends_with_a_ticker_leads_to_the_next_one() -> None:
     days = len(ask("stock.daily", tickers="AVLN", **NEW_YEAR)["bars"])
     first = ask("stock.daily", tickers="AVLN,BRKT", **NEW_YEAR, limit=days)
     second = ask("stock.daily", tickers="AVLN,BRKT", **NEW_YEAR, limit=days, cursor=first["next_cursor"])
-    assert set(column(first["bars"], "ticker")) == {"AVLN"}
-    assert set(column(second["bars"], "ticker")) == {"BRKT"}
+    assert (set(column(first["bars"], "ticker")), set(column(second["bars"], "ticker"))) == ({"AVLN"}, {"BRKT"})
     assert second["next_cursor"] is None
 
 
@@ -97,8 +96,7 @@ def test_a_text_that_is_no_cursor_is_refused(cursor: str) -> None:
 
 def test_coins_have_bars_on_every_day_of_the_week_and_through_the_night() -> None:
     days = ask("crypto.daily", tickers="BTCX", start="2025-01-02", end="2025-01-15")["bars"]
-    assert len(days) == 14
-    assert days[0]["volume"] == 1234.5678
+    assert (len(days), days[0]["volume"]) == (14, 1234.5678)
     minutes = ask("crypto.minute", tickers="BTCX", start="2025-01-06", end="2025-01-06")["bars"]
     assert len(minutes) == 24 * 60
     assert ask("crypto.daily", as_of="2025-01-06T23:59:59Z", tickers="BTCX", **JANUARY)["bars"][-1]["date"] == "2025-01-05"
@@ -162,8 +160,7 @@ def test_a_dividend_on_the_day_of_a_split_is_of_a_new_share() -> None:
     dataset = with_prices(market(), **rows)
     answer = ask("stock.daily", dataset=dataset, tickers="AVLN", start="2025-01-10", end="2025-01-10", adjust="total")
     raw = ask("stock.daily", tickers="AVLN", start="2025-01-10", end="2025-01-10")["bars"][0]["close"]
-    assert answer["bars"][0]["close"] == pytest.approx(raw / 2 - 1.0, abs=1e-6)
-    assert len(answer["adjustments"]) == 2
+    assert (answer["bars"][0]["close"], len(answer["adjustments"])) == (pytest.approx(raw / 2 - 1.0, abs=1e-6), 2)
 
 
 def test_a_dividend_beyond_the_previous_close_changes_nothing_and_says_so() -> None:

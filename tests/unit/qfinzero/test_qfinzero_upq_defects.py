@@ -83,8 +83,7 @@ def test_a_limit_never_cuts_silently_and_later_tickers_are_reached(name: str) ->
         if answer["next_cursor"] is None:
             break
         cursor = {"cursor": answer["next_cursor"]}
-    assert set(column(seen, "ticker")) == {"AVLN", "BRKT", "CSTL"}
-    assert seen == ask(name, **arguments)["bars"]
+    assert (set(column(seen, "ticker")), seen) == ({"AVLN", "BRKT", "CSTL"}, ask(name, **arguments)["bars"])
 
 
 def test_daily_answers_are_limited_too() -> None:

@@ -153,12 +153,10 @@ def test_the_inputs_of_a_day_worked_by_hand() -> None:
     rate = (4.40 + (4.41 - 4.40) * (years - 1 / 12) / (0.25 - 1 / 12)) / 100
     wait = (at("2025-01-13T14:30:00Z") - at("2025-01-06T21:00:00Z")) / YEAR
     dividend = 0.25 * math.exp(-0.0440 * wait)
-    assert row["greek_years"] == pytest.approx(years, abs=1e-8)
-    assert row["greek_rate"] == pytest.approx(rate, abs=1e-8)
+    assert (row["greek_years"], row["greek_rate"]) == (pytest.approx(years, abs=1e-8), pytest.approx(rate, abs=1e-8))
     assert row["greek_dividends"] == pytest.approx(dividend, abs=1e-8)
     spot = ask("stock.daily", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"][0]["close"]
-    assert row["greek_spot"] == spot
-    assert row["greek_status"] == "ok"
+    assert (row["greek_spot"], row["greek_status"]) == (spot, "ok")
     worth = price(European(False, spot - dividend, 95.0, rate, years), row["iv"])
     assert float(worth) == pytest.approx(row["close"], abs=1e-6)
 
@@ -168,7 +166,7 @@ def test_a_dividend_is_deducted_once_declared_and_until_its_ex_day() -> None:
     deducted = {row["date"]: row["greek_dividends"] > 0 for row in rows}
     assert deducted == {  # declared after the close of the 3rd, ex on the 13th
         "2025-01-02": False, "2025-01-03": False, "2025-01-06": True, "2025-01-07": True, "2025-01-08": True, "2025-01-10": True,
-        "2025-01-13": False, "2025-01-14": False,
+        "2025-01-13": False, "2025-01-14": False
     }  # fmt: skip
     assert all(row["greek_dividends"] == 0 for row in greek_rows("O:AVLN250110C00100000", "2025-01-06", "2025-01-10"))
 

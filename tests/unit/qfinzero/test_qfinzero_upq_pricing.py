@@ -34,11 +34,9 @@ def test_the_price_is_that_of_the_textbook_worked_by_hand() -> None:
 def test_the_greeks_are_those_of_the_textbook() -> None:
     # Hull's running example: spot 49, strike 50, rate 5%, volatility 20%, twenty weeks.
     found = greeks(European(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
-    assert float(found.delta) == pytest.approx(0.522, abs=5e-4)
-    assert float(found.gamma) == pytest.approx(0.066, abs=5e-4)
+    assert (float(found.delta), float(found.gamma)) == (pytest.approx(0.522, abs=5e-4), pytest.approx(0.066, abs=5e-4))
     assert float(found.theta) * 365 == pytest.approx(-4.31, abs=5e-3)
-    assert float(found.vega) * 100 == pytest.approx(12.1, abs=5e-2)
-    assert float(found.rho) * 100 == pytest.approx(8.91, abs=5e-3)
+    assert (float(found.vega) * 100, float(found.rho) * 100) == (pytest.approx(12.1, abs=5e-2), pytest.approx(8.91, abs=5e-3))
 
 
 def test_dividends_taken_off_the_spot_give_the_textbook_price() -> None:
@@ -96,8 +94,7 @@ def test_a_price_implies_the_volatility_it_was_made_with(
     made = float(price(option, volatility))
     assume(float(made - option.lower_bound) > 1e-6)
     found, status = implied_volatility(option, made)
-    assert status[0] == "ok"
-    assert float(price(option, found[0])) == pytest.approx(made, abs=1e-9)
+    assert (status[0], float(price(option, found[0]))) == ("ok", pytest.approx(made, abs=1e-9))
     if float(greeks(option, volatility).vega) > 1e-4:
         assert found[0] == pytest.approx(volatility, abs=1e-8)
 
@@ -119,8 +116,7 @@ def test_a_price_implies_the_volatility_it_was_made_with(
 )
 def test_a_price_without_a_volatility_says_why(paid: float, status: str) -> None:
     found, statuses = implied_volatility(European(True, 110.0, 100.0, 0.0, 0.2), paid)
-    assert statuses.tolist() == [status]
-    assert np.isfinite(found[0]) == (status == "ok")
+    assert (statuses.tolist(), np.isfinite(found[0])) == ([status], status == "ok")
 
 
 def test_a_spot_that_dividends_have_used_up_has_no_volatility() -> None:

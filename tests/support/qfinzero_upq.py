@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,6 @@ from jsonschema import Draft202012Validator
 from ktdeval_qfinzero.catalogue import UPQ as OPERATIONS
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import day_start
 from ktdeval_qfinzero.operations import Catalogue
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_memory import MemoryPrices
@@ -49,6 +47,19 @@ def ask(name: str, as_of: str | int = LATE, dataset: Dataset | None = None, **ar
     return answer
 
 
+def all_rows(name: str, of: str, **arguments: Any) -> list[Any]:
+    """Rows of all pages; no page is longer than asked for, and no cursor leads to itself."""
+    rows, cursor = [], {}
+    while True:
+        answer = ask(name, **arguments, **cursor)
+        assert len(answer[of]) <= arguments["limit"]
+        assert answer["next_cursor"] != cursor.get("cursor", "")
+        rows += answer[of]
+        if answer["next_cursor"] is None:
+            return rows
+        cursor = {"cursor": answer["next_cursor"]}
+
+
 def refused(name: str, **arguments: Any) -> ServiceError:
     """The refusal of a call."""
     with pytest.raises(ServiceError) as found:
@@ -60,9 +71,3 @@ def refused(name: str, **arguments: Any) -> ServiceError:
 def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
     """One column of rows."""
     return [row[name] for row in rows]
-
-
-def day_bars(closes: list[float], first: date, volume: float = 1_000.0) -> Any:
-    """Bars of calendar days in a row from a first one."""
-    starts = day_start(first) + np.arange(len(closes)) * 86_400_000_000_000
-    return bars_of(starts, np.round(np.array(closes) * 10_000), volume)

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.moments import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq.pricing import European, price
 from ktdeval_qfinzero.upq.quotes import interpolate
-from qfinzero_upq import MINUTE_OPTION, ask, column, market, refused, with_prices
+from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused, with_prices
 from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days
 
 CHAIN = {"underlying": "AVLN", "date": "2025-01-06"}
@@ -49,16 +49,8 @@ def test_a_chain_has_the_contracts_that_traded_by_expiry_type_and_strike() -> No
 
 
 def test_filters_keep_what_was_asked_for() -> None:
-    rows = ask(
-        "option.chain_query",
-        **CHAIN,
-        type="P",
-        strike_min=95,
-        strike_max=105.0,
-        expiry_min="2025-01-17",
-        expiry_max="2025-02-21",
-        fields="strike,type,expiry",
-    )["contracts"]
+    between = {"strike_min": 95, "strike_max": 105.0, "expiry_min": "2025-01-17", "expiry_max": "2025-02-21"}
+    rows = ask("option.chain_query", **CHAIN, type="P", **between, fields="strike,type,expiry")["contracts"]
     assert {(row["type"], row["strike"], row["expiry"]) for row in rows} == {
         ("P", strike, expiry) for strike in (95.0, 100.0, 105.0) for expiry in ("2025-01-17", "2025-02-21")
     }
@@ -89,43 +81,25 @@ def test_the_chain_of_a_day_is_there_from_its_close() -> None:
 
 @given(st.integers(1, 50))
 @settings(max_examples=10)
-def test_pages_of_a_chain_together_are_the_chain(limit: int) -> None:
-    rows: list[Any] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = ask("option.chain_query", **CHAIN, limit=limit, include_greeks=True, **cursor)
-        rows += page["contracts"]
-        assert page["next_cursor"] != cursor.get("cursor", "")
-        if page["next_cursor"] is None:
-            break
-        cursor = {"cursor": page["next_cursor"]}
+def test_pages_of_a_chain_or_a_contract_together_are_the_whole(limit: int) -> None:
+    rows = all_rows("option.chain_query", "contracts", **CHAIN, limit=limit, include_greeks=True)
     assert rows == ask("option.chain_query", **CHAIN, include_greeks=True)["contracts"]
+    arguments = {"contract": MINUTE_OPTION, "start": "2025-01-06", "end": "2025-01-07", "resolution": "minute"}
+    rows = all_rows("option.ticker_query", "bars", **arguments, limit=100 + limit)
+    assert rows == ask("option.ticker_query", **arguments)["bars"]
 
 
 # --- contracts ------------------------------------------------------------
 
 
-def test_the_history_of_a_contract_by_day_and_by_minute() -> None:
+def test_the_history_of_a_contract_by_day_and_by_minute_with_the_names_of_the_public_rows() -> None:
     days = ask("option.ticker_query", contract=PUT, start="2025-01-06T09:30:00", end="2025-01-08T16:00:00")["bars"]
     assert column(days, "date") == ["2025-01-06", "2025-01-07", "2025-01-08"]
-    minutes = ask(
-        "option.ticker_query", contract=MINUTE_OPTION, start="2025-01-06T14:31:00", end="2025-01-06T14:32:00", resolution="minute"
-    )
-    assert column(minutes["bars"], "window_start") == ["2025-01-06T14:31:00Z", "2025-01-06T14:32:00Z"]
-
-
-def test_the_pages_of_a_contract_together_are_its_history() -> None:
-    arguments = {"contract": MINUTE_OPTION, "start": "2025-01-06", "end": "2025-01-07", "resolution": "minute"}
-    first = ask("option.ticker_query", **arguments, limit=500)
-    second = ask("option.ticker_query", **arguments, limit=500, cursor=first["next_cursor"])
-    assert second["next_cursor"] is None
-    assert first["bars"] + second["bars"] == ask("option.ticker_query", **arguments)["bars"]
-
-
-def test_fields_may_have_the_names_of_the_public_rows() -> None:
-    row = ask("option.ticker_query", contract=PUT, start="2025-01-06", end="2025-01-06", fields="ticker,window_start,close")[
-        "bars"
-    ][0]
+    span = {"start": "2025-01-06T14:31:00", "end": "2025-01-06T14:32:00", "resolution": "minute"}
+    minutes = ask("option.ticker_query", contract=MINUTE_OPTION, **span)["bars"]
+    assert column(minutes, "window_start") == ["2025-01-06T14:31:00Z", "2025-01-06T14:32:00Z"]
+    named = {"start": "2025-01-06", "end": "2025-01-06", "fields": "ticker,window_start,close"}
+    (row,) = ask("option.ticker_query", contract=PUT, **named)["bars"]
     assert set(row) == {"contract", "date", "ticker", "window_start", "close"}
     assert (row["ticker"], row["window_start"]) == (PUT, "2025-01-06T00:00:00Z")
 
@@ -176,6 +150,9 @@ def test_a_minute_takes_the_spot_of_the_last_complete_minute() -> None:
     spots = ask("stock.minute", tickers="AVLN", start="2025-01-07", end="2025-01-07")["bars"]
     assert column(rows, "greek_spot") == column(spots, "close")
     assert rows[0]["greek_years"] == pytest.approx((at("2025-01-17T21:00:00Z") - at("2025-01-07T14:31:00Z")) / YEAR, abs=1e-8)
+    last = greek_rows(MINUTE_OPTION, "2025-01-10", "2025-01-10", resolution="minute")
+    left = (at("2025-01-17T21:00:00Z") - int(minute_starts()[-1]) - MINUTE) / YEAR
+    assert (len(last), last[-1]["greek_years"]) == (390, pytest.approx(left, abs=1e-8))
     assert {row["greek_rate"] for row in rows} == {0.045}  # of the 6th, published that evening; ten days are below one month
 
 
@@ -207,16 +184,17 @@ def test_expiry_on_a_holiday_is_the_session_before() -> None:
 def test_what_is_missing_is_named() -> None:
     table = {("stock", "AVLN", resolution): bars_of(np.empty(0, np.int64), np.empty(0)) for resolution in ("day", "minute")}
     no_spot = with_prices(market(), bars=table)
-    assert {row["greek_status"] for row in greek_rows(PUT, "2025-01-06", "2025-01-08", dataset=no_spot)} == {"missing_spot"}
+    stale = with_prices(market(), rate_rows=[RateRow(date(2024, 12, 20), RATES, at("2024-12-20T23:00:00Z"))])
+    empty = with_prices(market(), rate_rows=[RateRow(date(2025, 1, 3), {}, at("2025-01-03T23:00:00Z"))])
+    for dataset, start, expected in (
+        (no_spot, "2025-01-06", ["missing_spot"]),
+        (with_prices(market(), rate_rows=[]), "2025-01-06", ["missing_rate"]),
+        (stale, "2025-01-03", ["ok", "missing_rate"]),  # 14 days, then 17
+        (empty, "2025-01-06", ["missing_rate"]),
+    ):
+        assert column(greek_rows(PUT, start, "2025-01-06", dataset=dataset), "greek_status") == expected
     no_minutes = greek_rows(MINUTE_OPTION, "2025-01-06", "2025-01-06", dataset=no_spot, resolution="minute")
     assert {row["greek_status"] for row in no_minutes} == {"missing_spot"}
-    no_rate = with_prices(market(), rate_rows=[])
-    assert {row["greek_status"] for row in greek_rows(PUT, "2025-01-06", "2025-01-08", dataset=no_rate)} == {"missing_rate"}
-    stale = with_prices(market(), rate_rows=[RateRow(date(2024, 12, 20), RATES, at("2024-12-20T23:00:00Z"))])
-    rows = greek_rows(PUT, "2025-01-03", "2025-01-06", dataset=stale)
-    assert column(rows, "greek_status") == ["ok", "missing_rate"]  # 14 days, then 17
-    empty = with_prices(market(), rate_rows=[RateRow(date(2025, 1, 3), {}, at("2025-01-03T23:00:00Z"))])
-    assert greek_rows(PUT, "2025-01-06", "2025-01-06", dataset=empty)[0]["greek_status"] == "missing_rate"
 
 
 def test_a_price_below_what_exercise_is_worth_says_so() -> None:
@@ -244,11 +222,3 @@ def test_greeks_of_a_past_day_do_not_depend_on_the_clock() -> None:
     early = ask("option.chain_query", as_of="2025-01-06T21:00:00Z", **CHAIN, include_greeks=True)
     late = ask("option.chain_query", as_of="2025-02-28T21:00:00Z", **CHAIN, include_greeks=True)
     assert early["contracts"] == late["contracts"]
-
-
-def test_minutes_have_the_length_of_the_session() -> None:
-    rows = greek_rows(MINUTE_OPTION, "2025-01-10", "2025-01-10", resolution="minute")
-    assert len(rows) == 390
-    assert rows[-1]["greek_years"] == pytest.approx(
-        (at("2025-01-17T21:00:00Z") - int(minute_starts()[-1]) - MINUTE) / YEAR, abs=1e-8
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from scipy import stats
 from card_cases import CALLS
 from ktdeval.cards.parts import Calls
 from ktdeval.errors import CardError
-from ktdeval.jsonio import content_hash
+from ktdeval.jsonio import content_hash, dumps_canonical
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
@@ -34,43 +35,48 @@ STEPS = 6
 BLIND = ("momentum", "reversal", "low_volatility", "equal_weight")
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+class Session:
     """A folder with a small market, in which runs are made as they are asked for."""
-    folder = tmp_path_factory.mktemp("invariance")
-    store_market(folder / "market")
-    return folder
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        store_market(folder / "market")
+
+    def run(self, name: str, draw: int = 0, *words: object, mood: str = "") -> Path:
+        """The run of a model under one draw, with further options in place of the usual ones; made once."""
+        plan = {"--tasks": TASK, "--data": "market", "--windows": f"{FIRST},{SECOND}", "--limit": STEPS, "--seeds": 2}
+        plan |= {"--model": name, "--mask-draw": draw, **dict(zip(words[::2], words[1::2], strict=True))}
+        out = self.folder / f"run-{content_hash([list(map(str, plan.items())), mood])[:12]}"
+        if not out.exists():
+            options = itertools.chain(*plan.items())
+            words = (*options, "--plugin", PLUGIN, "--quiet", "--out", out)
+            done = ktdeval(*words, cwd=self.folder, environment={"LABEL_PLUGIN_MOOD": mood})
+            assert done.code == 0, done
+        return out
+
+    def draws(self, name: str, count: int, *words: object) -> list[Path]:
+        return [self.run(name, draw, *words) for draw in range(count)]
+
+    def report(self, *words: object) -> dict[str, Any]:
+        done = ktdeval("invariance", *words, "--json", cwd=self.folder)
+        assert (done.code, done.err) == (0, "")
+        found: dict[str, Any] = json.loads(done.out)
+        return found
+
+    def refusal(self, *words: object) -> str:
+        done = ktdeval("invariance", *words, cwd=self.folder)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done
+        return done.err
 
 
-def run(session: Path, name: str, draw: int = 0, *words: object, mood: str = "") -> Path:
-    """The run of a model under one draw, with further options in place of the usual ones; made once."""
-    plan = {"--tasks": TASK, "--data": "market", "--windows": f"{FIRST},{SECOND}", "--limit": STEPS, "--seeds": 2}
-    plan |= {"--model": name, "--mask-draw": draw, **dict(zip(words[::2], words[1::2], strict=True))}
-    out = session / f"run-{content_hash([list(map(str, plan.items())), mood])[:12]}"
-    if not out.exists():
-        options = itertools.chain(*plan.items())
-        done = ktdeval(*options, "--plugin", PLUGIN, "--quiet", "--out", out, cwd=session, environment={"LABEL_PLUGIN_MOOD": mood})
-        assert done.code == 0, done
-    return out
-
-
-def report(session: Path, *words: object) -> dict[str, Any]:
-    done = ktdeval("invariance", *words, "--json", cwd=session)
-    assert (done.code, done.err) == (0, "")
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(tmp_path_factory.mktemp("invariance"))
 
 
 def figures(found: Mapping[str, Any], between: str = "labels") -> dict[str, Any]:
     """Rows by figure."""
     return {row["figure"]: row for row in found["figures"] if row["between"] == between}
-
-
-def refusal(session: Path, *words: object) -> str:
-    done = ktdeval("invariance", *words, cwd=session)
-    assert (done.code, done.out) == (2, ""), done
-    assert done.err.count("\n") == 1
-    return done.err
 
 
 def orders_of(path: Path) -> dict[tuple[str, int], list[Counter[Any]]]:
@@ -133,14 +139,11 @@ def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_
     assert set(apart(left, right).values()) == {0.0}
 
 
-def test_without_orders_there_is_no_share_of_orders() -> None:
+def test_figures_are_symmetric_and_without_orders_there_is_no_share_of_them(session: Session) -> None:
     still = course_of(ledger((100_000, [], [])))
-    assert apart(still, still) == {"decisions": 0.0, "decisions_alike": 0.0, "orders": "neither gave an order",
-                                   "turnover": "neither traded", "nav": 0.0, "total_return": 0.0}  # fmt: skip
-
-
-def test_the_figures_are_symmetric(session: Path) -> None:
-    folders = [RunFolder.load(run(session, "test/low_labels", draw)) for draw in (0, 1)]
+    undefined = {"orders": "neither gave an order", "turnover": "neither traded"}
+    assert apart(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
+    folders = map(RunFolder.load, session.draws("test/low_labels", 2))
     left, right = (course_of(folder.load_ledger(folder.manifest.specs[0])) for folder in folders)
     assert apart(left, right) == pytest.approx(apart(right, left))
     assert set(apart(left, left).values()) == {0.0}
@@ -150,9 +153,9 @@ def test_the_figures_are_symmetric(session: Path) -> None:
 
 
 @pytest.mark.parametrize("model", BLIND)
-def test_a_label_blind_model_changes_nothing_at_all(session: Path, model: str) -> None:
-    paths = [run(session, f"builtin/{model}", draw) for draw in (0, 1)]
-    found = report(session, *paths)
+def test_a_label_blind_model_changes_nothing_at_all(session: Session, model: str) -> None:
+    paths = session.draws(f"builtin/{model}", 2)
+    found = session.report(*paths)
     for row in figures(found).values():
         assert (row["value"], row["low"], row["high"], row["cells"]) == (0.0, 0.0, 0.0, 4), row
     assert all(pair["parted_on"] is None for pair in found["pairs"])
@@ -163,26 +166,18 @@ def test_a_label_blind_model_changes_nothing_at_all(session: Path, model: str) -
     assert sum(map(Counter.total, itertools.chain(*orders_of(paths[0]).values()))) > 0
 
 
-def test_what_that_model_saw_did_differ(session: Path) -> None:
+def test_what_that_model_saw_did_differ(session: Session) -> None:
     """Otherwise the test above would show nothing."""
-    shown = []
-    for draw in (0, 1):
-        folder = RunFolder.load(run(session, "builtin/momentum", draw))
-        shown.append(json.dumps(to_plain(folder.load_transcript(folder.manifest.specs[0])[0])))
-    assert shown[0] != shown[1]
-    assert (
-        len({spec.mask_seed for draw in (0, 1) for spec in RunFolder.load(run(session, "builtin/momentum", draw)).manifest.specs})
-        == 8
-    )
-    assert (
-        len({spec.call_seed for draw in (0, 1) for spec in RunFolder.load(run(session, "builtin/momentum", draw)).manifest.specs})
-        == 4
-    )
+    folders = [RunFolder.load(path) for path in session.draws("builtin/momentum", 2)]
+    specs = [spec for folder in folders for spec in folder.manifest.specs]
+    one, other = (dumps_canonical(to_plain(folder.load_transcript(folder.manifest.specs[0])[0])) for folder in folders)
+    assert one != other
+    assert (len({spec.mask_seed for spec in specs}), len({spec.call_seed for spec in specs})) == (8, 4)
 
 
-def test_a_model_that_looks_at_labels_is_found(session: Path) -> None:
-    paths = [run(session, "test/low_labels", draw) for draw in (0, 1, 2)]
-    found = report(session, *paths)
+def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
+    paths = session.draws("test/low_labels", 3)
+    found = session.report(*paths)
     rows = figures(found)
     assert set(rows) == set(FIGURES)
     assert {row["pairs"] for row in rows.values()} == {3 * 4}
@@ -199,7 +194,7 @@ def test_a_model_that_looks_at_labels_is_found(session: Path) -> None:
     }
     cells = np.array(list(by_cell.values()))
     windows = np.array([np.mean([value for (name, _), value in by_cell.items() if name == window]) for window in (FIRST, SECOND)])
-    by_window = figures(report(session, *paths, "--over", "window"))["decisions"]
+    by_window = figures(session.report(*paths, "--over", "window"))["decisions"]
     assert (rows["decisions"]["over"], by_window["over"]) == ("episode", "window")
     for row, values in ((rows["decisions"], cells), (by_window, windows)):
         assert row["value"] == pytest.approx(values.mean())
@@ -207,63 +202,61 @@ def test_a_model_that_looks_at_labels_is_found(session: Path) -> None:
         assert (row["low"], row["high"]) == pytest.approx((max(low, 0), min(high, 1)))
 
 
-def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(session: Path) -> None:
-    paths = [run(session, "test/low_labels", draw) for draw in (0, 1, 2)]
-    (noise,) = [row for row in report(session, *paths)["noise"] if row["between"] == "labels"]
+def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(session: Session) -> None:
+    paths = session.draws("test/low_labels", 3)
+    found = session.report(*paths)
+    (noise,) = [row for row in found["noise"] if row["between"] == "labels"]
     cards = [entrant.episodes() for entrant in load_entrants(paths)]
     variances = [np.var([card[cell].metrics["total_return"].value for card in cards], ddof=1) for cell in cards[0]]
     assert noise["sd"] == pytest.approx(np.sqrt(np.mean(variances)))
     assert noise["difference_of_one"] == pytest.approx(stats.norm.ppf(0.975) * np.sqrt(2) * noise["sd"])
     assert noise["difference_of_means"] == pytest.approx(noise["difference_of_one"] / np.sqrt(4))
-    wider = report(session, *paths, "--alpha", "0.01")
-    assert next(row for row in wider["noise"])["difference_of_one"] > noise["difference_of_one"]
+    assert session.report(*paths, "--alpha", "0.01")["noise"][0]["difference_of_one"] > noise["difference_of_one"]
+    assert session.report(*reversed(paths)) == found  # in any order
 
 
-def test_chance_of_the_call_seed_is_told_from_labels(session: Path) -> None:
+def test_chance_of_the_call_seed_is_told_from_labels(session: Session) -> None:
     """Random trades by its seed from a ranking: labels change nothing, the seed all."""
-    found = report(session, *(run(session, "builtin/random", draw) for draw in (0, 1)))
+    found = session.report(*session.draws("builtin/random", 2))
     assert figures(found)["decisions"]["value"] == 0.0
     assert figures(found, "seeds")["decisions"]["value"] > 0.5
     assert figures(found, "seeds")["decisions"]["pairs"] == 2 * 2  # two draws of one pair of seeds in two windows
     assert any("this holds the labels' part too" in note for note in found["notes"])
 
 
-def test_the_order_of_rows_alone_can_change_decisions_and_bright_says_so(session: Path) -> None:
+def test_the_order_of_rows_alone_can_change_decisions_and_bright_says_so(session: Session) -> None:
     """In memory_only random draws from the universe as it is listed, codes or not."""
     words = ("--tasks", "bright_memory_only", "--seeds", 1, "--limit", 3)
-    found = report(session, *(run(session, "builtin/random", draw, *words) for draw in (0, 1)))
+    found = session.report(*session.draws("builtin/random", 2, *words))
     assert figures(found)["decisions"]["value"] > 0.3
     assert any("differ in the order of rows only" in note for note in found["notes"])
 
 
-def test_a_draw_run_twice_tells_the_models_own_chance(session: Path) -> None:
-    moody = [run(session, "test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
-    found = report(session, *moody)
+def test_a_draw_run_twice_tells_the_models_own_chance(session: Session) -> None:
+    moody = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    found = session.report(*moody)
     labels, again, beyond = (figures(found, kind)["orders"] for kind in ("labels", "again", "labels - again"))
     assert again["value"] > 0.3
     assert beyond["value"] == pytest.approx(labels["value"] - again["value"])
     assert beyond["low"] < 0 < beyond["high"]  # it never looks at a label
-    sure = [run(session, "test/low_labels", 0), run(session, "test/low_labels", 0, mood="b"), run(session, "test/low_labels", 1)]
-    found = report(session, *sure)
+    sure = [session.run("test/low_labels", 0), session.run("test/low_labels", 0, mood="b"), session.run("test/low_labels", 1)]
+    found = session.report(*sure)
     assert figures(found, "again")["decisions"]["value"] == 0.0
     assert figures(found, "labels - again")["decisions"]["value"] == figures(found)["decisions"]["value"] > 0
 
 
-def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Path) -> None:
-    runs = [run(session, "test/low_labels", draw, "--windows", FIRST) for draw in (0, 1)]
-    row = figures(report(session, *runs))["orders"]
+def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Session) -> None:
+    runs = session.draws("test/low_labels", 2, "--windows", FIRST)
+    row = figures(session.report(*runs))["orders"]
     assert (row["over"], row["cells"], row["windows"]) == ("episode", 2, 1)
     assert row["low"] <= row["value"] <= row["high"]
-    row = figures(report(session, *runs, "--over", "window"))["orders"]
+    row = figures(session.report(*runs, "--over", "window"))["orders"]
     assert (row["low"], row["reason"]) == (None, "one window says nothing of others")
-    alone = report(session, *(run(session, "test/low_labels", draw, "--windows", FIRST, "--seeds", 1) for draw in (0, 1)))
+    alone = session.report(*session.draws("test/low_labels", 2, "--windows", FIRST, "--seeds", 1))
     row = figures(alone)["orders"]
     assert (row["low"], row["reason"]) == (None, "one (window, seed) says nothing of others")
     assert not figures(alone, "seeds")
-
-
-def test_figures_that_no_pair_has_say_why(session: Path) -> None:
-    rows = figures(report(session, *(run(session, "builtin/hold", draw) for draw in (0, 1))))
+    rows = figures(session.report(*session.draws("builtin/hold", 2)))
     assert (rows["orders"]["value"], rows["orders"]["reason"]) == (None, "neither gave an order")
     assert rows["decisions"]["value"] == 0.0
 
@@ -283,26 +276,27 @@ def test_figures_that_no_pair_has_say_why(session: Path) -> None:
         (("--data", "synthetic", "--data-args", "seed=5"), "different snapshots"),
     ],
 )
-def test_runs_that_differ_in_anything_else_are_refused(session: Path, words: tuple[object, ...], reason: str) -> None:
-    assert reason in refusal(session, run(session, "builtin/momentum"), run(session, "builtin/momentum", 1, *words))
+def test_runs_that_differ_in_anything_else_are_refused(session: Session, words: tuple[object, ...], reason: str) -> None:
+    assert reason in session.refusal(session.run("builtin/momentum"), session.run("builtin/momentum", 1, *words))
 
 
-def test_one_draw_is_not_enough(session: Path) -> None:
-    first = run(session, "test/moody", 0, mood="a")
-    assert f"the one card of {TASK} is of mask draw 0; run the same with --mask-draw 1 too" in refusal(session, first)
-    assert "every card of" in refusal(session, first, run(session, "test/moody", 0, mood="b"))
+def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(session: Session, tmp_path: Path) -> None:
+    first = session.run("test/moody", 0, mood="a")
+    assert f"the one card of {TASK} is of mask draw 0; run the same with --mask-draw 1 too" in session.refusal(first)
+    assert "every card of" in session.refusal(first, session.run("test/moody", 0, mood="b"))
+    one, other = session.draws("builtin/momentum", 2)
+    shutil.copytree(one / "cards", tmp_path / "cards")
+    assert "no ledgers beside the card" in session.refusal(tmp_path, other)
 
 
-def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Path) -> None:
-    entrants = load_entrants(
-        [run(session, "test/moody", 0, mood="a"), run(session, "test/moody", 0, mood="b"), run(session, "test/moody", 1, mood="c")]
-    )
+def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
+    moody = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    one, again, other = load_entrants(moody)
 
     def with_calls(answered: int) -> list[Entrant]:
-        card = entrants[1].card
         calls = from_plain({**CALLS, "answered": answered, "cached": 9}, Calls, "calls")
-        provenance = replace(card.provenance, calls=calls)
-        return [entrants[0], Entrant(entrants[1].path, replace(card, provenance=provenance)), entrants[2]]
+        provenance = replace(again.card.provenance, calls=calls)
+        return [one, Entrant(again.path, replace(again.card, provenance=provenance)), other]
 
     with pytest.raises(CardError, match="repeats mask draw 0 with replies from the cache"):
         invariance(with_calls(0), Options())
@@ -310,25 +304,16 @@ def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Path) -> None:
     assert any("9 of its replies came from the cache" in note for note in notes)
 
 
-def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session: Path) -> None:
-    entrants = load_entrants([run(session, "builtin/momentum"), run(session, "builtin/momentum", 1)])
-    sent = [
-        Entrant(entrant.path, replace(entrant.card, request_settings={"endpoint": "https://example.com"})) for entrant in entrants
-    ]
-    assert any("no draw was run twice" in note for note in invariance(sent, Options())["notes"])
-    assert not any("no draw was run twice" in note for note in invariance(entrants, Options())["notes"])
+def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session: Session) -> None:
+    entrants = load_entrants(session.draws("builtin/momentum", 2))
+    endpoint = {"endpoint": "https://example.com"}
+    sent = [Entrant(entrant.path, replace(entrant.card, request_settings=endpoint)) for entrant in entrants]
+    for given, is_told in ((sent, True), (entrants, False)):
+        assert any("no draw was run twice" in note for note in invariance(given, Options())["notes"]) is is_told
 
 
-def test_a_card_without_its_ledgers_or_with_others_is_refused(session: Path, tmp_path: Path) -> None:
-    first = run(session, "builtin/momentum")
-    text = (first / "cards" / f"{TASK}.json").read_text()
-    (tmp_path / "cards").mkdir()
-    (tmp_path / "cards" / f"{TASK}.json").write_text(text)
-    assert "no ledgers beside the card" in refusal(session, tmp_path, run(session, "builtin/momentum", 1))
-
-
-def test_the_table_says_what_differs(session: Path) -> None:
-    done = ktdeval("invariance", *(run(session, "test/low_labels", draw) for draw in (0, 1)), cwd=session)
+def test_the_table_says_what_differs(session: Session) -> None:
+    done = ktdeval("invariance", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0
     for words in (
         "over mask draws 0, 1",
@@ -336,12 +321,7 @@ def test_the_table_says_what_differs(session: Path) -> None:
         "decisions changed",
         "total return apart",
         "SD of an episode",
-        "synthetic",
+        "synth",
     ):
         assert words in done.out
     assert max(map(len, done.out.splitlines())) < 160
-
-
-def test_equal_commands_give_equal_bytes_in_any_order(session: Path) -> None:
-    paths = [run(session, "test/low_labels", draw) for draw in (0, 1, 2)]
-    assert report(session, *paths) == report(session, *reversed(paths))

@@ -1,0 +1,512 @@
+"""Statistics of the comparing commands: by hand, against other libraries, and by how often they are wrong."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from arch.covariance.kernel import QuadraticSpectral
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from statsmodels.tsa.api import VAR
+
+from ktdeval.cli.main import main
+from ktdeval.registry import load_plugins
+from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.store import RunFolder
+from ktdeval.stats.confidence_set import benjamini_hochberg, holm, tie_groups
+from ktdeval.stats.designs import (
+    MASK_FACTORS,
+    MODE_PIECES,
+    blocks_of,
+    effective_count,
+    mask_contrasts,
+    mean_with_interval,
+    order_averaged,
+    orders,
+    overlap_correlation,
+    shared_days,
+)
+from ktdeval.stats.envelope import EnvelopeSettings, random_envelope
+from ktdeval.stats.paired import correlated_null, hodges_lehmann, rank_null, sign_flip, signed_rank
+from ktdeval.stats.series import sharpe
+from ktdeval.trading.types import TradingConfig
+from ktdeval_compare import sharpe_difference as ledoit_wolf
+from ktdeval_compare.sharpe_difference import long_run_covariance, sharpe_difference
+
+DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(lambda values: np.array(values, dtype=float))
+W1_TO_W10 = [
+    ("2024-04-01", "2024-06-05"), ("2024-05-27", "2024-07-25"), ("2024-07-25", "2024-09-25"), ("2024-09-09", "2024-11-15"),
+    ("2024-10-21", "2024-12-13"), ("2024-12-06", "2025-02-14"), ("2025-03-03", "2025-05-09"), ("2025-07-14", "2025-09-19"),
+    ("2025-10-13", "2025-12-19"), ("2026-02-02", "2026-04-10"),
+]  # fmt: skip
+
+
+def test_a_hand_worked_case() -> None:
+    # |d| ranks: 1 -> 1, 2 -> 2, 3 -> 3, 4 -> 4, 5 -> 5; negative: 2 -> W- = 2, W+ = 13. P(W <= 2) = 3/32, doubled.
+    found = signed_rank(np.array([1.0, -2.0, 3.0, 4.0, 5.0]))
+    assert (found.positive_ranks, found.negative_ranks, found.method) == (13.0, 2.0, "exact")
+    assert found.p == pytest.approx(2 * 3 / 32)
+    assert found.rank_biserial == pytest.approx((13 - 2) / 15)
+    assert found.smallest_p == pytest.approx(2 / 32)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 10, 25, 50, 80, 200, 300])
+def test_without_ties_it_equals_the_exact_test_of_scipy(n: int) -> None:
+    for seed in range(5):
+        sample = np.random.default_rng(seed).normal(0.1 * seed, 1.0, n)
+        expected = stats.wilcoxon(sample, method="exact")
+        found = signed_rank(sample)
+        assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9, abs=1e-15)
+        assert min(found.positive_ranks, found.negative_ranks) == expected.statistic
+
+
+@settings(max_examples=60)
+@given(DIFFERENCES.filter(lambda sample: len(sample) > 1), st.sampled_from(["wilcoxon", "pratt"]))
+@pytest.mark.slow
+def test_with_zeros_and_ties_it_equals_the_permutation_of_scipy(sample: np.ndarray, zeros: str) -> None:
+    found = signed_rank(sample, zeros)  # type: ignore[arg-type]
+    if found.n_nonzero == 0:
+        assert (found.p, found.rank_biserial) == (1.0, None)
+        return
+    method = stats.PermutationMethod(n_resamples=np.inf)
+    expected = stats.wilcoxon(sample, zero_method={"wilcoxon": "wilcox"}.get(zeros, zeros), method=method)
+    assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+
+
+@pytest.mark.parametrize("zeros", ["wilcoxon", "pratt"])
+def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy(zeros: str) -> None:
+    for decimals in (1, 8):
+        sample = np.round(np.random.default_rng(decimals).normal(0.05, 1.0, 500), decimals)
+        expected = stats.wilcoxon(sample, zero_method={"wilcoxon": "wilcox"}.get(zeros, zeros), method="asymptotic")
+        found = signed_rank(sample, zeros)  # type: ignore[arg-type]
+        assert found.method == "normal"
+        assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+
+
+def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied() -> None:
+    assert signed_rank(np.array([])).reason == "no pair"
+    assert signed_rank(np.zeros(4)).p == sign_flip(np.zeros(4)).p == 1.0
+    assert sign_flip(np.array([])).p is None
+    assert hodges_lehmann(np.array([])).value is None
+    few = hodges_lehmann(np.arange(1.0, 6.0))
+    assert (few.low, few.high, few.reason) == (None, None, "5 pairs give an interval of at most 93.75 %")
+
+
+@given(DIFFERENCES, st.floats(0.1, 1000.0))
+def test_scale_changes_no_p_and_sign_changes_only_the_direction(sample: np.ndarray, scale: float) -> None:
+    found, turned = signed_rank(sample), signed_rank(-sample)
+    assert signed_rank(sample * 2.0 ** round(np.log2(scale))).p == found.p
+    assert turned.p == pytest.approx(found.p)
+    assert turned.positive_ranks == found.negative_ranks
+    assert hodges_lehmann(-sample).value == pytest.approx(-hodges_lehmann(sample).value, abs=1e-12)  # type: ignore[operator]
+
+
+@given(DIFFERENCES)
+def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
+    sums = [abs(float(np.dot(signs, sample))) for signs in itertools.product((1, -1), repeat=len(sample))]
+    expected = np.mean([total >= abs(sample.sum()) for total in sums])
+    assert sign_flip(sample).p == pytest.approx(expected)
+
+
+def test_differences_of_one_block_change_sign_together() -> None:
+    flips = sign_flip(np.array([3.0, 3.0, 1.0]), np.array([7, 7, 9]))
+    # Block sums 6 and 1: |±6 ± 1| is 7 twice and 5 twice.
+    assert (flips.blocks, flips.p, flips.smallest_p) == (2, 0.5, 0.5)
+
+
+def test_sampled_sign_flips_agree_with_all_of_them_and_are_never_zero() -> None:
+    sample = np.random.default_rng(5).normal(0.5, 1.0, 16)
+    padded = np.concatenate([sample, np.full(1, 1e-13)])
+    assert sign_flip(padded, draws=40_000, seed=1).method == "sampled"
+    assert sign_flip(padded, draws=40_000, seed=1).p == pytest.approx(sign_flip(sample).p, abs=0.01)
+    assert sign_flip(np.ones(40), draws=100).p == pytest.approx(1 / 101)
+
+
+def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tables() -> None:
+    """n = 10: the 95 % interval runs from the 9th smallest to the 9th largest Walsh average, with coverage 95.1 %."""
+    assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)  # of 1, 1.5, 2, 3.5, 4, 6
+    sample, (rows, columns) = np.random.default_rng(0).normal(size=10), np.triu_indices(10)
+    walsh = np.sort((sample[rows] + sample[columns]) / 2)
+    found = hodges_lehmann(sample)
+    assert (found.value, found.low, found.high) == pytest.approx((np.median(walsh), walsh[8], walsh[-9]))
+    assert found.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
+def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(values: list[float]) -> None:
+    sample = np.array(values)
+    if len(np.unique(np.abs(sample))) < len(sample) or (sample == 0).any():
+        return
+    rows, columns = np.triu_indices(len(sample))
+    if (sample[rows] + sample[columns] == 0).any():
+        return
+    found, p = hodges_lehmann(sample), signed_rank(sample).p
+    assert (found.low < 0 < found.high) == (p > 0.05)  # type: ignore[operator]
+
+
+def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
+    ranks = np.array([1.5, 1.5, 3.0, 4.0])
+    sums = sorted(sum(rank for rank, taken in zip(ranks, signs) if taken) for signs in itertools.product((0, 1), repeat=4))
+    null = rank_null(ranks)
+    expected = [sums.count(value) / 16 for value in null.support]
+    assert null.probabilities.tolist() == pytest.approx(expected)
+
+
+# ---- windows that share days
+
+
+def test_shared_days_and_their_correlation() -> None:
+    assert shared_days(("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-31")) == 5
+    assert shared_days(("2024-01-01", "2024-01-05"), ("2024-01-08", "2024-01-12")) == 0
+    found = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
+    assert (found[0, 1], effective_count(found)) == pytest.approx((0.5, 4 / 3))
+    papers = overlap_correlation(W1_TO_W10)
+    assert papers[3, 4] == pytest.approx(0.447, abs=0.001)
+    assert effective_count(papers) == pytest.approx(8.26, abs=0.01)
+    assert blocks_of(papers).tolist() == [0, 0, 1, 1, 1, 1, 2, 3, 4, 5]
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
+def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
+    start = np.datetime64("2024-01-01")
+    found = overlap_correlation([(str(start + first), str(start + first + length)) for first, length in spans])
+    assert np.linalg.eigvalsh(found).min() > -1e-9
+    assert np.allclose(np.diag(found), 1.0)
+    assert (found == found.T).all()
+
+
+def test_the_correlated_null_of_separate_windows_is_the_exact_one() -> None:
+    simulated, exact = correlated_null(np.eye(8), 100_000, 1), rank_null(np.arange(1.0, 9.0))
+    assert np.abs(simulated.at_or_below - exact.at_or_below).max() < 0.005
+    assert simulated.kind == "simulated"
+    assert simulated.probabilities.tolist() == simulated.probabilities[::-1].tolist()
+
+
+def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_count() -> None:
+    sample, correlation = np.array([0.01, 0.03, -0.02, 0.05]), np.eye(4)
+    plain, t_test = mean_with_interval(sample).detail, stats.ttest_1samp(sample, 0.0)
+    expected = (t_test.pvalue, *t_test.confidence_interval(0.95))
+    assert (plain["t_p"], plain["low"], plain["high"]) == pytest.approx(expected)
+    correlation[0, 1] = correlation[1, 0] = 0.5
+    assert mean_with_interval(sample, correlation).detail["se"] > plain["se"]
+    # Means that say nothing of other windows have a reason.
+    assert mean_with_interval(np.array([])).value is None
+    assert mean_with_interval(np.array([0.1])).detail["reason"] == "one window says nothing of other windows"
+    assert mean_with_interval(np.array([0.1, 0.1]), np.ones((2, 2))).detail["reason"] == "the windows are all the same days"
+    assert mean_with_interval(np.zeros(3)).detail["t_p"] == 1.0
+
+
+# ---- false positives
+
+
+def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> dict[str, float]:
+    null = None if correlation is None else correlated_null(correlation, 100_000, 0)
+    blocks = None if correlation is None else blocks_of(correlation)
+    hits = {"wilcoxon": 0, "sign_flip": 0, "interval": 0, "t": 0}
+    for number in range(comparisons):
+        sample = make(np.random.default_rng([11, number]))  # type: ignore[operator]
+        shift, mean = hodges_lehmann(sample, null=null), mean_with_interval(sample, correlation).detail
+        hits["wilcoxon"] += signed_rank(sample, null=null).p <= 0.05  # type: ignore[operator]
+        hits["sign_flip"] += sign_flip(sample, blocks).p <= 0.05  # type: ignore[operator]
+        hits["interval"] += not shift.low <= 0 <= shift.high  # type: ignore[operator]
+        hits["t"] += not mean["low"] <= 0 <= mean["high"]
+    return {name: count / comparisons for name, count in hits.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", [9, 10, 12, 20])
+def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:
+    """Two agents without skill whose daily returns differ by fat-tailed noise: 5 % ± 1.5 % of 2,000 comparisons."""
+    rates = _rates(lambda chance: chance.standard_t(4, (windows, 43)).sum(axis=1), None, 2000)
+    assert all(0.035 <= rate <= 0.065 for rate in rates.values()), rates
+
+
+@pytest.mark.slow
+def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_days() -> None:
+    days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2026-05-01"))
+    days = days[np.is_busday(days)]
+    inside = np.array([(days >= np.datetime64(first)) & (days <= np.datetime64(last)) for first, last in W1_TO_W10], dtype=float)
+
+    def sample(chance: np.random.Generator) -> np.ndarray:
+        return inside @ chance.standard_t(4, len(days))
+
+    rates = _rates(sample, overlap_correlation(W1_TO_W10), 4000)
+    assert all(0.035 <= rates[name] <= 0.065 for name in ("wilcoxon", "interval", "t")), rates
+    assert rates["sign_flip"] <= 0.065  # six blocks allow levels of 1/32 and 2/32 only: it is the careful one
+    naive = _rates(sample, None, 4000)
+    assert naive["wilcoxon"] > 0.055  # what taking the windows as separate would have claimed
+
+
+# ==== Sharpe ratios, many tests, and the model confidence set
+
+
+def test_corrections_worked_by_hand() -> None:
+    # Sorted .01 .02 .03 .04: Holm 4*.01, 3*.02, max(2*.03, .06), max(.04, .06); BH 4/1*.01, 4/2*.02, 4/3*.03, 4/4*.04.
+    assert holm([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert benjamini_hochberg([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.04, 0.04, 0.04, 0.04])
+    # Tests without a p-value take no part.
+    assert (holm([0.01, None, 0.04]), holm([]), benjamini_hochberg([None, 0.01])) == ([0.02, None, 0.04], [], [None, 0.01])
+    with pytest.raises(ValueError, match="lies in"):
+        holm([1.5])
+
+
+def returns(seed: int, days: int = 250, agents: int = 2) -> np.ndarray:
+    return np.random.default_rng(seed).standard_t(5, (days, agents)) * 0.01
+
+
+@settings(max_examples=40)
+@given(st.floats(0.01, 100.0), st.floats(0.01, 100.0))
+def test_the_difference_is_that_of_the_two_sharpe_ratios_whatever_the_leverage(first: float, second: float) -> None:
+    one, other = returns(2).T
+    plain, turned, scaled = (
+        sharpe_difference(one, other),
+        sharpe_difference(other, one),
+        sharpe_difference(first * one, second * other),
+    )
+    expected = sharpe(one).value - sharpe(other).value  # type: ignore[operator]
+    assert (plain.value, turned.value, turned.p) == pytest.approx((expected, -expected, plain.p), rel=1e-9)
+    assert (scaled.value, scaled.p) == pytest.approx((plain.value, plain.p), rel=1e-6)
+
+
+def test_the_kernel_sum_is_that_of_arch() -> None:
+    series = returns(3, 200, 3)
+    series = series - series.mean(axis=0)
+    for bandwidth in (0.5, 3.0, 12.0):
+        expected = np.asarray(QuadraticSpectral(series, bandwidth=bandwidth).cov.long_run)
+        assert ledoit_wolf._quadratic_spectral(series, bandwidth) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
+    """The same steps with statsmodels' VAR and arch's kernel."""
+    chance = np.random.default_rng(4).normal(size=(400, 2))
+    series = np.zeros((400, 2))
+    for day in range(1, 400):
+        series[day] = series[day - 1] @ np.array([[0.4, 0.1], [0.0, 0.2]]).T + chance[day]
+    series -= series.mean(axis=0)
+    scale = np.sqrt((series**2).mean(axis=0))
+    scaled = series / scale
+    fit = VAR(scaled).fit(1, trend="n")
+    residual = scaled[1:] - scaled[:-1] @ fit.coefs[0].T
+    bandwidth = ledoit_wolf._andrews_bandwidth(residual)
+    kernel = np.asarray(QuadraticSpectral(residual, bandwidth=bandwidth, center=False).cov.long_run)
+    inverse = np.linalg.inv(np.eye(2) - fit.coefs[0])
+    expected = inverse @ kernel @ inverse.T * np.outer(scale, scale) * 400 / 398
+    assert long_run_covariance(series) == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_gradient_is_the_derivative() -> None:
+    point, step = np.array([0.001, 0.0005, 2e-4, 3e-4]), 1e-9
+
+    def difference(moments: np.ndarray) -> float:
+        means, squares = moments[:2], moments[2:]
+        ratios = means / np.sqrt(squares - means**2)
+        return float(ratios[0] - ratios[1])
+
+    numeric = [(difference(point + step * unit) - difference(point - step * unit)) / (2 * step) for unit in np.eye(4)]
+    assert ledoit_wolf._gradient(point[:2], point[2:]) == pytest.approx(numeric, rel=1e-5)
+
+
+def test_the_standard_error_is_lo_s_for_independent_normal_returns() -> None:
+    """Independent series: var(SR1 - SR2) = (2 + SR1²/2 + SR2²/2) / n for normal returns (Lo 2002; Jobson and Korkie 1981)."""
+    pair = np.random.default_rng(8).normal([0.1, 0.05], 1.0, (200_000, 2))
+    found = sharpe_difference(pair[:, 0], pair[:, 1])
+    expected = math.sqrt((2 + 0.1**2 / 2 + 0.05**2 / 2) / 200_000 * 252)
+    assert found.se == pytest.approx(expected, rel=0.02)
+
+
+def test_series_that_have_no_test_have_a_reason() -> None:
+    (one, other), flat = returns(5).T, np.zeros(250)
+    for first, second, reason in (
+        (one, flat, "returns have no variance"),
+        (one, one, "the two series are the same"),
+        (one[:5], other[:5], "fewer than 20 days"),
+        (one, other[:9], "the series have other days"),
+        (one, np.full(250, np.nan), "a return is missing"),
+        (one, 2.0 * one, "the difference has no variance"),
+    ):
+        found = sharpe_difference(first, second)
+        assert (found.value, found.reason) == (None, reason)
+
+
+def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> None:
+    pair = returns(6, 500)
+    boot = sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)
+    assert boot == sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)
+    assert boot.p == pytest.approx(sharpe_difference(pair[:, 0], pair[:, 1]).p, abs=0.05)
+    assert boot.low < boot.value < boot.high  # type: ignore[operator]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("days", [43, 430])
+def test_placebo_sharpe_differences_are_significant_one_time_in_twenty(days: int) -> None:
+    """Correlated fat-tailed returns with volatility clustering and one Sharpe ratio: 5 % ± 1.5 % of at least 1,000 comparisons."""
+    comparisons, hits = 2000 if days < 100 else 1000, 0
+    chance = np.random.default_rng(17)
+    shocks = chance.standard_t(5, (days, 3, comparisons)) / math.sqrt(5 / 3)
+    variance = np.ones((3, comparisons))
+    series = np.empty_like(shocks)
+    for day in range(days):
+        series[day] = np.sqrt(variance) * shocks[day]
+        variance = 0.05 + 0.1 * series[day] ** 2 + 0.85 * variance
+    for number in range(comparisons):
+        common, own, other = 0.01 * series[:, :, number].T
+        pair = (0.8 * common + 0.6 * own + 0.0005, 0.8 * common + 0.6 * other + 0.0005)
+        hits += sharpe_difference(*pair, draws=299, seed=number).p <= 0.05  # type: ignore[operator]
+    assert 0.035 <= hits / comparisons <= 0.065
+
+
+# ---- tied with the best
+
+
+def test_the_confidence_set_keeps_the_best_and_drops_the_hopeless() -> None:
+    table = returns(7, 500, 4) + np.array([0.0, 0.0, 0.0, -0.01])
+    found = tie_groups(table)
+    assert found.group is not None
+    assert found.group[3] > found.group[int(table.mean(axis=0).argmax())] == 1
+    assert found == tie_groups(table)
+    # One agent under two names is in it twice.
+    table = returns(8, 300, 2)
+    twice = tie_groups(np.column_stack([table, table[:, 0]])).p
+    assert twice is not None
+    assert twice[0] == twice[2]
+    assert tie_groups(np.column_stack([table[:, 0], table[:, 0]])).group == (1, 1)
+    for wrong, reason in (
+        (table[:, :1], "one agent is no comparison"),
+        (table[:10], "fewer than 30 days"),
+        (np.column_stack([table[:, 0], table[:, 0] + 0.25]), "two agents differ by the same amount every day"),
+    ):
+        assert tie_groups(wrong).reason == reason
+
+
+@pytest.mark.slow
+def test_the_set_holds_the_best_as_often_as_it_says() -> None:
+    """Four equal agents: the true best (any of them; agent 0) is left out at most about 5 % of the time."""
+    left_out = sum(tie_groups(returns(100 + k, 250, 4), draws=300, seed=k).group[0] != 1 for k in range(300))  # type: ignore[index]
+    assert left_out / 300 <= 0.065
+
+
+# ==== the 2x2 of masks and the information ladder
+
+
+WINDOWS = arrays(float, 5, elements=st.floats(-1, 1))
+GRID = {
+    frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode]): place
+    for place, (mask, mode) in enumerate(itertools.product(MASK_FACTORS, MODE_PIECES))
+}
+
+
+def test_a_hand_worked_design() -> None:
+    cells = {"bright": 10.0, "stock_blind": 4.0, "date_blind": 7.0, "blinded": 3.0}
+    found = mask_contrasts({mask: np.array([value]) for mask, value in cells.items()})
+    # Stock in sight: 10 - 4 = 6 with the date, 7 - 3 = 4 without. Date in sight: 10 - 7 = 3 with the stock, 4 - 3 = 1 without.
+    assert found == {"memory_premium": 7.0, "stock_effect": 5.0, "date_effect": 2.0, "interaction": 2.0}
+    # Fewer masks tell fewer effects.
+    assert list(mask_contrasts({"bright": np.ones(2), "blinded": np.ones(2)})) == ["memory_premium"]
+    assert mask_contrasts({"bright": np.ones(2), "stock_blind": np.ones(2)}) == {}
+
+
+@given(WINDOWS, WINDOWS, WINDOWS, WINDOWS)
+def test_stock_and_date_effect_add_up_to_the_memory_premium(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> None:
+    found = mask_contrasts({"bright": a, "stock_blind": b, "date_blind": c, "blinded": d})
+    assert found["stock_effect"] + found["date_effect"] == pytest.approx(found["memory_premium"], abs=1e-12)
+
+
+def test_a_chain_of_modes_has_one_order() -> None:
+    """Tools work on data, so the marginal steps are the contributions."""
+    results = {"memory_only": 1.0, "fixed_candidate": 4.0, "open_research": 9.0}
+    values = {MODE_PIECES[mode]: np.array([value]) for mode, value in results.items()}
+    found = order_averaged(values)
+    assert {piece: float(part[0]) for piece, part in found.items()} == {"data": 3.0, "tools": 5.0}
+
+
+def test_without_precedence_it_is_the_shapley_value() -> None:
+    """Glove game of Shapley: one left glove (a), two right gloves (b, c); a pair is worth 1. Values 2/3, 1/6, 1/6."""
+    coalitions = [coalition for size in range(4) for coalition in itertools.combinations("abc", size)]
+    found = order_averaged({frozenset(each): np.array([float("a" in each and len(each) > 1)]) for each in coalitions}, {})
+    assert [float(found[player][0]) for player in "abc"] == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+
+
+def test_four_pieces_have_twelve_orders_with_data_before_tools() -> None:
+    found = list(orders(["stock", "date", "data", "tools"], {"tools": frozenset({"data"})}))
+    assert len(found) == 12
+    assert all(order.index("data") < order.index("tools") for order in found)
+
+
+@given(arrays(float, (12, 4), elements=st.floats(-1, 1)))
+def test_contributions_add_up_exactly(table: np.ndarray) -> None:
+    values = {given: table[place] for given, place in GRID.items()}
+    parts = order_averaged(values)
+    whole = values[frozenset({"stock", "date", "data", "tools"})] - values[frozenset()]
+    assert list(parts) == ["data", "date", "stock", "tools"]
+    assert sum(parts.values()) == pytest.approx(whole, abs=1e-12)
+
+
+@given(arrays(float, 4, elements=st.floats(-1, 1)))
+def test_separate_effects_are_given_back(worth: np.ndarray) -> None:
+    names = ("stock", "date", "data", "tools")
+    of = dict(zip(names, worth))
+    values = {given: np.array([sum(of[name] for name in given)]) for given in GRID}
+    assert {name: float(part[0]) for name, part in order_averaged(values).items()} == pytest.approx(of, abs=1e-12)
+
+
+def test_a_set_that_was_not_run_is_named() -> None:
+    with pytest.raises(ValueError, match="no results with data given"):
+        order_averaged({frozenset(): np.zeros(1), frozenset({"data", "tools"}): np.zeros(1)})
+
+
+@pytest.mark.slow
+def test_effect_intervals_cover_the_planted_effect() -> None:
+    """Ten windows, three seeds, shared market noise that cancels; 2,000 experiments, nominal 95 %."""
+    planted = {"memory_premium": 0.02, "stock_effect": 0.015, "date_effect": 0.005, "interaction": 0.004}
+    covered = dict.fromkeys(planted, 0)
+    worths = {"bright": (0.02, 1), "stock_blind": (0.003, 0), "date_blind": (0.013, 1), "blinded": (0.0, 0)}
+    for number in range(2000):
+        chance = np.random.default_rng([5, number])
+        market = 0.1 * chance.normal(size=(10, 1))
+        slope = 0.01 * chance.normal(size=(10, 1))  # the worth of the stock differs from window to window
+        noise = {mask: 0.02 * chance.normal(size=(10, 3)) for mask in MASK_FACTORS}
+        cells = {mask: market + noise[mask] + worth + slope * has_stock for mask, (worth, has_stock) in worths.items()}
+        for name, values in mask_contrasts(cells).items():
+            found = mean_with_interval(values.mean(axis=1)).detail
+            covered[name] += found["low"] <= planted[name] <= found["high"]
+    assert all(0.93 <= count / 2000 <= 0.97 for count in covered.values()), covered
+
+
+# ==== agents without skill on a market without alpha
+
+
+COMPARISONS = 1_000
+LEVEL, MARGIN = 0.05, 0.015
+
+
+@pytest.mark.slow
+def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pairs of random traders over W1…W10: same market, same rules, other names. Selection there is zero by construction."""
+    out = tmp_path / "run"
+    words = ["--model", "builtin/reversal", "--tasks", "blinded_open_research", "--windows", "W*", "--out", str(out), "--quiet"]
+    assert main(words) == 0
+    capsys.readouterr()
+    folder, market = RunFolder.load(out), open_snapshot(load_plugins(), "synthetic", {})
+    assert market.meta.synthetic
+    config = TradingConfig()
+    returns = np.array(
+        [
+            random_envelope(folder.load_ledger(spec), market, config, EnvelopeSettings(COMPARISONS, seed)).returns
+            for seed, spec in enumerate(folder.manifest.specs)
+        ]
+    )
+    assert returns.shape == (10, COMPARISONS)
+    differences = returns - np.roll(returns, 1, axis=1)  # each trader against the one before
+    by_rank = np.mean([(signed_rank(column).p or 1.0) <= LEVEL for column in differences.T])
+    by_flip = np.mean([(sign_flip(column).p or 1.0) <= LEVEL for column in differences.T])
+    print(json.dumps({"wilcoxon": by_rank, "sign flip": by_flip}))
+    assert abs(by_rank - LEVEL) <= MARGIN
+    assert abs(by_flip - LEVEL) <= MARGIN

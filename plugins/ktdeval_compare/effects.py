@@ -74,9 +74,8 @@ def effects(entrants: Sequence[Entrant], options: Options) -> Row:
             notes += table.notes()
         notes += flag_notes(list(design.cards.values()))
     if not rows and not ladder:
-        raise CardError(
-            "nothing to set against each other: give cards of at least two masks of one mode (bright and blinded), or modes"
-        )
+        needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
+        raise CardError(f"nothing to set against each other: {needed}")
     for row, corrected in zip(rows, stats.holm([row["p"] for row in rows]), strict=True):
         row |= {"p_holm": corrected, "verdict": _verdict(row["value"], corrected, options.alpha)}
     cards = [{"agent": design.name, "mask": mask, "mode": mode, "path": str(entrant.path)}
@@ -188,17 +187,8 @@ class _Table:
         ranks = stats.signed_rank(
             values, null=stats.correlated_null(correlation, NULL_DRAWS, self.options.seed) if dependent else None
         )
-        return {
-            "agent": self.design.name,
-            "metric": self.metric,
-            "unit": definition.unit,
-            **keys,
-            "n": len(values),
-            "value": mean.value,
-            **detail,
-            "p": ranks.p,
-            "reason": mean.reason or detail.get("reason"),
-        }
+        row: Row = {"agent": self.design.name, "metric": self.metric, "unit": definition.unit, **keys, "n": len(values)}
+        return {**row, "value": mean.value, **detail, "p": ranks.p, "reason": mean.reason or detail.get("reason")}
 
     def notes(self) -> Iterator[str]:
         """Yield what a reader must know of pairs left out and of windows that share days."""
@@ -206,7 +196,5 @@ class _Table:
             yield f"{self.metric}: {count} (window, seed) left out: {reason}"
         worth = stats.effective_count(self.correlation)
         if worth < len(self.windows) - 1e-9:
-            yield (
-                f"windows share days: {len(self.windows)} overlapping windows = {worth:.1f} effective windows; "
-                "intervals and p allow for it"
-            )
+            windows = f"{len(self.windows)} overlapping windows = {worth:.1f} effective windows"
+            yield f"windows share days: {windows}; intervals and p allow for it"

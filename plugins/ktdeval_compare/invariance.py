@@ -46,7 +46,6 @@ _FACETS: Mapping[str, Callable[[Entrant], Any]] = {
 }
 """Everything but the mask draw, the windows and the seeds, which are paired."""
 
-
 Apart = Mapping[str, "float | str"]
 """By figure: how far two episodes lie apart, or why that is not defined."""
 
@@ -144,14 +143,10 @@ def _orders_apart(one: Course, other: Course) -> float | str:
 
 
 def _turnover_apart(one: Course, other: Course) -> float | str:
-    differences: list[float] = []
-    amounts: list[float] = []
-    for left, right in zip(one.trades, other.trades, strict=True):
-        for trade in left.keys() | right.keys():
-            differences.append(abs(left[trade] - right[trade]))
-            amounts.append(left[trade] + right[trade])
-    whole = math.fsum(amounts)
-    return math.fsum(differences) / whole if whole else "neither traded"
+    steps = zip(one.trades, other.trades, strict=True)
+    amounts = [(left[trade], right[trade]) for left, right in steps for trade in left.keys() | right.keys()]
+    whole = math.fsum(a + b for a, b in amounts)
+    return math.fsum(abs(a - b) for a, b in amounts) / whole if whole else "neither traded"
 
 
 # --- report
@@ -168,33 +163,23 @@ class Options:
     common: bool = False  #: where cards differ in windows or seeds, use those that all have
 
 
-@dataclass(frozen=True)
-class Play:
-    """One episode."""
+class Play(NamedTuple):
+    """One episode, its mask draw, and the card that it is on."""
 
     card: Entrant
     cell: Cell
+    draw: int
     course: Course
 
-    @property
-    def draw(self) -> int:
-        """Its mask draw."""
-        return self.card.card.mask_draw
 
-
-@dataclass(frozen=True)
-class Pair:
-    """Two episodes of one window, what they differ in, and how far they lie apart."""
+class Pair(NamedTuple):
+    """Two episodes of one window, what they differ in, and how far they lie apart; `cell` is that of the first."""
 
     between: str
     first: Play
     second: Play
     apart: Apart
-
-    @property
-    def cell(self) -> Cell:
-        """Window and seed; of two seeds that of the first."""
-        return self.first.cell
+    cell: Cell
 
 
 def invariance(entrants: Sequence[Entrant], options: Options) -> Row:
@@ -238,38 +223,28 @@ def _check_repeats(members: Sequence[Entrant]) -> None:
     """Refuse a draw given twice whose second run asked nothing: replies from the cache are equal whatever the model's chance."""
     counts = Counter(member.card.mask_draw for member in members)
     for member in members:
-        calls = member.card.provenance.calls
-        if counts[member.card.mask_draw] > 1 and calls is not None and not calls.answered and calls.cached:
-            raise CardError(
-                f"{member.path}: repeats mask draw {member.card.mask_draw} with replies from the cache, which says nothing of "
-                "the model's chance; leave it out, or run it with --cache run"
-            )
+        draw, calls = member.card.mask_draw, member.card.provenance.calls
+        if counts[draw] > 1 and calls is not None and not calls.answered and calls.cached:
+            nothing = "with replies from the cache, which says nothing of the model's chance"
+            raise CardError(f"{member.path}: repeats mask draw {draw} {nothing}; leave it out, or run it with --cache run")
 
 
 def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
     """Every two episodes of a window that differ in the draw only, in the seed only, or in nothing."""
-    plays = [_play(member, cell) for member in members for cell in cells]
-    for window in dict.fromkeys(window for window, _ in cells):
-        for first, second in itertools.combinations([play for play in plays if play.cell[0] == window], 2):
-            between = _between(first, second)
-            if between is None:
+    by_window: dict[str, list[Play]] = {}
+    for member, cell in itertools.product(members, cells):
+        ledger = recorded_ledger(member, member.episodes()[cell].id)
+        if isinstance(ledger, str):
+            raise CardError(f"{member.path}: {ledger}; decisions are compared in the ledgers of the run folder")
+        by_window.setdefault(cell[0], []).append(Play(member, cell, member.card.mask_draw, course_of(ledger)))
+    for window, plays in by_window.items():
+        for first, second in itertools.combinations(plays, 2):
+            if first.cell != second.cell and first.draw != second.draw:
                 continue
+            between = SEEDS if first.cell != second.cell else LABELS if first.draw != second.draw else AGAIN
             if first.course.days != second.course.days:
-                raise CardError(f"{second.card.path} and {first.card.path} have ledgers of other days in window {first.cell[0]}")
-            yield Pair(between, first, second, apart(first.course, second.course))
-
-
-def _play(member: Entrant, cell: Cell) -> Play:
-    ledger = recorded_ledger(member, member.episodes()[cell].id)
-    if isinstance(ledger, str):
-        raise CardError(f"{member.path}: {ledger}; decisions are compared in the ledgers of the run folder")
-    return Play(member, cell, course_of(ledger))
-
-
-def _between(first: Play, second: Play) -> str | None:
-    if first.cell != second.cell:
-        return SEEDS if first.draw == second.draw else None
-    return LABELS if first.draw != second.draw else AGAIN
+                raise CardError(f"{second.card.path} and {first.card.path} have ledgers of other days in window {window}")
+            yield Pair(between, first, second, apart(first.course, second.course), first.cell)
 
 
 def _by_cell(pairs: Sequence[Pair], between: str, value: Callable[[Pair], float | str]) -> dict[Cell, float]:
@@ -341,13 +316,11 @@ def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[Row]:
 
 
 def _pair_row(task: str, pair: Pair) -> Row:
-    plays = {
-        name: {"mask_draw": play.draw, "seed": play.cell[1], "path": str(play.card.path)}
-        for name, play in (("first", pair.first), ("second", pair.second))
-    }
+    row: Row = {"task": task, "between": pair.between, "window": pair.cell[0]}
+    for name, play in (("first", pair.first), ("second", pair.second)):
+        row[name] = {"mask_draw": play.draw, "seed": play.cell[1], "path": str(play.card.path)}
     figures = {name: None if isinstance(value, str) else value for name, value in pair.apart.items()}
     reasons = {name: value for name, value in pair.apart.items() if isinstance(value, str)}
-    row: Row = {"task": task, "between": pair.between, "window": pair.cell[0], **plays}
     return {**row, "parted_on": parting(pair.first.course, pair.second.course), **figures, "undefined": reasons}
 
 
@@ -356,10 +329,8 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
     kinds = {pair.between for pair in pairs}
     yield from _label_notes(members[0], cells, pairs, options.alpha)
     if members[0].card.request_settings is not None and AGAIN not in kinds:
-        yield (
-            "no draw was run twice: of what changes between draws, the model's own chance is not told from the labels; "
-            "run one draw again with --cache run, and give both"
-        )
+        twice = "run one draw again with --cache run, and give both"
+        yield f"no draw was run twice: of what changes between draws, the model's own chance is not told from the labels; {twice}"
     if SEEDS in kinds:
         yield "seeds: another seed is another call seed and another alias map, so that this holds the labels' part too"
     if options.over == "episode":

@@ -111,8 +111,6 @@ class Example:
 
     mention: Mention
     context: tuple[str, str]
-    source: str
-    step: int
     decided_on: str  #: ISO day of the decision
     was_sent: bool  #: whether its characters stand in what the model had been sent in that step
 
@@ -182,7 +180,7 @@ class Counter:
             order = "" if text.order is None else f" of order {text.order}"
             where = f"{place_of(counts.spec)} step {step.step}, {text.source}{order}"
             context = _around(text.text, *mention.span)
-            kept.append(Example(mention._replace(where=where), context, text.source, step.step, step.decided_on, was_sent))
+            kept.append(Example(mention._replace(where=where), context, step.decided_on, was_sent))
 
 
 def place_of(spec: EpisodeSpec) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.hookspecs import Spec, hookimpl
@@ -9,9 +11,6 @@ from ktdeval.hookspecs import Spec, hookimpl
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import click
-
-    from ktdeval.cards import CardKind
     from ktdeval.contracts import ScoringTask
 
 
@@ -22,28 +21,22 @@ def _make_task(name: str, config: Mapping[str, Any], where: str) -> ScoringTask:
     return DeanonTask(name, DeanonConfig.load(config, where))
 
 
-def _make_certificate() -> CardKind:
-    from ktdeval_deanon.certificate.show import CERTIFICATE
-
-    return CERTIFICATE
-
-
-def _make_certify() -> click.Command:
-    from ktdeval_deanon.certificate.command import certify
-
-    return certify
+def _load(module: str, name: str) -> Any:
+    return getattr(import_module(f"ktdeval_deanon.certificate.{module}"), name)
 
 
 @hookimpl
 def ktdeval_cards() -> Sequence[Spec]:
     """Certificate of a mask."""
-    return [Spec("certificate", _make_certificate, "What attackers recovered of masked payloads, and what that bounds.")]
+    summary = "What attackers recovered of masked payloads, and what that bounds."
+    return [Spec("certificate", partial(_load, "show", "CERTIFICATE"), summary)]
 
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """Command that makes and verifies certificates."""
-    return [Spec("certify", _make_certify, "Certify a mask: attack what it shows, and bound what is recovered.")]
+    summary = "Certify a mask: attack what it shows, and bound what is recovered."
+    return [Spec("certify", partial(_load, "command", "certify"), summary)]
 
 
 @hookimpl

@@ -14,7 +14,6 @@ from ktdeval.jsonio import sha256_hex
 from ktdeval.market import Board, MarketSnapshot
 from ktdeval.masking import Lens
 
-_FOLDER = Path(__file__).with_name("prompts")
 _PROMPTS = ("system", "user")
 _UNITS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
@@ -43,7 +42,7 @@ _GENERATED = (
 @cache
 def prompt_text(name: str) -> str:
     """Text of a prompt file that ships with the package (a constant, so it is read once)."""
-    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
 def prompt_hashes() -> dict[str, str]:
@@ -54,14 +53,15 @@ def prompt_hashes() -> dict[str, str]:
 class Brief:
     """System prompt of one set of probes. It tells what is public about the whole set, and nothing about a probe.
 
-    `period`: rows [start, stop) of the days that may be asked for.
+    `period`: rows [start, stop) of the days that may be asked for; `factors`: what the shown screen is ranked by.
     """
 
     def __init__(self, market: MarketSnapshot, period: tuple[int, int], factors: Sequence[str]) -> None:
         start, stop = period
+        ever_members = {market.boards[asset] for asset in np.flatnonzero(market.member[start:stop].any(axis=0))}
         self._market = market
         self._public = {
-            "boards": ", ".join(_boards(market, period)),
+            "boards": ", ".join(str(board) for board in Board if board in ever_members),
             "period_days": str(stop - start),
             "first_quarter": quarter_words(market.days[start]),
             "last_quarter": quarter_words(market.days[stop - 1]),
@@ -70,31 +70,16 @@ class Brief:
 
     def text(self, lens: Lens) -> str:
         """Brief for a probe behind this mask; it differs between probes only where masks do."""
-        words = {"market": _market_words(self._market, lens), "universe": _universe_words(self._market, lens)}
-        return Template(prompt_text("system")).substitute(
-            self._public, **words, hidden=_HIDDEN[lens.mask.kind], numbers=_number_words(lens)
-        )
-
-
-def _boards(market: MarketSnapshot, period: tuple[int, int]) -> list[str]:
-    """Boards that the index has members of at some time in the period."""
-    members = np.flatnonzero(market.member[slice(*period)].any(axis=0))
-    found = {market.boards[asset] for asset in members}
-    return [str(board) for board in Board if board in found]
-
-
-def _market_words(market: MarketSnapshot, lens: Lens) -> str:
-    """Kind of market, honestly: real, made of a real one, or generated."""
-    name = market.meta.name
-    if market.meta.synthetic:
-        return _GENERATED.format(called="" if lens.is_hidden_identity(name) else f" (`{name}`)")
-    return _PLACEBO if "placebo" in name else _REAL
-
-
-def _universe_words(market: MarketSnapshot, lens: Lens) -> str:
-    """Index by name; one that is called by its code or a date goes unnamed where the mask hides these."""
-    name = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
-    return "an index of large stocks" if lens.is_hidden_identity(name) else f"the {name} index"
+        market, name = self._market, self._market.meta.name
+        if market.meta.synthetic:
+            kind = _GENERATED.format(called="" if lens.is_hidden_identity(name) else f" (`{name}`)")
+        else:
+            kind = _PLACEBO if "placebo" in name else _REAL
+        # An index that is called by its code or a date goes unnamed where the mask hides these.
+        index = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
+        universe = "an index of large stocks" if lens.is_hidden_identity(index) else f"the {index} index"
+        words = {"market": kind, "universe": universe, "hidden": _HIDDEN[lens.mask.kind], "numbers": _number_words(lens)}
+        return Template(prompt_text("system")).substitute(self._public, **words)
 
 
 def _number_words(lens: Lens) -> str:

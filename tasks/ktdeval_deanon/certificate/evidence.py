@@ -127,6 +127,9 @@ NOISE_BOUND = 4.5
 
 _LOG_SLACK, _SLACK = 4e-6, 3e-7  # what single precision may add to the difference of two logarithms, and to a number
 _CERTAIN = 1e-3
+_NOISE_OF = {"high": (WICK_SHIFT, WICK_SD), "low": (-WICK_SHIFT, WICK_SD)}
+"""Mean and standard deviation of the noise of a bar's prices, in units of the noise; 0 and 1 for the others."""
+_FIELD_OF: Mapping[str, Field] = {"return_": "returns", "drawdown_": "returns", "amount_": "volume"}
 _SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
 
 
@@ -207,7 +210,7 @@ class Clues:
                 price = bar.numbers.get(f"{part}_cny", 0.0)
                 if price <= 0.0 or (part == "close" and bar is self.last):
                     continue
-                shift, spread = _law(part)
+                shift, spread = _NOISE_OF.get(part, (0.0, 1.0))
                 ratio = self._price(price).over(reference).shifted(-shift * self.noise)
                 shown = _pack(ratio, _LOG_SLACK, self.noise * math.hypot(spread, 1.0))
                 yield Clue(logs[part], bar.offset, *shown, logs["close"], self.last.offset)
@@ -245,7 +248,8 @@ class Clues:
     def _figures(self, field: Field) -> Iterator[Clue]:
         for name, value in self.shown.figures.items():
             values = self.history.figure(name)
-            if values is not None and _field_of(name) == field:
+            own = next((of for prefix, of in _FIELD_OF.items() if name.startswith(prefix)), "factors")
+            if values is not None and own == field:
                 noise = self._change_noise(value) if name.startswith("return_") else self.noise * abs(value)
                 yield self._number(values, 0, value, noise)
 
@@ -340,16 +344,3 @@ def _pack(span: Span, slack: float, noise: float) -> tuple[float, float, float]:
     """`shown`, `bound` and `scale` of a clue."""
     reach = (span.high - span.low) / 2.0 + slack
     return (span.low + span.high) / 2.0, reach + NOISE_BOUND * noise, math.hypot(reach / math.sqrt(3.0), noise)
-
-
-def _law(part: str) -> tuple[float, float]:
-    """Mean and standard deviation of the noise of one of a bar's prices, in units of the noise."""
-    if part == "high":
-        return WICK_SHIFT, WICK_SD
-    return (-WICK_SHIFT, WICK_SD) if part == "low" else (0.0, 1.0)
-
-
-def _field_of(name: str) -> Field:
-    if name.startswith(("return_", "drawdown_")):
-        return "returns"
-    return "volume" if name.startswith("amount_") else "factors"

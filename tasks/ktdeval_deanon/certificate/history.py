@@ -90,7 +90,7 @@ class PublicHistory:
     @cached_property
     def change_pct(self) -> SingleArray:
         """Return of each bar since the bar before it, corrected for splits and dividends, in per cent."""
-        return single(np.where(self.has_bar, self._change_over(1) * 100.0, np.nan))
+        return single(np.where(self.has_bar, _change_over(self._closes, 1) * 100.0, np.nan))
 
     @cached_property
     def absence(self) -> SingleArray:
@@ -100,18 +100,22 @@ class PublicHistory:
     def figure(self, name: str) -> SingleArray | None:
         """A figure of every asset and day, or None where this history does not know it."""
         if name not in self._figures:
-            values = self._computed(name)
+            values = _moves(self._closes, name)
+            if match := _AMOUNT.fullmatch(name):
+                values = _trailing_positive_mean(self.market.amount, int(match[1]))
             self._figures[name] = None if values is None else single(values)
         return self._figures[name]
 
     def index_figure(self, place: int, name: str) -> SingleArray | None:
         """[T, 1] figure of an index (the benchmark is place 0, the others follow in the snapshot's order), or None."""
         key = (place, name)
-        if key not in self._index_figures:
-            levels = self._index_levels
-            values = _index_values(levels[place], name) if place < len(levels) else None
-            self._index_figures[key] = None if values is None else single(values[:, None])
-        return self._index_figures[key]
+        if key not in self._index_figures and place < len(self._index_levels):
+            levels = self._index_levels[place][:, None]
+            values = _moves(levels, name)
+            if match := _VOLATILITY.fullmatch(name):
+                values = _volatility_pct(levels[:, 0], int(match[1]))[:, None]
+            self._index_figures[key] = None if values is None else single(values)
+        return self._index_figures.get(key)
 
     def log_index_level(self, place: int) -> SingleArray | None:
         """[T, 1] natural logarithm of an index level, or None."""
@@ -123,7 +127,7 @@ class PublicHistory:
         """[T, 1] counts and sums over the index members, by the names that a market context gives them."""
         market, member = self.market, self.market.member
         traded = self.has_bar & (market.volume > 0) & member
-        change = np.where(traded, self._change_over(1) * 100.0, np.nan)
+        change = np.where(traded, _change_over(self._closes, 1) * 100.0, np.nan)
         found = {"amount_cny": np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)}
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # days on which no member traded
             found["median_return_1d_pct"] = np.nanmedian(change, axis=1)
@@ -137,20 +141,29 @@ class PublicHistory:
         others = (levels for code, levels in market.indices.items() if code != market.meta.benchmark)
         return [market.benchmark, *others]
 
-    def _computed(self, name: str) -> FloatArray | None:
-        if match := _RETURN.fullmatch(name):
-            return self._change_over(int(match[1])) * 100.0
-        if match := _DRAWDOWN.fullmatch(name):
-            return (self._closes / _trailing_maximum(self._closes, int(match[1])) - 1.0) * 100.0
-        if match := _AMOUNT.fullmatch(name):
-            return _trailing_positive_mean(self.market.amount, int(match[1]))
-        return None
 
-    def _change_over(self, days: int) -> FloatArray:
-        change = np.full(self._closes.shape, np.nan)
-        with np.errstate(all="ignore"):
-            change[days:] = self._closes[days:] / self._closes[:-days] - 1.0
-        return change
+def _moves(values: FloatArray, name: str) -> FloatArray | None:
+    """Return or drawdown that a name such as `return_5d_pct` means, in per cent, of prices or levels [T, N]; None for others."""
+    if match := _RETURN.fullmatch(name):
+        return _change_over(values, int(match[1])) * 100.0
+    if match := _DRAWDOWN.fullmatch(name):
+        return (values / _trailing_maximum(values, int(match[1])) - 1.0) * 100.0
+    return None
+
+
+def _change_over(values: FloatArray, days: int) -> FloatArray:
+    change = np.full(values.shape, np.nan)
+    with np.errstate(all="ignore"):
+        change[days:] = values[days:] / values[:-days] - 1.0
+    return change
+
+
+def _volatility_pct(levels: FloatArray, days: int) -> FloatArray:
+    """[T] annualised standard deviation of daily log returns over so many days."""
+    daily = np.diff(np.log(levels))
+    spans = [daily[max(0, row - days) : row] for row in range(len(levels))]
+    values = np.array([float(np.std(span, ddof=1)) if len(span) > 1 else np.nan for span in spans])
+    return values * (math.sqrt(_DAYS_PER_YEAR) * 100.0)
 
 
 def single(values: npt.NDArray[np.generic]) -> SingleArray:
@@ -185,23 +198,3 @@ def _trailing_positive_mean(values: FloatArray, days: int) -> FloatArray:
         totals[days:] = totals[days:] - totals[:-days]
     with np.errstate(all="ignore"):
         return np.where(counts > 0, sums / counts, np.nan)
-
-
-def _index_values(levels: FloatArray, name: str) -> FloatArray | None:
-    """Returns, drawdown and annualised volatility of one index, in per cent."""
-    count = len(levels)
-    values: FloatArray = np.full(count, np.nan)
-    if match := _RETURN.fullmatch(name):
-        days = int(match[1])
-        values[days:] = (levels[days:] / levels[:-days] - 1.0) * 100.0
-        return values
-    if match := _DRAWDOWN.fullmatch(name):
-        values[:] = (levels / _trailing_maximum(levels, int(match[1])) - 1.0) * 100.0
-        return values
-    if match := _VOLATILITY.fullmatch(name):
-        days, daily = int(match[1]), np.diff(np.log(levels))
-        spans = [daily[max(0, row - days) : row] for row in range(count)]
-        values[:] = [float(np.std(span, ddof=1)) if len(span) > 1 else np.nan for span in spans]
-        values *= math.sqrt(_DAYS_PER_YEAR) * 100.0
-        return values
-    return None

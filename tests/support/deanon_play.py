@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
@@ -22,12 +22,7 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdfin_market import FIRST, LAST
 
-PROBES = {
-    "blinded": "deanon_probe",
-    "bright": "deanon_probe_bright",
-    "stock_blind": "deanon_probe_stock_blind",
-    "date_blind": "deanon_probe_date_blind",
-}
+PROBES = {"blinded": "deanon_probe"} | {mask: f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind")}
 MARCH = Window("March", FIRST, LAST)
 NOTHING = {"tickers": [], "date": None, "sector": None, "board": None, "confidence": 0.0, "reasoning": "nothing to read"}
 
@@ -72,17 +67,6 @@ def payload_in(sample: Sample) -> dict[str, Any]:
     return payload
 
 
-class Attacker(Protocol):
-    """A model that answers a probe."""
-
-    def reply(self, request: ModelRequest) -> Reply: ...
-
-
-def submit(answer: Mapping[str, Any]) -> Reply:
-    """The reply that submits an answer."""
-    return Reply(tool_calls=(ToolCall("call_1", "submit_answer", dumps_canonical(answer)),), finish_reason="tool_calls")
-
-
 class Reader:
     """Recovers what stands in the text and nothing else: codes, dates, and the industry and board of the stock in question."""
 
@@ -93,38 +77,24 @@ class Reader:
         dates = _DATE.findall(str(shown["day"])) or _DATE.findall(text)
         sector = None if shown["sector"].startswith("sector_") else shown["sector"]
         answer = {**NOTHING, "tickers": codes[:5], "date": dates[0] if dates else None, "sector": sector, "board": shown["board"]}
-        return submit(answer)
+        call = ToolCall("call_1", "submit_answer", dumps_canonical(answer))
+        return Reply(tool_calls=(call,), finish_reason="tool_calls")
 
 
 def random_answer(facts: Mapping[str, Any], exam: Any, market: MarketSnapshot, chance: random.Random) -> dict[str, Any]:
     """A guess of somebody who knows the index members of the day and reads the board, and nothing else."""
-    candidates = members_of(market, exam, facts["day"], facts["board"])
+    key = (market.meta.name, facts["day"], facts["board"])
+    if key not in _MEMBERS:
+        listed = zip(market.codes, market.member[market.day_index(facts["day"])], market.boards, strict=True)
+        _MEMBERS[key] = [code for code, member, own in listed if member and str(own) == facts["board"]]
+    candidates = _MEMBERS[key]
     tickers = chance.sample(candidates, min(5, len(candidates)))
-    start, stop = exam.period
     sector = market.industries[market.asset_index[chance.choice(candidates)]]
-    return {
-        **NOTHING,
-        "tickers": tickers,
-        "date": str(market.days[chance.randrange(start, stop)]),
-        "sector": sector,
-        "board": facts["board"],
-    }
+    day = str(market.days[chance.randrange(*exam.period)])
+    return {**NOTHING, "tickers": tickers, "date": day, "sector": sector, "board": facts["board"]}
 
 
 _MEMBERS: dict[tuple[str, str, str], list[str]] = {}
-
-
-def members_of(market: MarketSnapshot, exam: Any, day: str, board: str) -> list[str]:
-    """Codes of the index members of a day on one board."""
-    key = (market.meta.name, day, board)
-    if key not in _MEMBERS:
-        row = market.day_index(day)
-        _MEMBERS[key] = [
-            code
-            for code, member, own in zip(market.codes, market.member[row], market.boards, strict=True)
-            if member and str(own) == board
-        ]
-    return _MEMBERS[key]
 
 
 def record_of(exam: Any, number: int, answer: Mapping[str, Any] | None, provenance: str = "model") -> AnswerRecord:
@@ -140,7 +110,7 @@ def record_of(exam: Any, number: int, answer: Mapping[str, Any] | None, provenan
     )
 
 
-def attack(exam: Any, market: MarketSnapshot, attacker: Attacker, numbers: Sequence[int] | None = None) -> list[AnswerRecord]:
+def attack(exam: Any, market: MarketSnapshot, attacker: Any, numbers: Sequence[int] | None = None) -> list[AnswerRecord]:
     """Put probes to an attacker. What is sent passes the leak guard, what comes back is validated."""
     records = []
     for number in range(len(exam)) if numbers is None else numbers:

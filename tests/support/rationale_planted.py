@@ -53,6 +53,13 @@ class Score:
     found: int = 0
     misses: list[str] = field(default_factory=list)
 
+    def count(self, problem: str, meets: bool) -> None:
+        """Count a mention (`wrong` where it meets no mark) or a mark (`missed` where no mention meets it)."""
+        if problem == "wrong":
+            self.right, self.wrong = self.right + meets, self.wrong + (not meets)
+        else:
+            self.marks, self.found = self.marks + 1, self.found + meets
+
     @property
     def precision(self) -> float:
         """Share of mentions that are right; 1 where there is none."""
@@ -70,35 +77,19 @@ def score(
     categories: Iterable[str],
     same: Mapping[str, str] | None = None,
 ) -> dict[str, Score]:
-    """Counts by category.
+    """Counts by category of what a linter finds in marked sentences; `same`: category -> the one that it counts as."""
 
-    Args:
-        planted: marked sentences.
-        find: what a linter finds in a sentence.
-        categories: those to count.
-        same: category -> the one that it counts as.
-    """
-    alias = same or {}
-    scores = {alias.get(name, name): Score() for name in categories}
+    def renamed(spans: Iterable[Marked]) -> list[Marked]:
+        return [((same or {}).get(name, name), start, end) for name, start, end in spans]
+
+    scores = {(same or {}).get(name, name): Score() for name in categories}
     for sentence in planted:
-        marks = [(alias.get(name, name), start, end) for name, start, end in sentence.marks]
-        found = [(alias.get(name, name), start, end) for name, start, end in find(sentence.text)]
-        for hit in found:
-            if hit[0] in scores:
-                is_right = any(_overlap(hit, mark) for mark in marks)
-                scores[hit[0]].right += is_right
-                scores[hit[0]].wrong += not is_right
-                if not is_right:
-                    scores[hit[0]].misses.append(f"wrong: {sentence.text[hit[1] : hit[2]]!r} in {sentence.text!r}")
-        for mark in marks:
-            if mark[0] in scores:
-                is_found = any(_overlap(hit, mark) for hit in found)
-                scores[mark[0]].marks += 1
-                scores[mark[0]].found += is_found
-                if not is_found:
-                    scores[mark[0]].misses.append(f"missed: {sentence.text[mark[1] : mark[2]]!r} in {sentence.text!r}")
+        marks, found = renamed(sentence.marks), renamed(find(sentence.text))
+        for problem, spans, others in (("wrong", found, marks), ("missed", marks, found)):
+            for name, start, end in spans:
+                if name in scores:
+                    meets = any(name == other and start < stop and begin < end for other, begin, stop in others)
+                    scores[name].count(problem, meets)
+                    if not meets:
+                        scores[name].misses.append(f"{problem}: {sentence.text[start:end]!r} in {sentence.text!r}")
     return scores
-
-
-def _overlap(one: Marked, other: Marked) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

@@ -37,7 +37,7 @@ from ktdeval_deanon.certificate.show import certificate_rows
 from ktdeval_deanon.certificate.types import Certificate
 from ktdfin_market import small_market
 
-TASK, EXAM = "blinded_open_research", "deanon_probe"
+TASK, STOCK_BLIND, EXAM = "blinded_open_research", "stock_blind_open_research", "deanon_probe"
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 4
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -238,35 +238,29 @@ def test_seed_and_limit_decide_what_is_asked_and_provenance_alone_differs_otherw
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "error", "message"),
     [
-        ({"probes": 41}, "has 40 probes, 41 were asked for"),
-        ({"probes": 3, "windows": ("W1", MARCH)}, "2 windows share them evenly; ask for 2"),
-        ({"task": "blinded_memory_only"}, "no task asks about blinded_memory_only"),
-        ({"task": EXAM}, "scores answers and has no mask of its own"),
-        ({"exam": "deanon_probe_bright"}, "asks nothing about blinded_open_research"),
-        ({"exam": "deanon_prob"}, "did you mean"),
-        ({"task": "stock_blind_open_research"}, "several tasks ask about stock_blind_open_research (deanon_probe_stock_blind, "),
+        ({"probes": 41}, UsageError, "has 40 probes, 41 were asked for"),
+        ({"probes": 3, "windows": ("W1", MARCH)}, UsageError, "2 windows share them evenly; ask for 2"),
+        ({"task": "blinded_memory_only"}, UsageError, "no task asks about blinded_memory_only"),
+        ({"task": EXAM}, UsageError, "scores answers and has no mask of its own"),
+        ({"exam": "deanon_probe_bright"}, UsageError, "asks nothing about blinded_open_research"),
+        ({"exam": "deanon_prob"}, UsageError, "did you mean"),
+        ({"task": STOCK_BLIND}, UsageError, f"several tasks ask about {STOCK_BLIND} (deanon_probe_stock_blind, "),
+        # Exams that cannot be certified.
+        ({"task": STOCK_BLIND, "exam": "no_json"}, ConfigError, "probe_0000: its question holds no single fenced JSON object to a"),
+        ({"task": STOCK_BLIND, "exam": "two_json"}, ConfigError, "its question holds no single fenced JSON object"),
+        ({"task": STOCK_BLIND, "exam": "no_code"}, ConfigError, "its facts have no 'code'"),
+        ({"task": STOCK_BLIND, "exam": "other_form"}, ConfigError,
+         "tool guess: is not answered with tickers, date, sector, board, confidence and reasoning"),
+        ({"task": STOCK_BLIND, "exam": "other_mask"}, ConfigError, "masked with noise_pct 1.0, its config says 0.0"),
     ],
-)
-def test_what_cannot_be_asked_is_refused_in_one_line(environment: Environment, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
+)  # fmt: skip
+def test_what_cannot_be_asked_or_certified_is_refused(
+    environment: Environment, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
         environment.certify(**changes)
-
-
-@pytest.mark.parametrize(
-    ("exam", "message"),
-    [
-        ("no_json", "probe_0000: its question holds no single fenced JSON object to attack"),
-        ("two_json", "its question holds no single fenced JSON object"),
-        ("no_code", "its facts have no 'code'"),
-        ("other_form", "tool guess: is not answered with tickers, date, sector, board, confidence and reasoning"),
-        ("other_mask", "its probes are masked with noise_pct 1.0, its config says 0.0"),
-    ],
-)
-def test_an_exam_that_cannot_be_certified_is_refused(environment: Environment, exam: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        environment.certify(task="stock_blind_open_research", exam=exam)
 
 
 # ---- runs of models
@@ -468,17 +462,14 @@ def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certif
         run_command("--verify", written(tmp_path, changed))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_the_command_says_what_is_missing() -> None:
+    for words, message in (
         (("--task", TASK), "--out FILE is missing"),
         (("--out", "x.json"), "--task NAME is missing"),
         (("--verify", "x.json", "--task", TASK), "leave --task and --out out"),
-    ],
-)
-def test_the_command_says_what_is_missing(words: tuple[str, ...], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        run_command(*words)
+    ):
+        with pytest.raises(UsageError, match=message):
+            run_command(*words)
 
 
 # ---- showing

@@ -31,8 +31,7 @@ from stub_anthropic import AnthropicWire
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
 from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_model
-from stub_openai_chat import ChatWire
-from stub_openai_responses import ResponsesWire
+from stub_openai import ChatWire, ResponsesWire
 from stub_written import write_out
 
 __all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub"]

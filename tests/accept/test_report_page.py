@@ -45,6 +45,12 @@ def report(session: Path, *words: object, out: str = "page.html") -> Page:
     return check_page((session / out).read_text())
 
 
+def words_of(page: Page, about: str) -> list[str]:
+    """What the plots say to those who don't see them."""
+    words = [plot.attributes["aria-label"] or "" for plot in page.all("svg")]
+    return [text for text in words if about in text]
+
+
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """One line that says why."""
     assert main(["report", *map(str, words)]) == 2
@@ -67,20 +73,25 @@ def card_of(session: Path, run: str = "one", task: str = "blinded_open_research"
     return card
 
 
-def test_a_card_is_shown_with_all_its_plots(one: Page) -> None:
+def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Path) -> None:
+    # A card is shown with all its plots.
     titles = [figure.all("figcaption")[0].text for figure in one.all("figure")]
     for words in ("equity", "drawdown", "weights", "where the return came from", "style exposures", "Reliability"):
         assert any(words in title for title in titles), words
     assert len(one.all("svg")) == len(titles) == 6
-
-
-def test_labels_stand_before_any_figure(one: Page) -> None:
+    # Labels stand before any figure.
     text = one.text
     for label in ("SYNTHETIC", "MASK NOT CERTIFIED"):
         assert text.index(label) < text.index("total_return")
+    # Provenance failures and verification are there.
+    rows = {row[0]: row for row in one.table("Who decided each step")}
+    assert rows["model"][2] == str(card_of(session)["decisions"]["model"])
+    assert any("ktdeval card verify" in code.text and "blinded_open_research.json" in code.text for code in one.all("code"))
+    assert card_of(session)["snapshot"]["id"] in one.text
 
 
-def test_the_panel_shows_the_figures_of_the_card_with_intervals(session: Path, one: Page) -> None:
+def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, one: Page) -> None:
+    # The panel shows the figures of the card with intervals.
     rows = {row[0]: row for row in one.table("Metrics")}
     card = card_of(session)
     for name, metric in card["metrics"].items():
@@ -91,30 +102,24 @@ def test_the_panel_shows_the_figures_of_the_card_with_intervals(session: Path, o
     for name in ("total_return", "sharpe", "max_drawdown", "information_ratio", "selection_alpha"):
         assert " … " in rows[name][-1], name
     assert "in simulations of such lengths it covered the truth in" in one.text
-
-
-def test_the_lines_of_the_attribution_add_up_to_the_total_return(one: Page) -> None:
+    # The lines of the attribution add up to the total return.
     rows = one.table("Linked contributions")
     assert rows[0][:2] == ["line", "mean exposure"]
     *lines, total = [float(row[2].replace("−", "-")) for row in rows[1:]]
     assert sum(lines) == pytest.approx(total, abs=0.005 * len(lines))
     assert rows[1][0] == "common (the market)"
     assert {"MOM_12_1", "CV_VOL", "selection", "trading: fees"} <= {row[0] for row in rows}
-
-
-def test_provenance_failures_and_verification_are_there(session: Path, one: Page) -> None:
-    rows = {row[0]: row for row in one.table("Who decided each step")}
-    assert rows["model"][2] == str(card_of(session)["decisions"]["model"])
-    assert any("ktdeval card verify" in code.text and "blinded_open_research.json" in code.text for code in one.all("code"))
-    assert card_of(session)["snapshot"]["id"] in one.text
-
-
-def test_plots_say_their_figures_in_words(session: Path, one: Page) -> None:
-    (words,) = [
-        plot.attributes["aria-label"] or "" for plot in one.all("svg") if "random traders" in (plot.attributes["aria-label"] or "")
-    ]
+    # Plots say their figures in words.
+    (words,) = words_of(one, "random traders")
     total = card_of(session)["metrics"]["total_return"]["value"]
     assert f"The agent ends at {100 * total:+.2f}".replace("-", "−") in words
+    # Figures are those of the ledger.
+    """Drawdown that the plot speaks of, from the NAVs themselves."""
+    (path,) = (session / "one").glob("episodes/*/ledger.parquet")
+    nav = load_ledger(path).nav
+    fall = float((1 - nav / np.maximum.accumulate(nav)).max())
+    (words,) = words_of(one, "drawdown")
+    assert f"The agent falls {100 * fall:.2f}" in words
 
 
 # -- many cards
@@ -135,27 +140,24 @@ def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     assert effects[1][3] == "2"
 
 
-def test_windows_are_named_or_chosen_and_what_is_not_drawn_is_said(session: Path) -> None:
+def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> None:
+    # Windows are named or chosen and what is not drawn is said.
     wanted = WINDOWS.split(",")[1]
     page = report(session, "masks", "--windows", wanted)
     drawn = [figure.all("figcaption")[0].text for figure in page.all("figure")]
     assert any(title.startswith(f"{wanted}:") for title in drawn)
     assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
     assert "Not every window is drawn: 2 windows of the cards below are in tables only." in " ".join(page.text.split())
-
-
-def test_a_card_given_twice_is_shown_once(session: Path) -> None:
+    # A card given twice is shown once.
     assert len(report(session, "one", "one/cards/blinded_open_research.json").all("h2")) == 1
-
-
-# -- edges
-
-
-def test_a_day_of_cash_makes_a_page_and_not_a_crash(session: Path) -> None:
+    # A day of cash makes a page and not a crash.
     page = report(session, "hold")
     assert "LIMITED" in page.text
     assert "fewer than 20 days" in page.text
     assert "No order has an outcome." in page.text
+
+
+# -- edges
 
 
 def test_a_card_on_its_own_gives_tables(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,14 +248,3 @@ def test_without_matplotlib_one_line_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install 'ktdeval[report]'" in refused(capsys, session / "one")
-
-
-def test_figures_are_those_of_the_ledger(session: Path, one: Page) -> None:
-    """Drawdown that the plot speaks of, from the NAVs themselves."""
-    (path,) = (session / "one").glob("episodes/*/ledger.parquet")
-    nav = load_ledger(path).nav
-    fall = float((1 - nav / np.maximum.accumulate(nav)).max())
-    (words,) = [
-        plot.attributes["aria-label"] or "" for plot in one.all("svg") if "drawdown" in (plot.attributes["aria-label"] or "")
-    ]
-    assert f"The agent falls {100 * fall:.2f}" in words

@@ -126,3 +126,15 @@ def check_access(page: Page) -> None:
         assert plot.attributes["role"] == "img"
         assert len(plot.attributes["aria-label"] or "") > 20
     assert all(figure.all("figcaption")[0].text for figure in page.all("figure"))
+
+
+def contrast(one: str, other: str) -> float:
+    """How much two colours differ, as WCAG 2.2 counts it: 1 to 21."""
+    bright, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def _luminance(code: str) -> float:
+    parts = [int(code[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

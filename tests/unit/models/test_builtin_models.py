@@ -64,51 +64,66 @@ FOUR = candidates(
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_model_speaks_the_protocol(name: str) -> None:
-    check_model(make_builtin(name))
-
-
-@pytest.mark.parametrize("module", ["ktdeval_models", "ktdeval_builtin", "ktdeval_ktdfin"])
-def test_the_plugins_keep_the_contract(module: str) -> None:
-    check_plugin(module)
-
-
-def test_the_models_are_listed_and_made_by_name_with_parameters() -> None:
+def test_every_model_speaks_the_protocol_and_is_made_by_name_with_parameters() -> None:
     plugins = load_plugins()
     assert {f"builtin/{name}" for name in NAMES} <= set(plugins.specs("models"))
+    for name in NAMES:
+        check_model(make_builtin(name))
+    check_model(make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:1 RV_60:-0.25")))
+    for module in ("ktdeval_models", "ktdeval_builtin", "ktdeval_ktdfin"):
+        check_plugin(module)
     assert plugins.make_model("builtin/momentum", {"positions": 5}).params == RankParams(positions=5)
+    assert (RankParams().positions, RankParams().keep_rank, EqualWeightParams().band) == (20, 30, 0.25)
     with pytest.raises(UsageError, match="momentum"):
         make_builtin("momentun")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("random", "chaos")])
-def test_models_that_need_data_hold_where_only_labels_are_shown(name: str) -> None:
-    shown = state([("a", 0.3, True, "trading")], 0.7, universe=["a", "b", "c"])
-    assert submitted(make_builtin(name).reply(request(shown))) == []
+def held(*positions: Any, cash: float, shown: Any = FOUR) -> dict[str, Any]:
+    return state(positions, cash, candidates=shown, holdings=table(FIGURES, ()))
+
+
+def linear(coefficients: str, **params: Any) -> LinearFactorParams:
+    return LinearFactorParams(coefficients=coefficients, **params)
+
+
+DEAR = candidates(
+    ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0), ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0), *FOUR["rows"]
+)
+GONE = ("x", 0.3, False, "trading"), ("y", 0.3, False, "suspended"), ("z", 0.3, True, "limit_down")
+TWO = ("a", 0.32, True, "trading"), ("d", 0.32, True, "trading")
+THREE = ("a", 0.45, True, "trading"), ("b", 0.30, True, "trading"), ("c", 0.10, True, "trading")
+ONLY_LABELS = state([("a", 0.3, True, "trading")], 0.7, universe=["a", "b", "c"])
+
+
+def bought(names: str, weight: float = 0.3267) -> dict[str, Any]:
+    return dict.fromkeys(names, ("BUY", weight))
 
 
 @pytest.mark.parametrize(
-    ("name", "bought"),
+    ("name", "params", "shown", "orders"),
     [
-        ("momentum", ["b", "c", "a"]),
-        ("reversal", ["b", "c", "d"]),
-        ("low_volatility", ["d", "c", "b"]),
-        ("equal_weight", ["d", "b", "a"]),
+        *((name, None, ONLY_LABELS, {}) for name in NAMES if name not in ("random", "chaos")),  # without data they hold
+        # The best of the table, in order.
+        ("momentum", None, held(cash=1.0), bought("bca")),
+        ("reversal", None, held(cash=1.0), bought("bcd")),
+        ("low_volatility", None, held(cash=1.0), bought("dcb")),
+        ("equal_weight", None, held(cash=1.0), bought("dba")),
+        # a: 5 - 40 / 4 = -5, b: 9 - 7.5 = 1.5, c: 7 - 5 = 2, d: 1 - 2.5 = -1.5
+        ("linear_factor", linear("MOM_12_1:1 RV_60:-0.25"), held(cash=1.0), bought("cbd")),
+        ("linear_factor", linear("MOM_12_1:0 RV_60:-0.2", positions=1), held(cash=1.0), bought("d", 0.38)),
+        # A holding is kept while it ranks high enough, and sold after.
+        ("momentum", RankParams(positions=2, keep_rank=3), held(*TWO, cash=0.36), {"d": ("SELL", 0.0), **bought("b", 0.38)}),
+        ("momentum", RankParams(positions=2, keep_rank=4), held(*TWO, cash=0.36), {}),
+        # One that left the index is sold, one that can't trade is not.
+        ("momentum", None, held(*GONE, cash=0.1), {"x": ("SELL", 0.0), **bought("b")}),
+        # Buys share the cash; names too dear for a lot are passed over.
+        ("momentum", None, held(("q", 0.9, True, "suspended"), cash=0.1, shown=DEAR), bought("bc", 0.0475)),
+        # Weights outside the band are corrected, those inside are kept.
+        ("equal_weight", None, held(*THREE, cash=0.15), {"a": ("SELL", 0.3267), **bought("c")}),
     ],
 )
-def test_ranking_models_buy_the_best_of_a_table_in_order(name: str, bought: list[str]) -> None:
-    reply = make_builtin(name).reply(request(state(candidates=FOUR, holdings=table(FIGURES, ()))))
-    assert list(stocks(reply).items()) == [(stock, ("BUY", 0.3267)) for stock in bought]
-
-
-def test_the_linear_model_buys_by_the_weighted_sum_of_its_factors() -> None:
-    # a: 5 - 40 / 4 = -5, b: 9 - 7.5 = 1.5, c: 7 - 5 = 2, d: 1 - 2.5 = -1.5
-    model = make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:1 RV_60:-0.25"))
-    check_model(model)
-    assert [*stocks(model.reply(request(state(candidates=FOUR, holdings=table(FIGURES, ())))))] == ["c", "b", "d"]
-    only_volatility = make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:0 RV_60:-0.2", positions=1))
-    assert [*stocks(only_volatility.reply(request(state(candidates=FOUR, holdings=table(FIGURES, ())))))] == ["d"]
+def test_orders_follow_from_the_figures_shown(name: str, params: Any, shown: dict[str, Any], orders: dict[str, Any]) -> None:
+    assert list(stocks(make_builtin(name, params).reply(request(shown))).items()) == list(orders.items())
 
 
 def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
@@ -137,51 +152,13 @@ def test_coefficients_that_say_nothing_usable_are_refused(coefficients: str, pro
         make_builtin("linear_factor", LinearFactorParams(coefficients=coefficients))
 
 
-def test_a_holding_is_kept_while_it_ranks_high_enough_and_sold_after() -> None:
-    held = [("a", 0.32, True, "trading"), ("d", 0.32, True, "trading")]
-    shown = state(held, 0.36, candidates=FOUR, holdings=table(FIGURES, ()))
-    kept = make_builtin("momentum", RankParams(positions=2, keep_rank=3)).reply(request(shown))
-    assert stocks(kept) == {"d": ("SELL", 0.0), "b": ("BUY", 0.38)}
-    all_kept = make_builtin("momentum", RankParams(positions=2, keep_rank=4)).reply(request(shown))
-    assert submitted(all_kept) == []
-
-
-def test_a_holding_that_left_the_index_is_sold_and_one_that_cannot_trade_is_not() -> None:
-    held = [("x", 0.3, False, "trading"), ("y", 0.3, False, "suspended"), ("z", 0.3, True, "limit_down")]
-    reply = make_builtin("momentum").reply(request(state(held, 0.1, candidates=FOUR, holdings=table(FIGURES, ()))))
-    assert stocks(reply) == {"x": ("SELL", 0.0), "b": ("BUY", 0.3267)}
-
-
-def test_buys_share_the_cash_and_names_too_dear_for_a_lot_are_passed_over() -> None:
-    dear = candidates(
-        ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0),
-        ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0),
-        *FOUR["rows"],
-    )
-    reply = make_builtin("momentum").reply(
-        request(state([("q", 0.9, True, "suspended")], 0.1, candidates=dear, holdings=table(FIGURES, ())))
-    )
-    assert stocks(reply) == {"b": ("BUY", 0.0475), "c": ("BUY", 0.0475)}
-
-
-def test_equal_weight_rebalances_outside_its_band_and_keeps_what_is_inside() -> None:
-    held = [("a", 0.45, True, "trading"), ("b", 0.30, True, "trading"), ("c", 0.10, True, "trading")]
-    reply = make_builtin("equal_weight").reply(request(state(held, 0.15, candidates=FOUR, holdings=table(FIGURES, ()))))
-    assert stocks(reply) == {"a": ("SELL", 0.3267), "c": ("BUY", 0.3267)}
-
-
-def test_names_at_their_upper_limit_or_suspended_are_not_bought() -> None:
+def test_names_that_can_not_be_bought_are_not_and_ties_fall_to_other_figures_whatever_the_labels_and_the_order() -> None:
     statuses = ("trading", "limit_up", "limit_down", "suspended")
     assert [row["status"] for row in buyable([{"status": status} for status in statuses])] == ["trading", "limit_down"]
-
-
-def test_ties_fall_to_other_figures_whatever_the_labels_and_the_order() -> None:
     rows = [("p", "main", "trading", 10.0, 5.0, 2.0, 1.0, 1.0), ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0)]
-    swapped = [("x", *rows[1][1:]), ("a", *rows[0][1:])]
     model = make_builtin("momentum", RankParams(positions=1))
-    first = stocks(model.reply(request(state(candidates=candidates(*rows), holdings=table(FIGURES, ())))))
-    second = stocks(model.reply(request(state(candidates=candidates(*swapped), holdings=table(FIGURES, ())))))
-    assert (list(first), list(second)) == (["q"], ["x"])
+    for shown, best in ((rows, "q"), ([("x", *rows[1][1:]), ("a", *rows[0][1:])], "x")):
+        assert list(stocks(model.reply(request(held(cash=1.0, shown=candidates(*shown)))))) == [best]
 
 
 def test_models_call_the_tools_that_are_offered() -> None:
@@ -214,7 +191,7 @@ def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_o
 
 
 def test_reasons_are_as_long_as_the_task_demands() -> None:
-    shown = state(candidates=FOUR, holdings=table(FIGURES, ())) | {"constraints": {**LIMITS, "min_reason_chars": 200}}
+    shown = held(cash=1.0) | {"constraints": {**LIMITS, "min_reason_chars": 200}}
     assert all(len(order["reason"]) >= 200 for order in submitted(make_builtin("momentum").reply(request(shown))))
 
 
@@ -266,8 +243,3 @@ def test_rebalancing_never_spends_more_than_there_is() -> None:
     weights = {"a": 0.5, "b": 0.05}
     spent = sum(intent.target_weight - weights.get(intent.stock_id, 0.0) for intent in intents)
     assert spent <= 0.02
-
-
-def test_parameters_have_sound_defaults() -> None:
-    assert (RankParams().positions, RankParams().keep_rank) == (20, 30)
-    assert EqualWeightParams().band == 0.25

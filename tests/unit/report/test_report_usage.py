@@ -17,39 +17,25 @@ def rows(**changes: Any) -> dict[str, str]:
     return dict(usage_rows(typed(remote_card(**changes))))
 
 
-def test_cost_stands_with_its_price_and_the_day_of_it() -> None:
-    assert rows()["cost"] == "0.00018 USD"
-    assert rows()["price"] == "input 2, output 8, cache read 0.5 USD a million tokens (as of 2026-01-02, a price list)"
-    assert rows()["return per USD"].startswith("+")
-
-
-def test_a_cost_that_is_not_known_is_not_nothing() -> None:
-    found = rows(price=None)
-    assert found["cost"].startswith("not known: no price of the model is known")
-    assert "price" not in found
-
-
-def test_calls_of_the_provider_are_counted_by_what_became_of_them() -> None:
+def test_cost_calls_and_drift_stand_in_words() -> None:
     found = rows()
+    assert (found["cost"], found["return per USD"][:1]) == ("0.00018 USD", "+")
+    assert found["price"] == "input 2, output 8, cache read 0.5 USD a million tokens (as of 2026-01-02, a price list)"
     assert found["requests"] == "3: 1 answered by the provider, 1 from the cache"
     assert found["failed attempts"] == "rate_limited 1, timeout 1"
     assert found["paid"] == "1.50 USD, possibly 0.25 USD more"
     assert found["served by"] == "gpt-4.1-2025-04-14 2"
-
-
-def test_drift_is_a_distance_beside_that_within_one_sitting() -> None:
-    found = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
-    words = rows(drift=found)["drift"]
+    words = rows(drift={"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True})["drift"]
     assert words.startswith("0.250 between the answers to 6 questions at the start and at the end, within one sitting 0.125")
     assert words.endswith("the provider named another model at the end")
 
 
-def test_a_model_of_this_machine_has_neither_calls_nor_drift() -> None:
-    found = dict(usage_rows(typed(card())))
+def test_what_is_not_known_or_not_there_is_not_nothing() -> None:
+    found = rows(price=None)
+    assert found["cost"].startswith("not known: no price of the model is known")
+    assert "price" not in found
+    found = dict(usage_rows(typed(card())))  # a model of this machine
     assert found["cost"] == "0.00 USD"
     assert not {"drift", "requests", "paid", "price"} & set(found)
-
-
-def test_the_ranking_is_said_in_words() -> None:
     assert ranking(typed(card())) == "rankable"
     assert ranking(typed(card(limit=3))) == "not rankable: every episode was cut after 3 steps"

@@ -20,6 +20,7 @@ from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import find_names
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode
 from paths import REPOSITORY
+from report_page import contrast
 from run_support import DAYS_IN_WINDOW, TASK, episodes, error_line, ktdeval
 from view_page import KEY, SECRETS, check_page, data_of, days_of, head_of, make_desk, pages, view
 
@@ -327,14 +328,3 @@ def test_letters_stand_out_from_their_ground_in_both_schemes() -> None:
         for role in ("ink", "muted", "one", "two", "good", "bad", "warn"):
             for ground in ("paper", "soft"):
                 assert contrast(colours[role], colours[ground]) >= 4.5, (role, ground)
-
-
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -51,22 +51,13 @@ def create_session(engine: Engine, given: take.CreateSession) -> str:
     rules = given.execution_config or Rules()
     terms = (session_id, account.id, given.frequency, start_ns, end_ns, list(stocks), list(options), rules)
     engine.emit(events.SessionCreated(*terms, equity_e4(account, engine.marks())))
-    resume(engine)
-    return session_id
-
-
-def resume(engine: Engine) -> None:
-    """Make the running session's bars readable, and load the present day's where it is open."""
-    session, hours = engine.session, trading_hours()
-    if session is None:
-        return
-    last = int(hours.close_ns.searchsorted(last_tick(session)))
-    engine.feed = BarFeed(engine.reference.prices, session.frequency, last)
+    # From here on the session's bars can be read, and the present day's are loaded where it is open.
+    session, hours = engine.state.sessions[session_id], trading_hours()
+    engine.feed = BarFeed(engine.reference.prices, session.frequency, int(hours.close_ns.searchsorted(last_tick(session))))
     if engine.opened:
         before_ns = int(hours.open_ns[engine.day_row]) if session.frequency == "1m" else engine.now_ns
         engine.load_frame(engine.visible_marks(engine.instruments(), before_ns))
-    else:
-        engine.frame = None
+    return session_id
 
 
 def step(engine: Engine, given: take.Step) -> str:

@@ -1,19 +1,9 @@
 """What days bring to positions: expiry, exercise and assignment of options, corporate actions, financing and settlement.
 
-Options: always physical delivery at the strike, long and short alike. An option in the money by a cent or more is exercised at its
-expiry session's close, as OCC Rule 805 has it (exercise by exception), unless its holder forbids it; a short one is assigned just
-when a holder of it would exercise. Shares are delivered even where the account can't carry them: the margin call follows. The
-premium moves into the cost of the shares (IRS Publication 550). Nothing is rounded but the cost that leaves with a part of a
-position, which is rounded down, as in every other trade.
-
-Corporate actions: splits and cash dividends, both at the open of the ex-day. What a split leaves as a fraction of a share is paid
-out in cash then, rounded against the trader. Options are adjusted as OCC does for splits of a whole number for one: as many times
-the contracts at the strike divided, to the nearest cent. Other splits change what a contract delivers, which an OPRA symbol of 100
-shares can't say: such options are closed in cash at their last mark.
-
-Financing: interest and fees are simple over the calendar days from a close to the next trading day, on actual/360, and are charged
-to cash at each close, so they compound from close to close. Amounts are rounded up to a whole ten-thousandth of a dollar, against
-the trader.
+`docs/qfinzero-margin.md` says the rules. Options deliver physically, long and short alike (OCC Rule 805), even where the
+account can't carry the shares; the premium moves into the cost of the shares (IRS Publication 550). Splits adjust options as
+OCC does for those of a whole number for one; others close them in cash. Interest and fees are simple between closes, on
+actual/360. What is rounded is rounded against the trader, and the cost that leaves with a part of a position down.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Holdings at prices, what trades would make of them, and the margin of options on one underlying.
+"""Holdings at prices, what trades would make of them, and the margin of options on one underlying (`docs/qfinzero-margin.md`).
 
-Options are margined by strategy, as FINRA Rule 4210(f)(2) and the Cboe Margin Manual have it. A short option that nothing offsets
-requires its premium and the greater of 20% of the underlying's price less the amount out of the money, and 10% of the underlying's
-price (call) or of the strike (put). Offsets are looked for in the account: shares, long options of the same right that do not
-expire before the short one, and a short option of the other right. Long options are paid in full and have no loan value.
-Requirements here INCLUDE the market value of the short options, as the published formulas do, and not that of the long ones;
-`margin.Requirements` puts them into terms of equity. One contract is 100 shares and rates are whole percents, so every amount is
-exact: nothing is rounded.
+Options are margined by strategy, as FINRA Rule 4210(f)(2) and the Cboe Margin Manual have it. Requirements here INCLUDE the
+market value of the short options, as the published formulas do, and not that of the long ones; `margin.Requirements` puts them
+into terms of equity. One contract is 100 shares and rates are whole percents, so every amount is exact: nothing is rounded.
 """
 
 from __future__ import annotations

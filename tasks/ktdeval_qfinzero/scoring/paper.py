@@ -1,43 +1,10 @@
-"""Rules of the paper (section 4, appendix A.3), for both suites: fair, one call for one step, nothing for nothing.
+"""Rules of the paper (section 4, appendix A.3) for both suites: fair, one call for one step, nothing for nothing.
 
-What A.3 says is marked [A.3]; what it leaves open is decided here and marked [here].
-
-Alignment. Each expected step is aligned with its best predicted call, the same tool before the same family [A.3]. A call serves
-one step only [here]: the alignment has the largest total TM, among those the largest total PA, then TA. The scores depend on
-neither the order of the calls nor that of the steps. A verbatim repeat of a call counts only as often as there are steps that
-the call meets in full, or identical steps of its tool (the same parameters and times), and serves only those [here]: asking
-twice is right where the plan asks twice, wrong twice where the call is wrong, and earns nothing anywhere else.
-
-TM. 1 for the same tool, 0.5 for another tool of the family, else 0; mean over the steps [A.3]. Families are UPQ, ESP and PMB
-[A.3] by look-up among the tools that there are [here]: a name that no service has belongs to none. Names are compared exactly.
-
-PA. Mean over the required parameters of the aligned call, recursively, each key of an object with equal weight; an absent key
-earns 0; lists earn their Jaccard overlap; numbers may differ by a relative 1e-4; placeholders such as `{session_id}` or
-`<from_step_1>` take no part [A.3]. Parameters beyond the required cost nothing [A.3: only required_params are compared].
-[here]: types are kept apart (a boolean is no number, "5" is not 5); null is as good as absent; texts are equal after trimming,
-with their case, or where both are ISO 8601 spellings of one moment; names that some tools take as a list and some as a
-comma-separated text (`values.NAME_LISTS`) are compared as sets in either form, those of `status_in` without their case; a
-placeholder within a list excuses one item; a parameter that is a time field too is right where TA accepts it, for else a slip
-within the tolerance would cost what the tolerance grants.
-
-TA. Mean over the fields of `time_constraints`, each 1 within the tolerance, ends included, else 0 [A.3]: exact, 5, 30 or 60
-minutes, 1 or 2 days. [here]: times are ISO 8601, UTC where no offset is given; an expected date with a tolerance in days is
-compared by calendar days in UTC, otherwise a date is its midnight; a number is minutes (`horizon_minutes`) and the tolerance is
-applied to it; fields that are null or placeholders take no part; an unknown tolerance is an error, not five minutes.
-
-Nothing to compare. Where a step has no parameter, or no time field, that could be compared, PA or TA is the step's TM [here]: a
-right call earns it, a call of the family half of it, no call nothing. So an empty answer earns exactly 0, a perfect one 100.
-
-Refusals. Where the task asks for none, the answer earns everything if it makes no call or only pseudo-calls that refuse, else
-nothing [here; the paper is silent]. An unreadable reply earns nothing anywhere: silence is not a refusal.
-
-Surplus calls cost nothing in TM, PA and TA [A.3]. `detail` says how many there were, and `call_precision`, the share of
-the predicted calls that are aligned with the right tool, so that an answer that sprays calls is seen.
-
-Ids. A.3 ignores the ids of a run and those that stand in an address. `detail` reports how many of them the right calls carried
-(`ids_expected`, `ids_right`); they are not part of any score.
-
-Failure modes are reported for the aligned calls only and are a closed set, `FAILURE_MODES`.
+`docs/qfinzero-scoring.md` says them all, and marks what A.3 leaves open and is decided here. The alignment has the largest
+total TM, among those the largest total PA, then TA. A verbatim repeat of a call counts only as often as there are steps that it
+meets in full, or identical steps of its tool, and serves only those. Where nothing of a step can be compared, PA or TA is its
+TM, so an empty answer earns exactly 0 and a perfect one 100. Surplus calls and ids of the run cost nothing; `detail` counts
+them. Failure modes are those of the aligned calls, out of the closed set `FAILURE_MODES`.
 """
 
 from __future__ import annotations

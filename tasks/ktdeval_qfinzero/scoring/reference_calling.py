@@ -1,23 +1,12 @@
 """Calling suite as the public code scores it, quirks and all (conformance with published figures; not the rules to rank by).
 
-TM, PA and TA are each the mean over the expected calls of the best score that any predicted call gets: nothing is assigned, and
-one predicted call may serve every expected one. TM: 1 for the same name, 0.5 for the same registered family. PA: the required
-parameters of any call of that name or family. TA: the time fields of calls of exactly that name; what the public code can't
-parse, `horizon_minutes` among it, earns 0. A refusal earns everything or nothing; no call earns nothing.
-
-Where the public code raises (a call that is no object, a name that is no text, parameters that are no object), the call counts
-as one without name or parameters.
+TM, PA and TA are each the mean over the expected calls of the best score that any predicted call gets: nothing is assigned.
+What differs from the paper's rules is in `docs/qfinzero-scoring.md`. Where the public code raises (a call that is no object, a
+name that is no text, parameters that are no object), the call counts as one without name or parameters; `parse_reply`, which
+gets the calls from a raw text, never raises, and `problem` says why a text is unreadable.
 
 `detail` holds the composite of the public code, `overall_weighted` (0 to 100), and its five further terms, each 0 to 1: `ec`
 (address), `cos` (order), `jv` (valid JSON), `ocp` (1 less 0.2 for each surplus call) and `foc` (closing answer).
-
-`parse_reply` gets the calls from a raw text, and never raises: trim; drop one code fence before (with or without the word `json`)
-and one after; read as JSON, which is valid. Else the part from the first `{` to the last `}`, else all without commas before a
-closing bracket: both are read, but the reply is not valid JSON. What is left is unreadable, and so is a root that is no object, on
-which the public code raises. JSON is strict here: NaN and infinities, numbers of thousands of digits, nesting beyond the parser's
-depth, and texts longer than `MAX_REPLY_CHARS` are unreadable; `problem` says which. The calls are `tool_plan` or, where that is
-empty, `thoughtless_plan`. Anything that departs from the asked form (see `violations`) makes the reply invalid without changing
-the calls.
 """
 
 from __future__ import annotations

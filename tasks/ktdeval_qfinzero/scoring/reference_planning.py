@@ -1,15 +1,10 @@
 """Planning suite as the public code scores it, quirks and all (conformance with published figures; not the rules to rank by).
 
-As in the calling suite each metric takes, for each expected step, the best score of any predicted call. What differs: families
-are told by the first letters of a name, and all unknown names are one family; TM is 0.5 name + 0.3 address + 0.2 method;
-`{session_id}` and `{account_id}` are replaced from the run before parameters are compared; TA accepts calls of the same family
-and falls back to comparing texts where a time can't be parsed; a step without time fields earns TA even without any call.
-
-Calls that the public code raises on (no object, a name that is no text) take no part; arguments that are no object earn 0.
-
-`detail` holds `tm_name_only` and `overall_name_only`, the TM of the paper (1, 0.5, 0 by name) and its mean, and the composite
-of the public code, `overall_weighted` (0 to 100), with its terms as of a run without services: `dc` (order and ids), `rs`
-(recovery), `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run could lower.
+As in the calling suite each metric takes, for each expected step, the best score of any predicted call; what differs is in
+`docs/qfinzero-scoring.md`. Calls that the public code raises on (no object, a name that is no text) take no part; arguments
+that are no object earn 0. `detail` holds `tm_name_only` and `overall_name_only`, the TM of the paper by name and its mean, and
+the composite `overall_weighted` (0 to 100) with its terms as of a run without services: `dc` (order and ids), `rs` (recovery),
+`ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run could lower.
 """
 
 from __future__ import annotations

@@ -1,19 +1,9 @@
-"""How predicted parameter values and times are compared with the expected ones, in each rule set.
+"""How predicted parameter values and times are compared with the expected ones, in each rule set (`docs/qfinzero-scoring.md`).
 
-Values under the reference rules (public code, both suites; `ReferenceRules` holds what differs):
-a key that is absent or null earns 0, before anything else; an expected placeholder earns 1 whatever stands there; objects
-recurse, each key of the expected object with equal weight; lists are compared as sets of texts (Jaccard); numbers, booleans
-among them, within a relative 1e-4 of the larger; anything else as lower-cased text.
-
-Values under the paper rules (A.3): `compare_objects`. The same recursion, but placeholders take no part at all, types are kept
-apart (a boolean is no number, a number no text), texts are compared exactly after trimming, and a text of comma-separated names
-equals the list of them (in either case where the services take both). Results are exact fractions: sums do not depend on the order.
-
-Times under the reference rules: any number of final `Z` is dropped, then three forms are tried; offsets, fractions of a second and
-other separators do not parse. A date is its midnight. A tolerance that is not listed is five minutes.
-
-Times under the paper rules (A.3; ISO 8601): offsets and fractions are read, a time without an offset is UTC (as all services take
-it). An expected date is met by the calendar day where the tolerance is in days. Numbers are minutes. Tolerances are a closed set.
+Under the reference rules (public code; `ReferenceRules` holds what differs between the suites) a placeholder earns 1, lists are
+compared as sets of texts and the rest as lower-cased text; times have three forms, and an unknown tolerance is five minutes.
+Under the paper rules (A.3) placeholders take no part, types are kept apart, times are ISO 8601 with offsets and fractions, and
+results are exact fractions: sums do not depend on the order.
 """
 
 from __future__ import annotations

@@ -20,11 +20,7 @@ from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 
 class SuiteTask:
-    """One variant. Implements `ktdeval.api.ScoringTask`. The data are opened when they are first needed.
-    `name`: what a user types; `opened`: gives what is asked. Attributes:; `name`: what a user types; `version`: of the task family;
-    `mask`: `bright`; `mode`: such as `calling_native_dry`; `harness`: the limits; `windows, default_windows`: for the runner;
-    questions do not depend on them; `scores`: what `summarise` gives.
-    """
+    """One variant. Implements `ktdeval.api.ScoringTask`; `opened` gives what is asked, when it is first needed."""
 
     tools: tuple[str, ...] = ()  # none; samples bring their own
     target_task: str | None = None

@@ -110,42 +110,32 @@ def test_every_service_is_called_for() -> None:
     }  # fmt: skip
 
 
-def test_a_reference_is_the_place_that_it_names() -> None:
+def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its_lists_are() -> None:
     answers = [{"orders": [{"order_id": "ord-000001"}]}, {"events": []}]
     assert resolved({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {"order_id": "ord-000001", "qty": [1]}
+    assert resolved("<from_step_1>", answers) == "<from_step_1>"
     with pytest.raises(LookupError):
         resolved("<s2.events[0].event_id>", answers)
-    assert resolved("<from_step_1>", answers) == "<from_step_1>"
-
-
-def test_an_answer_is_empty_where_its_lists_are() -> None:
     assert is_empty({"bars": [], "unknown": ["QQQQ"], "next_cursor": None})
     assert not is_empty({"bars": [{}], "unknown": []})
     assert not is_empty({"event_id": "earn", "tickers": []})
 
 
-def test_a_gold_that_is_refused_is_an_error_that_names_item_and_step() -> None:
-    item = next(item for item in items("calling") if item.template == "cancel")
+def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_name_their_item() -> None:
+    by_name = {item.template: item for item in items("calling")}
+    item, works, fails = by_name["cancel"], by_name["daily"], by_name["future_prices"]
     wrong = replace(item, gold=(Call("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),))
     with pytest.raises(DataError, match=rf"{item.task.id} \(cancel\): step 1, PMB.order.cancel: "):
         prove(wrong, synthetic_dataset())
-
-
-def test_an_item_to_refuse_whose_call_works_is_an_error() -> None:
-    item = next(item for item in items("calling") if item.template == "future_prices")
-    works = next(other for other in items("calling") if other.template == "daily")
     with pytest.raises(DataError, match="is to be refused"):
-        prove(replace(item, attempt=works.gold[0], as_of_ns=works.as_of_ns), synthetic_dataset())
+        prove(replace(fails, attempt=works.gold[0], as_of_ns=works.as_of_ns), synthetic_dataset())
 
 
-def test_local_times_follow_the_clocks_of_new_york() -> None:
-    facts = Facts(synthetic_dataset(), parse_moment("2025-03-14T20:00:00Z", "test"))
+def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_their_moment() -> None:
+    facts = market_facts()
     assert facts.last_day.isoformat() == "2025-03-14"
     assert moment_text(facts.local_moment(facts.last_day, 9, 30)) == "2025-03-14T13:30:00Z"
     assert moment_text(facts.local_moment(facts.session(-6), 10, 15)) == "2025-03-06T15:15:00Z"
-
-
-def test_facts_never_reach_beyond_their_moment() -> None:
     early = Facts(synthetic_dataset(), parse_moment("2025-02-14T21:00:00Z", "test"))
     assert all(row.published_ns <= early.as_of_ns for row in early.news(early.session(-5), Tags()))
     assert all(row.listed_ns <= early.as_of_ns for row in early.contracts_of(early.optionable[0].symbol))

@@ -20,9 +20,7 @@ STATUS: dict[Code, int] = {
 
 
 class ServiceError(KtdevalError):
-    """A call that a service refuses. `code`: what kind of refusal; `message`: what is wrong and how to fix it, on one line;
-    `field`: the argument concerned, with its place inside (`order.limit_price`); empty where it is none.
-    """
+    """A refused call; `field` is the place of the argument concerned (`order.limit_price`), empty where it is none."""
 
     def __init__(self, code: Code, message: str, field: str = "") -> None:
         super().__init__(f"{field}: {message}" if field else message)

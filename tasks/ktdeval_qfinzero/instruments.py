@@ -59,9 +59,7 @@ def parse_contract(symbol: str, field: str) -> OptionContract:
 
 
 def parse_tickers(text: str, field: str) -> tuple[str, ...]:
-    """Tickers separated by commas, in the order written, each once. Raises ServiceError: `invalid_argument`: empty, or not a ticker
-    in capitals.
-    """
+    """Tickers separated by commas, in order, each once. Raises ServiceError: `invalid_argument`: not a ticker in capitals."""
     tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for ticker in tickers:
         if not TICKER.fullmatch(ticker):

@@ -28,8 +28,8 @@ def parse_day(text: str, field: str) -> date:
 
 
 def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
-    """A moment such as `2025-01-06T14:30:00Z`, or a day, which is its midnight. A text without an offset is UTC. `end_of_day` makes
-    a day its last nanosecond, for ends of ranges that are included. Raises ServiceError: `invalid_argument`.
+    """A moment such as `2025-01-06T14:30:00Z` (UTC without an offset), or a day: its midnight, or with `end_of_day` its last
+    nanosecond. Raises ServiceError: `invalid_argument`.
     """
     if _DAY.fullmatch(text) and (day := _day(text)) is not None:
         return day_start(day) + (DAY - 1 if end_of_day else 0)

@@ -28,9 +28,8 @@ _LONGEST_BITS = 1024  #: Of an integer; nobody needs more, and Python refuses to
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """A value as strict JSON has it: no NaN, infinity or lone surrogates, not without end; `5.0` is the integer 5. JSON does not
-    tell 5.0 from 5, and neither does a schema of type integer, but Python does. Raises ServiceError: `invalid_argument`, with the
-    argument's place.
+    """A value as strict JSON: no NaN, infinity, lone surrogates or endless nesting; 5.0 is the integer 5, as JSON and schemas see
+    it, but not Python. Raises ServiceError: `invalid_argument`, with the argument's place.
     """
     return _plain(value, "", _DEEPEST)
 
@@ -83,9 +82,7 @@ _ArgumentValidator: type[Draft202012Validator] = extend(  # type: ignore[no-unty
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of a service. `method, path`: of its HTTP route; the path's parameters are among the arguments; `takes, gives`:
-    types of arguments and answer; every schema is made from them.
-    """
+    """One call of a service, with its HTTP route; path parameters are among the arguments, schemas are made of the types."""
 
     name: str  #: family, group and action, such as `UPQ.stock.daily`
     method: Method
@@ -138,9 +135,7 @@ class Operation:
         return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
-        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument`, with the argument's place. What was
-        written is not quoted.
-        """
+        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument` with the place, quoting nothing."""
         given = plain_json(given)
         if not isinstance(given, Mapping):
             raise invalid("arguments", "expected one JSON object")
@@ -155,9 +150,7 @@ class Operation:
         return {**defaults, **given}
 
     def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
-        """Run it with arguments as somebody wrote them; the answer as plain JSON, which nothing else refers to. Raises
-        ServiceError: the service refuses the call.
-        """
+        """Run it with arguments as written; plain JSON of its own. Raises ServiceError: the service refuses the call."""
         return msgspec.to_builtins(self.handler(workspace, self.read(given)))
 
 
@@ -167,10 +160,7 @@ Subject = TypeVar("Subject")
 def typed(
     function: Callable[[Subject, Any], Answer], subject: Callable[[Workspace], Subject], gives: type[Answer] | None = None
 ) -> tuple[type[Arguments], type[Answer], Callable[[Workspace, Plain], Answer]]:
-    """Return (`takes`, `gives`, `handler`) of an operation, made from the annotations of a function. `function`: takes a part of
-    the workspace and the arguments, `given`; `subject`: that part; `gives`: type of the answer, where the annotation only says that
-    it is one.
-    """
+    """(`takes`, `gives`, `handler`) of an operation, from the annotations of a function of a part of the workspace and `given`."""
     hints = get_type_hints(function)
     takes: type[Arguments] = hints["given"]
 

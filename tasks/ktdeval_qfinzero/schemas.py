@@ -26,9 +26,7 @@ def write_cursor(*key: str | int) -> str:
 
 
 def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
-    """Key of a cursor. `text`: what `write_cursor` gave; `kinds`: the type of each part, `str` or `int`. Raises ServiceError:
-    `invalid_argument`: not a cursor of this operation.
-    """
+    """Key of a cursor whose parts have these types. Raises ServiceError: `invalid_argument`: not of this operation."""
     try:
         parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
         known = isinstance(parts, list) and [type(part) for part in parts] == list(kinds)
@@ -79,9 +77,7 @@ def joined(name: str, *parts: type[msgspec.Struct]) -> type[Any]:
 
 
 class Shown:
-    """Says what type the values of a field follow that are made as plain JSON, for speed or because their names vary. `hint`: the
-    type; `listed`: whether the field is a list of it; `more`: further keywords of its schema.
-    """
+    """Type that a field's values follow (a list of it where `listed`) that are made as plain JSON; `more`: schema keywords."""
 
     def __init__(self, hint: Any, *, listed: bool = True, more: Mapping[str, JsonValue] | None = None) -> None:
         hint = Annotated[hint, Meta(extra_json_schema=dict(more))] if more else hint
@@ -112,9 +108,7 @@ def limit(most: int) -> Meta:
 
 
 def schema_of(hint: Any, default: Any = NODEFAULT) -> dict[str, JsonValue]:
-    """Return the JSON Schema of a type, closed to other fields. Keywords stand in the order of the type's annotations; a default
-    stands before what a second annotation adds.
-    """
+    """JSON Schema of a type, closed to other fields; keywords in the order of annotations, a default before the second one's."""
     inner, metas, may_be_null = _peeled(hint)
     base = _base(inner)
     schema: dict[str, JsonValue] = {"type": base.pop("type")} if base else {}

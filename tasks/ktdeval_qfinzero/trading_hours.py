@@ -43,23 +43,17 @@ class TradingHours:
         return range(int(np.searchsorted(self.open_ns, first_ns)), int(np.searchsorted(self.close_ns, last_ns, side="right")))
 
     def session_day(self, ns: int) -> date:
-        """The trading day that a moment belongs to: that of the session it lies in, or of the next one to come. Raises
-        ServiceError: `invalid_argument`: the moment lies after the calendar's last session.
-        """
+        """Trading day of the session that a moment lies in, or of the next. Raises ServiceError: `invalid_argument`."""
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))
 
     def last_closed(self, ns: int) -> date:
-        """The last trading day whose session is over. Raises ServiceError: `invalid_argument`: the moment lies before the end of
-        the calendar's first session, or after its last.
-        """
+        """The last trading day whose session is over. Raises ServiceError: `invalid_argument`: outside the calendar."""
         if ns > self.close_ns[-1]:
             raise _out_of_reach()
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
 
     def last_expiry_session(self, expiry: date) -> date:
-        """The last trading day on or before an expiry, which may fall on a holiday. Raises ServiceError: `invalid_argument`: the
-        calendar doesn't reach that far.
-        """
+        """The last trading day up to an expiry. Raises ServiceError: `invalid_argument`: outside the calendar."""
         if as_datetime64(expiry) > self.days[-1]:
             raise _out_of_reach()
         return self._day_in_reach(int(np.searchsorted(self.days, as_datetime64(expiry), side="right")) - 1)

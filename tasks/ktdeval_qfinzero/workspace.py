@@ -9,9 +9,7 @@ from ktdeval_qfinzero.view import View
 
 
 class Workspace:
-    """Clock and broker that the calls of one client act on. `dataset`: the data of all services; `as_of_ns`: where the clock
-    starts; the dataset's default when None. `dataset`: the data; `clock`: the one clock; `broker`: accounts, sessions and orders.
-    """
+    """Clock, which starts at the dataset's default unless told, and broker that the calls of one client act on."""
 
     def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:
         self.dataset = dataset

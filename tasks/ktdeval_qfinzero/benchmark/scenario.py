@@ -31,9 +31,7 @@ def open_workspace(item: Item, dataset: Dataset) -> Workspace:
 
 
 def run_calls(workspace: Workspace, calls: Sequence[Call]) -> list[JsonValue]:
-    """Answers to calls made one after the other, with references to earlier answers resolved. A refused call is answered with the
-    error envelope, and so is one that refers to what is not there.
-    """
+    """Answers to calls in order, references to earlier answers resolved; a refusal or a wrong reference is an error envelope."""
     answers: list[JsonValue] = []
     for call in calls:
         try:
@@ -52,9 +50,7 @@ def refusal_of(answer: JsonValue) -> str:
 
 
 def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
-    """A value with each reference replaced by what it refers to. Raises LookupError: it refers to an answer, a key or a place that
-    is not there.
-    """
+    """A value with each reference replaced by what it refers to. Raises LookupError where that is not there."""
     if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
         found = answers[int(match[1]) - 1]
         for name, place in _PATH_PART.findall(match[2]):
@@ -110,9 +106,7 @@ class AccountState(Value, frozen=True):
 
 
 class EndState(Value, frozen=True):
-    """State that calls left behind: the clock, and of each account cash, positions, orders and sessions. Orders that came to
-    nothing (cancelled, expired, rejected) count too: an agent that places and cancels in vain leaves a trace.
-    """
+    """State that calls left behind. Orders that came to nothing count too: who places and cancels in vain leaves a trace."""
 
     as_of_ts: str
     accounts: tuple[AccountState, ...]
@@ -154,9 +148,7 @@ def _order(order: Any) -> OrderState:
 
 
 def prove(item: Item, dataset: Dataset) -> EndState:
-    """Carry the item out. The state of its workspace afterwards. Raises DataError: an expected call is refused, or answers nothing
-    although it should; or a call that must fail gives something.
-    """
+    """Carry the item out; return the end state. Raises DataError where gold is refused or empty, or what must fail succeeds."""
     workspace = open_workspace(item, dataset)
     where = f"{item.task.id} ({item.template})"
     for number, (call, answer) in enumerate(zip(item.gold, run_calls(workspace, item.gold), strict=True)):

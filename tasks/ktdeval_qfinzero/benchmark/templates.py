@@ -43,10 +43,7 @@ def order(fields: dict[str, JsonValue]) -> Call:
 
 
 def opening(facts: Facts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0) -> tuple[Call, ...]:
-    """Return calls that open an account and a daily session from the clock on. `facts`: the market at the clock; `stocks`: of the
-    session's universe; `options`: of the session's universe; `held`: how many of each stock are bought on the first day; the clock
-    is a day later then. 0 for none.
-    """
+    """Calls that open an account and a daily session of a universe at the clock, a day later with `held` of each stock bought."""
     universe = {"stocks": list(stocks), **({"options": list(options)} if options else {})}
     ends_ns = trading_hours().close_of(facts.session(_SESSIONS_AHEAD))
     span = {"start_ts": moment_text(facts.as_of_ns), "end_ts": moment_text(ends_ns)}
@@ -97,9 +94,7 @@ class CallPattern(Value, frozen=True):
 
 
 class SetupPattern(Value, frozen=True):
-    """Calls made before the agent starts. `stocks, options`: of the universe of a session on a new account; without stocks there is
-    neither.
-    """
+    """Calls made before the agent starts; without `stocks` there is no session, whose universe they and `options` are."""
 
     stocks: tuple[str, ...] | str = ()
     options: tuple[str, ...] | str = ()
@@ -199,9 +194,8 @@ _TRIES = 20
 
 
 def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
-    """Items of a suite, in a fixed order that has nothing to do with their kind. `dataset`: where prices, contracts and events come
-    from; it needs some weeks of minute bars and of options; `suite`: `calling` or `planning`; `seed`: another seed, other items.
-    Raises DataError: the dataset is too small, or gives no new instruction for a template.
+    """Items of a suite, in an order that does not tell their kind. Raises DataError: the dataset has less than some weeks of
+    minutes and options, or gives no new instruction for a template.
     """
     moments = _moments(dataset, derive_seed(seed, suite, "moments"))
     facts = {ns: Facts(dataset, ns) for ns in moments}

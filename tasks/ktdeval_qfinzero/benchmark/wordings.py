@@ -74,9 +74,7 @@ FORMATTERS: Final[Mapping[str, Callable[[Random, Any], str]]] = MappingProxyType
 
 
 class Wording(Formatter):
-    """Fills slots from facts. `chance`: what formatters draw from; `phrases`: wordings by name; `{name:phrase}` is one of them,
-    filled; `facts`: names and values; more may be added.
-    """
+    """Fills slots from `facts`, to which more may be added, and from `phrases` (`{name:phrase}`, filled); formatters draw."""
 
     def __init__(self, chance: Random, phrases: Mapping[str, Sequence[str]], facts: Mapping[str, Any]) -> None:
         self.chance = chance

@@ -125,11 +125,7 @@ def write_block(path: Path, block: Block) -> None:
 
 
 def read_index(path: Path) -> FileIndex:
-    """Return the row groups of a file.
-
-    Raises:
-        OSError, pa.ArrowException: it can't be read, or is not a file of bars.
-    """
+    """Return a file's row groups. Raises OSError, pa.ArrowException: unreadable, or not a file of bars."""
     metadata = pq.read_metadata(path)
     _check_columns(metadata.schema.names)
     groups = []
@@ -143,22 +139,14 @@ def read_index(path: Path) -> FileIndex:
 
 
 def read_group(path: Path, index: FileIndex, number: int) -> Block:
-    """Decode a row group; immutable.
-
-    Raises:
-        OSError, pa.ArrowException: it can't be read.
-    """
+    """Decode a row group; immutable. Raises OSError, pa.ArrowException: unreadable."""
     with pq.ParquetFile(path, metadata=index.metadata, read_dictionary=["symbol"]) as file:
         table = file.read_row_group(number, use_threads=False)
     return _decoded(table)
 
 
 def read_block(path: Path) -> Block:
-    """Decode a whole file, in the order that it has.
-
-    Raises:
-        OSError, pa.ArrowException: it can't be read, or is not a file of bars.
-    """
+    """Decode a whole file, in its order. Raises OSError, pa.ArrowException: unreadable, or not a file of bars."""
     table = pq.read_table(path, use_threads=False, read_dictionary=["symbol"])
     _check_columns(table.column_names)
     return _decoded(table)

@@ -87,9 +87,7 @@ SHOWN = 100  #: Problems that are told in full; of the rest only how many there 
 
 
 class DatasetRefused(DataError):
-    """Rows that can't become a dataset, or part of one. Nothing was written. `problems`: one line each, the first of them; `count`:
-    of all.
-    """
+    """Rows that can't become (part of) a dataset, by `count` of problems and the first of them. Nothing was written."""
 
     def __init__(self, problems: Sequence[str], count: int) -> None:
         self.problems = tuple(problems)

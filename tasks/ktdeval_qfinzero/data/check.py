@@ -57,9 +57,7 @@ class _Read:
 
 
 def check_dataset(folder: Path) -> tuple[Finding, ...]:
-    """Read everything that a dataset holds: hashes, order, prices, moments, and whether its tables fit each other. What was found,
-    errors first; empty where all is well. Of one file's or table's findings the first hundred.
-    """
+    """Read all that a dataset holds, and return what is wrong, errors first; of a file's or table's findings the first hundred."""
     try:
         manifest = load_manifest(folder)
     except DataError as error:

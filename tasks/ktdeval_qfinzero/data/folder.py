@@ -46,9 +46,7 @@ from ktdeval_qfinzero.data.tables import TABLES, parts_of
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock; it ends with the process too. Raises StoreError: another process holds it, or the folder can't be
-    opened.
-    """
+    """Hold a folder's lock; it ends with the process. Raises StoreError: another process holds it, or it can't be opened."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -65,10 +63,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `folder` to be filled; it becomes `folder` when the block ends well, and goes otherwise. What
-    earlier processes left behind when they were killed is removed first. There may be an empty `folder`, and nothing else of that
-    name. A block that removes the temporary folder wants nothing to become of it. Raises OSError: it can't be made, made durable or
-    renamed.
+    """Give a temporary folder, which becomes `folder` (absent or empty) when the block ends well, unless the block removes it. What
+    killed processes left behind is removed first. Raises OSError: it can't be made, made durable or renamed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.new-"
@@ -135,11 +131,9 @@ class PartWriter:
 def save_dataset(
     folder: Path, prices: PriceRows, events: Sequence[EventRow], news: Sequence[NewsRow], info: DatasetInfo
 ) -> DatasetInfo:
-    """Write a dataset as a folder, whole or not at all. `folder`: where to. It must not exist yet, be empty, or hold this same
-    dataset already (then it stays as it is); `prices`: bars and small tables; `events`: the calendar; `news`: the articles; `info`:
-    its name, whether it is synthetic, and where its clock starts; the days and the identity are found out. What the dataset says of
-    itself, its identity among it. Raises DatasetRefused: rows that are wrong, all of them named; DataError: there are no day bars;
-    StoreError: the folder holds something else, or can't be written.
+    """Write a dataset as a folder, whole or not at all, and return its description with days and identity found out. `folder` is
+    absent or empty, or holds this same dataset, which then stays. Raises DatasetRefused: rows that are wrong, all named; DataError:
+    there are no day bars; StoreError: the folder holds something else, or can't be written.
     """
     held = _held(folder)
     try:
@@ -159,9 +153,8 @@ def save_dataset(
 
 
 def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
-    """Return the dataset of a folder. Files are looked at, not read: `check_dataset` reads everything. `folder`: where it is;
-    `cache_bytes`: how much of decoded prices is kept in memory at most. Raises DataError: there is no dataset, its manifest is
-    malformed, or a file is missing or of another size.
+    """Return the dataset of a folder, of which at most `cache_bytes` are kept decoded. Files are looked at, not read as by
+    `check_dataset`. Raises DataError: there is none, its manifest is malformed, or a file is missing or of another size.
     """
     manifest = load_manifest(folder)
     for part in manifest.parts.values():

@@ -65,9 +65,7 @@ def read_files(spec: IngestSpec, base: Path) -> Ingested:
 
 
 def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetInfo, IngestReport]:
-    """Make a dataset folder of everything that a spec names; as `save_dataset`, and `default_as_of` must be given. Raises
-    DatasetRefused, ConfigError, DataError, StoreError: as `read_files` and `save_dataset`.
-    """
+    """Make a dataset folder of a spec, which needs `default_as_of`; raises what `read_files` and `save_dataset` do."""
     moment = _default_as_of(spec)
     if moment is None:
         raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z; a new dataset needs one")
@@ -77,9 +75,7 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
 
 
 def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False) -> tuple[UpdateReport, IngestReport]:
-    """Add everything that a spec names to a dataset folder; as `update_dataset`. Raises DatasetRefused, ConfigError, DataError,
-    StoreError: as `read_files` and `update_dataset`.
-    """
+    """Add everything that a spec names to a dataset folder; raises what `read_files` and `update_dataset` do."""
     moment = _default_as_of(spec)
     found = read_files(spec, base)
     addition = Addition(found.prices, found.events, found.news, moment)

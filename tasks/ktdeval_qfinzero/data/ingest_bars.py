@@ -40,9 +40,7 @@ _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
 def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
-    """Dollars as decimal text in ten-thousandths of a dollar. `texts`: [n] such as `101.25`; `rounded`: whether prices of more than
-    four decimals are rounded, halves to even. The prices [n], and which texts are none [n].
-    """
+    """[n] decimal dollars in ten-thousandths, and which are none; more decimals are none, or `rounded`, halves to even."""
     good = _matches(texts, _PRICE)
     values = _decimals(texts if good.all() else pc.if_else(pa.array(good), texts, "0"))
     if rounded and not good.all():
@@ -78,9 +76,7 @@ def whole_numbers(texts: pa.Array, *, missing: int | None = None) -> tuple[IntAr
 
 
 def moments(texts: pa.Array) -> tuple[IntArray, BoolArray, BoolArray]:
-    """Moments: nanoseconds since 1970, texts such as `2025-01-06T14:30:00Z` (UTC without an offset), or days. The moments [n],
-    which texts are days [n], and which are no moments [n].
-    """
+    """[n] moments (nanoseconds since 1970, ISO texts, UTC without an offset, or days), which are days, and which are none."""
     days = _matches(texts, _DATE)
     for pattern, cast in ((_NANOSECONDS, _nanoseconds), (f"{_DATE}|{_ISO}", _instants)):
         if _matches(texts, pattern).all():
@@ -184,9 +180,7 @@ class BarReader:
     _rows: int = 0
 
     def read(self, spec: BarSource) -> None:
-        """Read the files of a source. Raises ConfigError: there is no such file or time zone, or there are too many rows for one
-        ingestion.
-        """
+        """Read the files of a source. Raises ConfigError: no such file or time zone, or too many rows for one ingestion."""
         try:
             ZoneInfo(spec.day_zone)
         except (OSError, ValueError, KeyError) as error:

@@ -91,9 +91,7 @@ class Source:
 
 
 def source_of(file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource) -> Source:
-    """Return a file (path and name in messages) with what its spec says of its columns. Raises ConfigError: the user maps something
-    that is no field.
-    """
+    """Return a file (path, name in messages) with its spec. Raises ConfigError: the user maps something that is no field."""
     for field in spec.columns:
         if field not in fields:
             near = near_matches(field, fields) or f"; fields: {', '.join(fields)}"

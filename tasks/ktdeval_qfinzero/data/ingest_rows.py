@@ -210,9 +210,8 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
 
 
 class RowReader:
-    """Collects the rows of all tables. `base`: folder that paths are relative to; `problems`: where bad rows go; `rounded`: whether
-    amounts of more than four decimals are rounded; `source`: of events and articles that name none. `files`: names of the files
-    read so far; `duplicates`: rows that said again what another one said.
+    """Collects the rows of all tables from files below `base`; bad rows go to `problems`. `rounded`: amounts of more than four
+    decimals are rounded; `source`: of events and articles that name none; `duplicates`: rows that repeat another.
     """
 
     def __init__(self, base: Path, problems: Problems, rounded: bool, source: str) -> None:

@@ -57,9 +57,7 @@ class BarsPlace:
 
 
 class Part(Value, frozen=True):
-    """File of a dataset. `bytes, sha256`: size and hash of the file; `first_ns, last_ns`: starts of the first and last bar; 0 of
-    anything else.
-    """
+    """File of a dataset. `bytes, sha256`: of the file; `first_ns, last_ns`: starts of the first and last bar, else 0."""
 
     key: str  #: what it holds
     file: str  #: where, relative to the folder, with slashes
@@ -205,9 +203,7 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read a folder's manifest and see that it is consistent in itself. Raises DataError: there is none, or it is malformed, of
-    another version, or changed.
-    """
+    """Read a folder's manifest. Raises DataError: there is none, or it is malformed, of another version, or changed."""
     path = folder / MANIFEST
     try:
         data = path.read_bytes()

@@ -58,9 +58,8 @@ class _Contracts:
 
 
 class ParquetPrices:
-    """A `PriceStore` of a dataset folder, for any number of threads. Files are read when they are first needed, a row group at a
-    time; what was decoded last is kept. All arrays are read-only. `folder`: the dataset; `manifest`: its manifest, if it was read
-    already; `cache_bytes`: how much decoded data is kept at most. Raises DataError: no dataset is there.
+    """A `PriceStore` of a dataset folder, for any number of threads. Files are read when first needed, a row group at a time; at
+    most `cache_bytes` stay decoded. All arrays are read-only. Raises DataError: no dataset is there.
     """
 
     def __init__(self, folder: Path, manifest: Manifest | None = None, cache_bytes: int = CACHE_BYTES) -> None:
@@ -83,7 +82,7 @@ class ParquetPrices:
         return [row for row in self._of("symbols", _ALL) if row.listed_ns <= as_of_ns]
 
     def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
-        """Bars that start in the span; empty for an unknown symbol. Raises ServiceError: `unavailable`: a file can't be read."""
+        """Bars that start in the span; empty for an unknown symbol. Raises ServiceError: `unavailable`."""
         of = symbol
         if asset_class == "option":
             contract = read_contract(symbol)
@@ -100,9 +99,7 @@ class ParquetPrices:
         return join([bars for bars in found if len(bars)])
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
-        """Bars of all options on an underlying that start in the span, by OPRA symbol in order. Raises ServiceError: `unavailable`:
-        a file can't be read.
-        """
+        """Bars of all options on an underlying in the span, by OPRA symbol in order. Raises ServiceError: `unavailable`."""
         found: dict[str, list[Bars]] = {}
         for part in self._years.get(("option", underlying, resolution), ()):
             for block in self._blocks_of(part, span):

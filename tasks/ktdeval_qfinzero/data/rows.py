@@ -138,9 +138,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A calendar event: earnings or a macroeconomic release. `event_id, title, importance, tickers, country, market, source`: what
-    they say.
-    """
+    """A calendar event: earnings or a macroeconomic release."""
 
     event_id: str
     event_type: EventType  #: one of `CALENDAR_TYPES`
@@ -158,9 +156,7 @@ class EventRow:
 
 
 def known_moments(row: EventRow) -> tuple[int, ...]:
-    """Moments at which something about an event became known, ascending: its announcement, and each one with releases. What was
-    released before the announcement became known with it.
-    """
+    """Moments at which something about an event became known, ascending; earlier releases with its announcement."""
     return tuple(sorted({row.announced_ns, *(max(row.announced_ns, release.available_ns) for release in row.releases)}))
 
 
@@ -201,9 +197,7 @@ BarKey = tuple[AssetClass, str, Resolution]
 
 @dataclass(frozen=True)
 class PriceRows:
-    """Prices and what belongs to them, as plain rows. `symbol_rows, contract_rows, rate_rows, dividend_rows, split_rows,
-    borrow_rows`: in any order.
-    """
+    """Prices and what belongs to them, as plain rows in any order."""
 
     #: (asset class, symbol, resolution) -> bars; it may make them when asked
     bar_table: Mapping[BarKey, Bars] = field(default_factory=dict)

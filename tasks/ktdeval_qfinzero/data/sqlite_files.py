@@ -54,9 +54,7 @@ def row_of(record: Mapping[str, Any], kind: type[Text]) -> Text:
 
 
 def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
-    """Return the record of a row that can be stored. Raises DataError: an id, a type or a moment that can't be; releases out of
-    order; values that are not JSON.
-    """
+    """Return a row's record. Raises DataError: an id, type, moment or value that can't be stored; releases out of order."""
     record, is_event = record_of(row), isinstance(row, EventRow)
     row_id, types = (row.event_id, CALENDAR_TYPES) if isinstance(row, EventRow) else (row.id, NEWS_TYPES)
     problem = _problem(record, row_id, types)
@@ -140,9 +138,7 @@ class RowWriter(ABC, Generic[Text]):
         """Remove what is stored of a record."""
 
     def write(self, rows: Iterable[Text], replace: bool) -> Written:
-        """Store rows: new ones are added, those that are there already are passed over. Raises DataError: a row that can't be
-        stored, or another one is stored under its id and `replace` is not set.
-        """
+        """Add rows, passing over equal ones. Raises DataError: a row can't be stored, or differs and `replace` is not set."""
         new = same = replaced = 0
         for row in rows:
             record, row_id = checked_record(row), row_key(row)[1]
@@ -164,9 +160,7 @@ class RowWriter(ABC, Generic[Text]):
 
 @contextmanager
 def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """Open a file, made where there is none, for one transaction: all of it is written, or nothing. Raises DataError: the file
-    can't be written, or is of another kind.
-    """
+    """Open or make a file for one transaction. Raises DataError: it can't be written, or is of another kind."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -201,9 +195,7 @@ def check_file(path: Path, layout: Layout) -> None:
 
 @contextmanager
 def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """Open a connection that can't write, for the queries of one call; threads share nothing. Raises ServiceError: `unavailable`:
-    the file is gone, damaged or holds what can't be decoded.
-    """
+    """Open a read-only connection for one call. Raises ServiceError: `unavailable`: the file is gone or damaged."""
     try:
         with closing(_open(path)) as connection:
             yield connection
@@ -212,9 +204,7 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
 
 
 def query(layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str) -> str:
-    """Return a query for the rows that pass filters, by a key of two columns and cut to a page. It is made of fixed pieces; what
-    callers give goes in by `values` only.
-    """
+    """Return a query of fixed pieces for the rows that pass filters, by a key of two columns, cut to a page; see `values`."""
     wanted = [*conditions, "importance >= :least"]
     wanted += [_AMONG.format(*pair) for pair in (("event_type", "types"), ("market", "markets")) if getattr(tags, pair[1])]
     wanted += [layout.tickers] if tags.tickers else []

@@ -150,9 +150,8 @@ def open_news(path: Path) -> SqliteNews:
 
 
 def write_calendars(path: Path, rows: Iterable[EventRow], *, replace: bool = False) -> Written:
-    """Add events to a file, which is made where there is none; all of them, or none when anything fails. An event that is stored
-    already as it is is passed over. Raises DataError: a row that can't be stored; another one under its id without `replace`; a
-    file that can't be written.
+    """Add events to a file (made where there is none), all or none, passing over equal ones. Raises DataError: a row can't be
+    stored, or contradicts one under its id without `replace`; the file can't be written.
     """
     with writing(path, CALENDARS) as connection:
         return _EventWriter(connection).write(rows, replace)

@@ -110,9 +110,7 @@ class NewsStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """Description of a dataset. `first_day, last_day`: days that it has daily bars of; `minute_first_day, minute_last_day`: days
-    that it has minute bars of.
-    """
+    """Description of a dataset; its days are those with daily bars, and with minute bars."""
 
     name: str  #: `synthetic`, or what its maker called it
     synthetic: bool  #: whether its market is invented

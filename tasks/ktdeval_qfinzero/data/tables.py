@@ -55,11 +55,7 @@ class Table:
             _write_parquet(self, path, sorted(rows, key=self.key))
 
     def read(self, path: Path) -> list[Any]:
-        """Read a file, in the order that it has.
-
-        Raises:
-            OSError, pa.ArrowException, DataError, ServiceError: it can't be read, or is of another kind.
-        """
+        """Read a file, in its order. Raises OSError, pa.ArrowException, DataError, ServiceError: unreadable or of another kind."""
         if self.name == "events":
             return list(open_calendars(path).events(*EVERYTHING))
         return list(open_news(path).news(*EVERYTHING)) if self.name == "news" else _read_parquet(self, path)

@@ -194,11 +194,9 @@ class _Run:
 
 
 def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -> UpdateReport:
-    """Return add rows to a dataset, all or none. Rows that are stored already are passed over; the identity afterwards is that of a
-    dataset made at once from all rows. `folder`: of the dataset; `addition`: the rows; `replace`: whether rows that contradict
-    stored ones of the same key take their place; else they are refused. What was done. Raises DatasetRefused: rows that are wrong
-    by themselves, or else that contradict stored ones or each other, all of them counted; DataError: there is no dataset, or a file
-    of it is damaged; StoreError: another process writes it, or it can't be written.
+    """Add rows to a dataset, all or none, passing over equal ones; the identity is then that of a dataset made at once of all rows.
+    Raises DatasetRefused: rows that are wrong, or contradict stored ones (without `replace`) or each other, all counted; DataError:
+    there is no dataset, or a file of it is damaged; StoreError: another process writes it, or it can't be written.
     """
     with locked(folder):
         manifest = load_manifest(folder)

@@ -138,9 +138,7 @@ def _read_words(text: str | None, field: str) -> str:
 
 
 def read_end(text: str, field: str) -> int:
-    """First moment that no longer belongs to a window; an end that is a day includes all of it. Raises ServiceError:
-    `invalid_argument`.
-    """
+    """First moment after a window, all of a day that ends it included. Raises ServiceError: `invalid_argument`."""
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 

@@ -74,9 +74,8 @@ class Update:
 
 
 def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> Iterator[Update]:
-    """Updates of calendar events that became known after a key and by now, by key. `view`: the data as of the clock; `tags`:
-    filters; `after`: key of an update, or (moment, "") for everything from a moment on; `block`: updates that are read at once.
-    Raises ServiceError: `unavailable`.
+    """Updates of events that became known by now and after a key ((moment, "") for all from a moment on), by key. Raises
+    ServiceError: `unavailable`.
     """
     chosen = calendar_tags(tags)
     if chosen is None:

@@ -194,9 +194,7 @@ def read_days(start: str, end: str) -> tuple[date, date]:
 
 
 def read_moments(start: str, end: str) -> Span:
-    """Moments `start` to `end`, both included; an end that is a day includes all of it. Raises ServiceError: `invalid_argument`:
-    not moments, or the end lies before the start.
-    """
+    """Moments `start` to `end`, both included, a day as a whole. Raises ServiceError: `invalid_argument`."""
     first, last = parse_moment(start, "start"), parse_moment(end, "end", end_of_day=True)
     if first > last:
         raise invalid("end", "lies before start; the range is start to end, both included")
@@ -217,9 +215,7 @@ def read_tickers(text: str) -> tuple[str, ...]:
 
 
 def read_names(given: str | None, field: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Names separated by commas, each once, in the order of `known`; all of them where the argument is absent. Raises ServiceError:
-    `invalid_argument`: a name that is not known.
-    """
+    """Names separated by commas, in the order of `known`; all where absent. Raises ServiceError: `invalid_argument`: unknown."""
     if given is None:
         return tuple(known)
     wanted = {part.strip() for part in given.split(",")}

@@ -39,9 +39,7 @@ def to_rows(columns: Mapping[str, Column]) -> list[dict[str, JsonValue]]:
 
 
 def bar_value(bars: Bars, name: str, price: FloatArray | None = None, volume: FloatArray | None = None) -> Column:
-    """[n] a field of bars: open, high, low, close, volume or transactions. `bars`: [n] bars; `name`: the field; `price`: [n] what
-    prices are multiplied with; nothing where None; `volume`: [n] the same for volumes.
-    """
+    """[n] a field of bars; `price, volume`: [n] what prices and volumes are multiplied with, nothing where None."""
     if name == "volume":
         return volumes(bars.volume, volume)
     return plain(bars.transactions) if name == "transactions" else prices(getattr(bars, f"{name}_e4"), price)
@@ -96,9 +94,7 @@ _NAME = re.compile(r"(ma|ema)_([1-9][0-9]{0,2})")
 
 
 def read_indicators(text: str | None) -> tuple[str, ...]:
-    """Indicators separated by commas, each once, in the order written. Raises ServiceError: `invalid_argument`: one that is not
-    known, or too many.
-    """
+    """Indicators separated by commas, in order, each once. Raises ServiceError: `invalid_argument`: unknown, or too many."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text is not None else ()
     if len(names) > MOST_INDICATORS:
         raise invalid("indicators", f"at most {MOST_INDICATORS} in one call")

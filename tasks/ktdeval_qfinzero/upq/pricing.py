@@ -84,9 +84,7 @@ def price(option: European, volatility: Floats) -> FloatArray:
 
 
 def greeks(option: European, volatility: Floats) -> Greeks:
-    """Sensitivities; of options with time and volatility left (both positive), NaN for others. Spot net of dividends and the rate
-    are held fixed in theta, the dividends' present value in rho.
-    """
+    """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate, rho the dividends' present value."""
     root = np.sqrt(option.years)
     with np.errstate(divide="ignore", invalid="ignore"):
         deviation = np.where(volatility * root > 0, volatility * root, np.nan)
@@ -100,11 +98,10 @@ def greeks(option: European, volatility: Floats) -> Greeks:
 
 
 def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """Volatility at which the formula gives a price, and what came of looking for it. Brent's method finds the root for the
-    out-of-the-money option of the same strike (a price less `lower_bound` is its price, by put-call parity), where no digits are
-    lost. The price is monotonic in the volatility, so the root is the only one. [n] volatilities, NaN where there is none, and [n]
-    statuses: `ok`; `below_intrinsic`: the price is not above `lower_bound`, so that no volatility gives it; `no_bracket`: none
-    within `VOLATILITY_RANGE` does; `non_finite_input`: an input is not finite, or not positive where it has to be.
+    """[n] volatility at which the formula gives a price, NaN where there is none, and [n] statuses: `ok`; `below_intrinsic`: the
+    price is not above `lower_bound`; `no_bracket`: none within `VOLATILITY_RANGE`; `non_finite_input`: an input is not finite, or
+    not positive. Brent's method finds the only root for the out-of-the-money option of the strike (by put-call parity a price less
+    `lower_bound`), where no digits are lost.
     """
     columns = np.broadcast_arrays(option.call, option.spot, option.strike, option.rate, option.years, market_price)
     call, spot, strike, rate, years, paid = (np.atleast_1d(column) for column in columns)

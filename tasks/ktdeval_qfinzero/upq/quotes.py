@@ -37,9 +37,7 @@ class Curves:
     rows: tuple[RateRow, ...]  #: the curves
 
     def rates(self, moments_ns: IntArray, years: FloatArray) -> FloatArray:
-        """[n] the rate for `years` on the last curve published by each moment; NaN where there is none. Linear between the tenors,
-        flat before the first and after the last; a yield of 4.3% is 0.043.
-        """
+        """[n] rate for `years` on each moment's last curve, NaN without one; linear between tenors, flat beyond; 4.3% is 0.043."""
         last = np.searchsorted(self.available_ns, moments_ns, side="right") - 1
         rates = np.full(len(moments_ns), np.nan)
         for published in np.unique(last[last >= 0]):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
-from support.qfinzero_memory import has_words
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release, as_known, known_moments
@@ -19,7 +18,7 @@ from ktdeval_qfinzero.data.sqlite_files import Written, words
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
 from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
-from qfinzero_memory import MemoryCalendars, MemoryNews
+from qfinzero_memory import MemoryCalendars, MemoryNews, has_words
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, MOMENTS, PAGES, SPANS, TAGS, TEXTS
 from qfinzero_world import at, events, news
 

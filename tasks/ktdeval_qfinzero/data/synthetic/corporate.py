@@ -21,9 +21,7 @@ _CALM = 0.06  #: Share of its moves that a stock keeps while it waits for the bi
 
 @dataclass(frozen=True)
 class Life:
-    """A company's shares over the days. `first_row, last_row`: first and last day of trading; `splits, dividends`: with the moment
-    each became known.
-    """
+    """A company's shares; `first_row, last_row`: days of trading; `splits, dividends` with the moment each became known."""
 
     stock: Stock  #: the company
     first_row: int
@@ -89,9 +87,7 @@ def symbol_row(life: Life, grid: Grid, has_options: bool) -> SymbolRow:
 
 
 def log_factor(life: Life, grid: Grid, moves: Moves) -> FloatArray:
-    """[D] logarithm of what splits and dividends up to a day do to the unadjusted price. At the open of its ex-day a dividend takes
-    its amount off the last close, and a split divides the price.
-    """
+    """[D] logarithm of what splits, and dividends taken off the last close, do to the unadjusted price from their ex-days' open."""
     factor = np.zeros(len(grid))
     closes = np.cumsum((moves.jumps + moves.steps).sum(axis=1)) + math.log(life.stock.price)
     terms = [(split.ex_day, math.log(split.old / split.new), 0) for split in life.splits]

@@ -25,10 +25,7 @@ GUIDANCE = ("lowered", "maintained", "raised")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A quarterly report. `ticker, year, quarter`: whose, and for which fiscal quarter; `first_estimate, estimate`: earnings for a
-    share that analysts expected at first and at last, in dollars; `eps, eps_year_ago`: earnings for a share; `revenue_estimate,
-    revenue, revenue_year_ago`: dollars.
-    """
+    """A quarterly report: earnings for a share, estimated at first and at last, and revenue, all in dollars."""
 
     ticker: str
     year: int
@@ -94,9 +91,7 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
 
 
 def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
-    """Return the calendar's entries of the reports. A moved date is an entry of its own, known from the move on; the entry of the
-    first date says from then on where it went.
-    """
+    """Calendar entries of reports; a moved date has its own, and the first date's says from the move on where it went."""
     rows = []
     for report in reports:
         row = _event(life, report)

@@ -26,16 +26,12 @@ def cache_root() -> Path:
 
 
 def open_embedded(cache_folder: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
-    """Open the embedded market of a seed, generated unless it is in the cache; `say` is told what takes time, a line each. Raises
-    StoreError: the cache folder can't be written; DataError: what is in the cache is damaged.
-    """
+    """Open the market of a seed; `say` is told what takes time. Raises StoreError: the cache can't be written; DataError: bad."""
     return open_generated(cache_folder, SyntheticParams(seed=seed), say)
 
 
 def open_generated(cache_folder: Path, params: SyntheticParams, say: Callable[[str], None] | None = None) -> Dataset:
-    """Like `open_embedded`, for any parameters. Processes that start at once may each generate the market; the folder of the first
-    that ends is used by all.
-    """
+    """Like `open_embedded`, for any parameters. Of processes that generate at once, all use the first one's folder."""
     folder = generated_folder(cache_folder, params)
     if not (folder / MANIFEST).is_file():
         _generate(folder, params, say or (lambda _: None))

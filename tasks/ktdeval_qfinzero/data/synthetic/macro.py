@@ -25,9 +25,7 @@ MONTHS = (
 
 
 class Series(Value, frozen=True, kw_only=True):
-    """A series. `key, title`: of its events' ids and titles; `importance, market, country`: as events have them; `hour, minute`: by
-    the clock of New York; `mean, persistence, noise`: the series as an autoregression.
-    """
+    """A series; `mean, persistence, noise`: as an autoregression; `hour, minute`: by the clock of New York."""
 
     key: str
     title: str
@@ -128,9 +126,7 @@ _FLOOR = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One release of a series. `day, time_ns, announced_ns`: when it is due, and since when that is known; `consensus, previous,
-    actual`: values; `previous` as it was first released.
-    """
+    """One release of a series; `announced_ns`: since when it is known to be due; `previous` as it was first released."""
 
     series: Series  #: which
     day: date

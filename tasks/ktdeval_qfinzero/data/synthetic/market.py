@@ -70,9 +70,7 @@ class _Part:
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days that are no dates, contradict each
-    other, or span fewer than two sessions.
-    """
+    """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days that make no market."""
     world = _world(params)
     stocks = STOCKS[: params.stocks]
     optionable = [stock.ticker for stock in option_underlyings(params.option_underlyings, stocks)]

@@ -142,9 +142,7 @@ class OptionMarket:
 
 
 def make_options(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, minute_rows: range) -> OptionMarket:
-    """Return all options on an underlying; on the days of `minute_rows` with bars of minutes. The stock of the course trades on
-    every session and never splits.
-    """
+    """Options on an underlying that never splits; on the days of `minute_rows` with bars of minutes."""
     ticker = course.life.stock.ticker
     closes = tape.days.close_e4 / 1e4
     reference = np.append(tape.days.open_e4[:1] / 1e4, closes[:-1])

@@ -185,9 +185,8 @@ class Terms:
 
 
 def value(terms: Terms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Intrinsic value, and what the option is worth on top of it. The European formula on the price less its dividends; never below
-    what exercise gives at once. `terms`: [n] the options; `spot`: [n] the underlying's price in dollars; `years`: [n] to the
-    expiry; at 0 nothing is left but the intrinsic value.
+    """[n] intrinsic values in dollars, and what the options are worth on top: the European formula on the price less its dividends,
+    never below what exercise gives at once; nothing where no `years` are left.
     """
     sign = np.where(terms.is_call, 1.0, -1.0)
     intrinsic = np.maximum(sign * (spot - terms.strike), 0.0)

@@ -25,9 +25,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 class HappeningKind(Value, frozen=True, kw_only=True):
-    """A kind of a company's own news. `titles, openings, remarks`: alternatives of the article's parts; `keywords, reasoning`: of
-    the article.
-    """
+    """A kind of a company's own news; `titles, openings, remarks` are alternatives of the article's parts."""
 
     size: float  #: jump of the price in standard deviations of a day
     importance: Importance
@@ -92,10 +90,9 @@ class Newsroom:
         tickers: Sequence[str] | None = None,
         **changes: Any,
     ) -> NewsRow:
-        """Return an article, with a publisher, an author and addresses that exist nowhere. `name`: of the template; `time_ns`: when
-        it is published; `slots`: what is filled in; a `stock` among them is what the article is about; `tones`: ticker and
-        sentiment of each insight; the template's of the stock where None; `tickers`: what it is about, where that is not the one
-        stock; `changes`: fields of the template to replace, such as `importance`.
+        """Return the article of a template, with a publisher, an author and addresses that exist nowhere. A `stock` among `slots`
+        is what it is about where `tickers` are not given; `tones`: ticker and sentiment of each insight; `changes`: fields of the
+        template to replace.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
         stock = [slots["stock"].ticker] if "stock" in slots else []

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +26,8 @@ from ktdeval.calls.record import CACHED, CacheEntry, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply, ToolCall, Usage
 from ktdeval.jsonio import dumps_canonical, sha256_hex
+from paths import SUPPORT
+from threads import in_threads
 
 AT = "2026-01-31T23:59:59.123Z"
 PAID = CallRecord(AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m")
@@ -77,14 +78,6 @@ def entry_of(word: object) -> CacheEntry:
     return CacheEntry(sha256_hex(str(word)), "openai", "gpt-9", Reply(str(word), usage=Usage(10, 2)), AT)
 
 
-def in_threads(count: int, work: Any) -> None:
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 # ---- what goes in comes out
 
 
@@ -107,17 +100,13 @@ def test_a_run_that_asked_nothing_has_no_past(run, tmp_path):
         assert (log.resume(None).spent, log.resume(None).was_answered) == (Spent(), False)
 
 
-def test_the_name_that_a_provider_gives_itself_can_always_be_written(log, run):
-    log.record(call_of("a", served_by="m\ud800\n模型"))
-    assert [record.served_by for record in read_calls(run.folder)] == ["m?\n模型"]
-
-
-def test_a_number_that_is_not_finite_harms_nobody_but_its_caller(log, run):
+def test_what_can_not_be_written_is_replaced_in_a_name_and_as_a_number_harms_nobody_but_its_caller(log, run):
     for wrong in ({"cost_usd": float("nan")}, {"latency_s": float("inf")}, {"held_usd": float("nan")}):
         with pytest.raises(ValueError, match="not finite"):
             log.record(call_of("a", **wrong), entry_of("a"))
-    log.record(call_of("b"), entry_of("b"))
+    log.record(call_of("b", served_by="m\ud800\n模型"), entry_of("b"))
     assert (run.recorded(), run.kept(), run.shared()) == (["b"], {"b"}, {"b"})
+    assert [record.served_by for record in read_calls(run.folder)] == ["m?\n模型"]
 
 
 # ---- durable means on disk
@@ -137,9 +126,7 @@ def test_a_record_that_nobody_waits_for_goes_with_the_next_group_or_before_long(
     log.record(call_of("b"))
     assert run.recorded() == ["a", "b"]
     log.record(call_of("c"), entry_of("c"), durable=False)
-    until = time.monotonic() + 20
     while len(run.recorded()) < 3:
-        assert time.monotonic() < until
         time.sleep(0.02)
     assert run.kept() == {"c"}
 
@@ -175,7 +162,7 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
                 log.record(call_of((thread, number)), entry_of((thread, number)))
                 assert log.reply(sha256_hex(str((thread, number)))) is not None
 
-        in_threads(50, work)
+        assert in_threads(50, work) == [None] * 50
         assert log.resume(None).spent.input_tokens == 5_000
     words = [str((thread, number)) for thread in range(50) for number in range(10)]
     assert sorted(run.recorded()) == sorted(words)
@@ -183,7 +170,7 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
     assert len(writes) < 100
 
 
-def test_two_runs_share_one_cache_and_keep_records_of_their_own(tmp_path):
+def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_without_one_keeps_to_itself(tmp_path):
     runs = [Run(tmp_path / name) for name in ("one", "two")]
 
     def work(number: int) -> None:
@@ -191,19 +178,15 @@ def test_two_runs_share_one_cache_and_keep_records_of_their_own(tmp_path):
             for place in range(20):
                 log.record(call_of(f"{number} {place}"), entry_of(f"{number} {place}"))
 
-    in_threads(2, work)
+    assert in_threads(2, work) == [None, None]
     assert [run.recorded() for run in runs] == [[f"{number} {place}" for place in range(20)] for number in range(2)]
     assert len(runs[0].shared()) == 40
-
-
-def test_a_run_without_a_cache_takes_nothing_from_elsewhere_and_gives_nothing(run):
-    with CallDatabase(run.cache_path) as cache:
-        cache.put([entry_of("a")])
-    with CallLog(run.folder) as log:
-        assert log.reply(sha256_hex("a")) is None
+    alone = Run(tmp_path / "alone")
+    with CallLog(alone.folder) as log:
+        assert log.reply(sha256_hex("0 0")) is None
         log.record(call_of("b"), entry_of("b"))
         assert log.reply(sha256_hex("b")) == entry_of("b").reply
-    assert run.shared() == {"a"}
+    assert len(alone.shared()) == 40
 
 
 # ---- errors
@@ -214,8 +197,9 @@ from pathlib import Path
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.database import CallDatabase
 from ktdeval.errors import StoreError
-sys.path[:0] = [sys.argv[1]]
-from test_calls_call_log import Run, call_of, entry_of, in_threads
+sys.path[:0] = sys.argv[3:]
+from test_calls_call_log import Run, call_of, entry_of
+from threads import in_threads
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 run = Run(Path(sys.argv[2]))
@@ -237,13 +221,13 @@ def fails(action):
 def second_process(run: Run, program: str) -> subprocess.Popen[str]:
     """A second process that has the log of `run` open."""
     source = SECOND_PROCESS + textwrap.dedent(program)
-    command = [sys.executable, "-c", source, str(Path(__file__).parent), str(run.folder)]
+    command = [sys.executable, "-c", source, "", str(run.folder), str(Path(__file__).parent), str(SUPPORT)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def play(run: Run, program: str) -> str:
     """What the second process prints."""
-    out, err = second_process(run, program).communicate(timeout=120)
+    out, err = second_process(run, program).communicate(timeout=240)
     assert err == ""
     return out
 
@@ -414,7 +398,7 @@ def test_kill_9_at_any_moment_loses_nothing_that_was_told_and_records_every_repl
     told = [process.stdout.readline() for _ in range(after)]
     time.sleep(random.random() / 100)
     process.send_signal(signal.SIGKILL)
-    told += process.communicate(timeout=60)[0].splitlines(keepends=True)
+    told += process.communicate(timeout=240)[0].splitlines(keepends=True)
     assert process.returncode == -signal.SIGKILL
     acknowledged = {line.strip() for line in told if line.endswith("\n")}
     assert len(acknowledged) >= after
@@ -436,7 +420,7 @@ def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_
         log.record(call_of("a"), entry_of("a"))
         """,
     )
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     assert process.returncode == -signal.SIGKILL
     assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, set())
     with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:

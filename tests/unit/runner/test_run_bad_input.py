@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,36 +109,29 @@ def test_a_day_that_does_not_exist_is_refused(market: Path, tmp_path: Path) -> N
         assert window.split(":")[0] in refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
 
 
-@pytest.mark.parametrize(
-    "damage", ["no manifest", "no table", "cut table", "not parquet", "manifest cut", "manifest of something else"]
-)
-def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path, damage: str) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(market, data)
-    bars, manifest = data / "bars.parquet", data / "manifest.json"
-    if damage == "no manifest":
-        manifest.unlink()
-    elif damage == "no table":
-        bars.unlink()
-    elif damage == "cut table":
-        bars.write_bytes(bars.read_bytes()[:-100])
-    elif damage == "not parquet":
-        bars.write_text("date,code,close\n")
-    elif damage == "manifest cut":
-        manifest.write_bytes(manifest.read_bytes()[:300])
-    else:
-        manifest.write_text('{"name": "a web application"}')
+UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "no manifest": ("manifest.json", Path.unlink),
+    "no table": ("bars.parquet", Path.unlink),
+    "cut table": ("bars.parquet", lambda path: path.write_bytes(path.read_bytes()[:-100])),
+    "not parquet": ("bars.parquet", lambda path: path.write_text("date,code,close\n")),
+    "manifest cut": ("manifest.json", lambda path: path.write_bytes(path.read_bytes()[:300])),
+    "manifest of something else": ("manifest.json", lambda path: path.write_text('{"name": "a web application"}')),
+}
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path, how: str) -> None:
+    name, damage = UNREADABLE[how]
+    data = shutil.copytree(market, tmp_path / "data")
+    damage(data / name)
     assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW)
 
 
-def test_a_file_or_an_empty_folder_is_no_market(tmp_path: Path) -> None:
+def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_arguments(market: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     for name in ("file", "folder"):
         assert f"{name} holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", name)
-
-
-def test_arguments_for_a_stored_market_are_refused(market: Path, tmp_path: Path) -> None:
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--data-args", "seed=1")
     assert "is a stored snapshot and takes no arguments, was given seed" in line
 
@@ -168,9 +162,6 @@ def test_arguments_for_a_stored_market_are_refused(market: Path, tmp_path: Path)
 def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(market: Path, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "run.yaml").write_text(text)
     assert said in refused(tmp_path, "--config", "run.yaml", *MOMENTUM, "--data", market)
-
-
-def test_a_config_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "gone.yaml: can't read: No such file or directory" in refused(tmp_path, "--config", "gone.yaml")
     assert ": can't read: Is a directory" in refused(tmp_path, "--config", ".")
 
@@ -309,37 +300,32 @@ def test_a_journal_torn_at_its_end_is_resumed(interrupted: Path, market: Path, w
     assert records(interrupted) == records(whole)
 
 
-def journal_lines(change: str, lines: list[bytes]) -> list[bytes]:
-    """A journal whose second line is broken in some way."""
-    broken = {
-        "bytes": b"\xff\xfe\x00\n",
-        "not json": lines[1][: len(lines[1]) // 2] + b"\n",
-        "nan": b'{"step":NaN}\n',
-        "not an object": b"[1,2]\n",
-        "fields missing": b'{"step":{"step":1}}\n',
-    }
-    if change in broken:
-        return [lines[0], broken[change], *lines[2:]]
-    if change == "lost":
-        return [lines[0], *lines[2:]]
-    if change == "doubled":
-        return [lines[0], lines[1], *lines[1:]]
-    if change == "too many":
-        return lines * (DAYS_IN_WINDOW // 2)
-    fields = json.loads(lines[-1])
+def odd_record(line: bytes) -> bytes:
+    fields = json.loads(line)
     fields["step"]["positions"] = 5
-    return [*lines[:-1], json.dumps(fields).encode() + b"\n"]
+    return json.dumps(fields).encode() + b"\n"
 
 
-@pytest.mark.parametrize(
-    "change", ["bytes", "not json", "nan", "not an object", "fields missing", "lost", "doubled", "too many", "odd record"]
-)
-def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(interrupted: Path, market: Path, change: str) -> None:
+CORRUPT: dict[str, tuple[int, Callable[[list[bytes]], list[bytes]]]] = {
+    "bytes": (2, lambda lines: [lines[0], b"\xff\xfe\x00\n", *lines[2:]]),
+    "not json": (2, lambda lines: [lines[0], lines[1][: len(lines[1]) // 2] + b"\n", *lines[2:]]),
+    "nan": (2, lambda lines: [lines[0], b'{"step":NaN}\n', *lines[2:]]),
+    "not an object": (2, lambda lines: [lines[0], b"[1,2]\n", *lines[2:]]),
+    "fields missing": (2, lambda lines: [lines[0], b'{"step":{"step":1}}\n', *lines[2:]]),
+    "lost": (2, lambda lines: [lines[0], *lines[2:]]),
+    "doubled": (3, lambda lines: [lines[0], lines[1], *lines[1:]]),
+    "too many": (5, lambda lines: lines * (DAYS_IN_WINDOW // 2)),
+    "odd record": (4, lambda lines: [*lines[:-1], odd_record(lines[-1])]),
+}
+
+
+@pytest.mark.parametrize("how", CORRUPT)
+def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(interrupted: Path, market: Path, how: str) -> None:
+    place, damage = CORRUPT[how]
     journal = episodes(interrupted)[0] / "journal.jsonl"
-    journal.write_bytes(b"".join(journal_lines(change, journal.read_bytes().splitlines(keepends=True))))
+    journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
     before = journal.read_bytes()
     line = error_line(resume(interrupted, market))
-    place = {"too many": 5, "odd record": 4, "doubled": 3}.get(change, 2)
     assert f"{journal}:{place}: the journal is corrupt here; delete the episode's folder to run it anew" in line
     assert journal.read_bytes() == before
 

@@ -154,10 +154,14 @@ def test_a_key_from_the_keyring_is_kept_as_close(stub: Stub, market: Path, tmp_p
     assert_no_trace(refused, tmp_path)
 
 
-def test_a_key_from_a_variable_of_any_name_is_kept_as_close(stub: Stub, market: Path, tmp_path: Path) -> None:
+def test_a_key_from_a_variable_of_any_name_is_kept_as_close_and_a_card_says_which(stub: Stub, market: Path, tmp_path: Path) -> None:
+    words, keys = ("--model-args", "api_key_env=WORKPLACE_THING"), {"OPENAI_API_KEY": "", "WORKPLACE_THING": KEY}
+    done = attempt("responses", stub, market, tmp_path / "run", *words, **keys)
+    assert done.code == 0, done
+    assert "WORKPLACE_THING" in (tmp_path / "run" / "cards" / f"{TASK_APART}.json").read_text()
+    assert_no_trace(done)
     stub.plan = FaultPlan(faults=("forbidden",), attempts=1000, phase="submission")
-    words = ("--model-args", "api_key_env=WORKPLACE_THING", "--agent", "react", "--tool-protocol", "native")
-    done = attempt("responses", stub, market, tmp_path / "run", *words, OPENAI_API_KEY="", WORKPLACE_THING=KEY)
+    done = attempt("responses", stub, market, tmp_path / "refused", *words, "--tool-protocol", "native", **keys)
     assert done.code == 2, done
     assert_no_trace(done, tmp_path)
 
@@ -232,11 +236,3 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
             seen.add(id(one))
             yield one
             waiting += [one.__cause__, one.__context__]
-
-
-def test_a_card_and_a_manifest_say_which_variable_but_not_what_it_held(stub: Stub, market: Path, tmp_path: Path) -> None:
-    words = ("--model-args", "api_key_env=WORKPLACE_THING")
-    done = attempt("responses", stub, market, tmp_path / "run", *words, OPENAI_API_KEY="", WORKPLACE_THING=KEY)
-    assert done.code == 0, done
-    assert "WORKPLACE_THING" in (tmp_path / "run" / "cards" / f"{TASK_APART}.json").read_text()
-    assert_no_trace(done, tmp_path)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.record import ANSWERED
 from run_support import Done, card_of, cards, error_line, finished_steps
-from stub_faults import BROKEN, NOT_ON_WIRE
+from stub_faults import NOT_ON_WIRE
 from stub_provider import FaultPlan, Stub, running_stub
 from stub_runs import TASK_APART, WIRES, answered, apart, book, failed_attempts, finished, run, steps, untold
 
@@ -117,22 +116,6 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
         assert all(not step["orders"] for step in episode if step["provenance"] == "error")
 
 
-def test_a_request_that_is_refused_is_not_asked_again(market: Path, failing: Stub, tmp_path: Path) -> None:
-    failing.plan = FaultPlan(faults=("context", "too_large"), attempts=100)
-    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT, "--max-failures", 1000)
-    assert failed_attempts(folder) == {"bad_request": STEPS * EPISODES}
-    assert len(failing.requests) == STEPS * EPISODES
-
-
-def test_a_provider_that_asks_for_a_pause_gets_it(market: Path, failing: Stub, calm: Path, tmp_path: Path) -> None:
-    failing.plan = FaultPlan(by_number={3: "rate_limited"}, retry_after_s=1)
-    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT)
-    assert steps(folder) == steps(calm)
-    limited = failing.requests[2]
-    early = [seen for seen in failing.requests[3:] if seen.at < limited.at + 1]
-    assert len(early) <= EPISODES - 1  # at most one of each other episode was on its way when the answer came
-
-
 # -- answers of a model that misbehaves ------------------------------------------------------------------------------
 
 MISDEEDS = {
@@ -203,17 +186,6 @@ def test_what_is_no_whole_answer_is_never_kept(market: Path, failing: Stub, tmp_
 
 
 # -- money -----------------------------------------------------------------------------------------------------------
-
-
-def test_what_may_have_been_billed_without_an_answer_is_booked_and_counts_against_the_budget(
-    market: Path, failing: Stub, tmp_path: Path
-) -> None:
-    lost = [fault for fault in BROKEN if KINDS[fault] in ("bad_response", "timeout")]
-    failing.plan = FaultPlan(faults=tuple(lost), every=2)
-    folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *SHORT, "--timeout-s", 1.5)
-    for record in book(folder):
-        assert (record.cost_usd is not None) == (record.outcome == ANSWERED)
-        assert (record.held_usd > 0) == (record.outcome in ("bad_response", "timeout"))
 
 
 def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_run_up_again(

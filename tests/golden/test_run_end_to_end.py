@@ -245,27 +245,3 @@ def test_chaos_counts_every_failure_under_its_kind_and_ends_well(chaos: Path) ->
     assert card["coverage"]["steps"] == 12
     assert sum(card["decisions"].values()) == 12
     assert all(path.name != "journal.jsonl" for folder in episodes(chaos) for path in folder.iterdir())
-
-
-def test_a_terminal_gets_a_progress_bar(session: Path, tmp_path: Path) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    words = [*MOMENTUM, "--data", str(session / "market"), "--windows", WINDOW, "--limit", "3", "--out", str(tmp_path / "run")]
-    environment = {**os.environ, "COLUMNS": "160", "LINES": "40", "TERM": "xterm"}
-    process = subprocess.Popen([sys.executable, "-m", "ktdeval", *words], stdout=subprocess.PIPE, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 1 << 16)
-        except OSError:  # how Linux tells that the other end has gone
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    process.communicate()
-    assert process.returncode == 0
-    for word in ("3/3", "2024-03-05", "NAV ", "orders", "rejected", "tokens", "━"):
-        assert word in shown.decode()

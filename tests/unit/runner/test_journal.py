@@ -12,11 +12,13 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.journal import Journal, read_journal
 
 
-def test_appended_records_are_recovered_in_order(tmp_path):
+def test_appended_records_are_recovered_in_order_and_nan_never_reaches_the_disk(tmp_path):
     path = tmp_path / "journal.jsonl"
     with Journal(path, dict) as journal:
         assert journal.recovered == []
         journal.append({"step": 0})
+        with pytest.raises(ValueError, match="JSON"):
+            journal.append({"nav": float("nan")})
         journal.append({"step": 1, "text": "多行\n文本"})
     with Journal(path, dict) as journal:
         assert journal.recovered == [{"step": 0}, {"step": 1, "text": "多行\n文本"}]
@@ -41,11 +43,6 @@ def test_corruption_before_the_last_line_is_an_error_that_names_the_line(tmp_pat
     path.write_bytes(b'{"step":0}\n{"step"\n{"step":2}\n')
     with pytest.raises(StoreError, match=r"journal\.jsonl:2: the journal is corrupt"):
         Journal(path, dict)
-
-
-def test_nan_never_reaches_the_disk(tmp_path):
-    with Journal(tmp_path / "journal.jsonl", dict) as journal, pytest.raises(ValueError, match="JSON"):
-        journal.append({"nav": float("nan")})
 
 
 def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path):

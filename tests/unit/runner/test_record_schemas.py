@@ -11,7 +11,7 @@ from ktdeval.runner.journal import JournalEntry
 from ktdeval.runner.schemas import schema_files
 from ktdeval.runner.store import RunFolder
 from ktdeval.typed import to_plain
-from run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market
+from run_support import PLUGIN, TASK, WINDOW, ktdeval
 
 
 def test_the_committed_schemas_are_those_of_the_types() -> None:
@@ -20,9 +20,8 @@ def test_the_committed_schemas_are_those_of_the_types() -> None:
     assert set(next(iter(files)).parent.glob("*.json")) == set(files)
 
 
-def test_what_a_run_writes_follows_its_schemas(tmp_path: Path) -> None:
+def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> None:
     words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", 3)
-    market = store_market(tmp_path / "market")
     assert ktdeval(*words, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs

@@ -293,13 +293,6 @@ def resume(run: Path, market: Path) -> Done:
     return ktdeval(*MIXED, "--data", market, "--out", run, cwd=run.parent)
 
 
-def test_a_journal_torn_at_its_end_is_resumed(interrupted: Path, market: Path, whole: Path) -> None:
-    journal = episodes(interrupted)[0] / "journal.jsonl"
-    journal.write_bytes(journal.read_bytes()[:-50])
-    assert resume(interrupted, market).code == 0
-    assert records(interrupted) == records(whole)
-
-
 def odd_record(line: bytes) -> bytes:
     fields = json.loads(line)
     fields["step"]["positions"] = 5

@@ -35,7 +35,7 @@ from ktdeval_data.synthetic_shocks import (
     draw_shocks,
     make_listings,
     stream,
-)  # fmt: skip
+)
 
 BENCHMARK = "999300.SH"
 LARGE_INDEX, EQUAL_INDEX = "999050.SH", "999301.SH"

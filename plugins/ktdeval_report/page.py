@@ -26,7 +26,7 @@ from ktdeval_report.plots import (
     forest_plot,
     reliability_plot,
     weights_plot,
-)  # fmt: skip
+)
 from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, render, span, unit_name
 from ktdeval_report.sections import card_view
 from ktdeval_report.study import CardStudy, Settings, WindowStudy, Workbench, choose_windows, median
@@ -40,8 +40,17 @@ _ALL_WINDOWS = 12
 _MOST_WINDOWS = 3
 
 _HEADS = (
-    "card", "return, %", "excess, %", "95 % interval", "Sharpe", "drawdown, %", "selection, %", "ECE", "decided, %", "finished",
-)  # fmt: skip
+    "card",
+    "return, %",
+    "excess, %",
+    "95 % interval",
+    "Sharpe",
+    "drawdown, %",
+    "selection, %",
+    "ECE",
+    "decided, %",
+    "finished",
+)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,20 @@ def test_what_can_be_no_key_is_refused_without_showing_it(value: str, monkeypatc
     assert value not in str(caught.value)
 
 
-def test_a_missing_key_names_the_variables_and_the_keyring() -> None:
+def test_every_provider_is_listed_and_shown_with_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    # Every provider is listed with what it needs.
+    specs = load_plugins().specs("models")
+    assert set(specs) >= PROVIDERS
+    for name in PROVIDERS:
+        assert "needs the extra " in specs[name].summary
+        assert "a key in " in specs[name].summary or name in ("openai_compatible", "vllm", "ollama")
+        assert specs[name].params is not None
+    # Show explains the parameters of a provider.
+    assert main(["models", "show", "openai/gpt-x"]) == 0
+    shown = capsys.readouterr().out
+    head = "openai: OpenAI; needs the extra openai and a key in OPENAI_API_KEY"
+    assert all(words in shown for words in (head, "which API to speak", "--model-args", "omit"))
+    # A missing key names the variables and the keyring.
     assert str(missing_key("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY"))) == (
         "google: no API key; set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, or store it with "
         "`keyring set ktdeval GEMINI_API_KEY`"
@@ -185,22 +198,6 @@ def test_a_base_url_is_a_bare_http_address(url: str, problem: str) -> None:
 # ---- the manifest
 
 
-def test_every_provider_is_listed_with_what_it_needs() -> None:
-    specs = load_plugins().specs("models")
-    assert set(specs) >= PROVIDERS
-    for name in PROVIDERS:
-        assert "needs the extra " in specs[name].summary
-        assert "a key in " in specs[name].summary or name in ("openai_compatible", "vllm", "ollama")
-        assert specs[name].params is not None
-
-
-def test_show_explains_the_parameters_of_a_provider(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models", "show", "openai/gpt-x"]) == 0
-    shown = capsys.readouterr().out
-    head = "openai: OpenAI; needs the extra openai and a key in OPENAI_API_KEY"
-    assert all(words in shown for words in (head, "which API to speak", "--model-args", "omit"))
-
-
 def test_making_models_needs_no_sdk_no_key_and_no_network() -> None:
     script = (
         "import sys\nfrom ktdeval.registry import load_plugins\nplugins = load_plugins()\n"
@@ -267,10 +264,26 @@ def test_errors_are_read_in_the_forms_that_providers_use(body: Any, codes: tuple
     assert refusal.message in (message, str(body))
 
 
-def test_an_error_that_is_no_json_is_read_as_text() -> None:
+def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are_read() -> None:
+    # An error that is no json is read as text.
     refusal = refusal_of(502, b"<html><h1>Bad\nGateway</h1></html>", {"retry-after": "3"})
     assert one_line(refusal.message) == "Bad Gateway"
     assert refusal.retry_after_s == 3
+    # A parameter is blamed as the provider names it.
+    refusal = Refusal(400, ("unsupported_parameter",), "This model does not take the temperature at all.", "reasoning.effort")
+    assert "refuses 'reasoning'" in str(error_of(refusal, CALLER, {"temperature", "reasoning"}))
+    # A server may mean something else by a code.
+    caller = Caller("dashscope", "m", "http://h", ("K",), meanings={"insufficient_quota": 429, "sensitive": 451, "1113": 402})
+    busy = error_of(Refusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller)
+    assert isinstance(busy, ModelError)
+    assert busy.kind == "rate_limited"
+    assert isinstance(error_of(Refusal(400, ("sensitive.violence",)), caller), ContentFiltered)
+    assert isinstance(error_of(Refusal(200, ("1113",)), caller), ProviderError)
+    # Foreign words are one short line without keys.
+    text = f"bad\x1b[31m\nkey {SECRET} and {SECRET[:9]}… and sk-live******9876 \u202e" + "x" * 400
+    line = one_line(text, (SECRET,))
+    assert len(line) == 300
+    assert line.startswith("bad [31m key [key] and [key] and [key] xxx")
 
 
 MEANINGS = [
@@ -325,11 +338,6 @@ def test_what_would_fail_always_says_what_to_set(status: int, codes: tuple[str, 
     assert mend in str(error)
 
 
-def test_a_parameter_is_blamed_as_the_provider_names_it() -> None:
-    refusal = Refusal(400, ("unsupported_parameter",), "This model does not take the temperature at all.", "reasoning.effort")
-    assert "refuses 'reasoning'" in str(error_of(refusal, CALLER, {"temperature", "reasoning"}))
-
-
 def test_a_refused_tool_protocol_is_no_refused_parameter() -> None:
     """Another protocol may work, so the check of what a model can do must be able to go on."""
     words = "The tool_choice parameter does not support being set to required or object in thinking mode"
@@ -344,22 +352,6 @@ def test_a_refused_tool_protocol_is_no_refused_parameter() -> None:
         error = error_of(refusal, CALLER, sent)
         assert isinstance(error, ModelError), refusal
         assert error.kind == "bad_request", refusal
-
-
-def test_a_server_may_mean_something_else_by_a_code() -> None:
-    caller = Caller("dashscope", "m", "http://h", ("K",), meanings={"insufficient_quota": 429, "sensitive": 451, "1113": 402})
-    busy = error_of(Refusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller)
-    assert isinstance(busy, ModelError)
-    assert busy.kind == "rate_limited"
-    assert isinstance(error_of(Refusal(400, ("sensitive.violence",)), caller), ContentFiltered)
-    assert isinstance(error_of(Refusal(200, ("1113",)), caller), ProviderError)
-
-
-def test_foreign_words_are_one_short_line_without_keys() -> None:
-    text = f"bad\x1b[31m\nkey {SECRET} and {SECRET[:9]}… and sk-live******9876 \u202e" + "x" * 400
-    line = one_line(text, (SECRET,))
-    assert len(line) == 300
-    assert line.startswith("bad [31m key [key] and [key] and [key] xxx")
 
 
 @pytest.mark.parametrize("fault", [*(fault for fault in REFUSALS if fault != "prompt_filter"), *BROKEN])

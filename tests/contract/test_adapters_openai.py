@@ -209,16 +209,11 @@ def test_fields_can_be_left_out_and_added(api: str, chat_server: PreparedServer,
     assert body["verbosity"] == "low"
 
 
-@pytest.mark.parametrize(
-    "field", ["messages", "tools", "tool_choice", "max_tokens", "max_output_tokens", "stream", "n", "temperature"]
-)
-def test_extra_fields_can_not_change_what_the_suite_counts_on(field: str) -> None:
-    for make in (lambda: openai_at("http://h/v1", extra_body={field: 1}), lambda: server_at("http://h/v1", extra_body={field: 1})):
-        with pytest.raises(ConfigError, match=f"extra_body can't hold '{field}': "):
-            make()
-
-
-def test_a_field_to_leave_out_must_be_one_that_can_be() -> None:
+def test_extra_fields_can_not_change_what_the_suite_counts_on_and_what_is_left_out_must_be_optional() -> None:
+    for field in ("messages", "tools", "tool_choice", "max_tokens", "max_output_tokens", "stream", "n", "temperature"):
+        for make in (openai_at, server_at):
+            with pytest.raises(ConfigError, match=f"extra_body can't hold '{field}': "):
+                make("http://h/v1", extra_body={field: 1})
     with pytest.raises(ConfigError, match="omit can't name 'temprature'; did you mean 'temperature'"):
         openai_at("http://h/v1", omit=("temprature",))
     for name in ("max_tokens", "messages"):
@@ -296,28 +291,28 @@ def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(ans
     assert caught.value.kind == "bad_response"
 
 
+def failed(code: str) -> Prepared:
+    return response(status="failed", error={"code": code, "message": "no"})
+
+
 @pytest.mark.parametrize(
-    ("code", "kind"), [("server_error", "server"), ("rate_limit_exceeded", "rate_limited"), ("vector_store_timeout", "server")]
+    ("answer", "kind"),
+    [
+        (failed("server_error"), "server"),
+        (failed("rate_limit_exceeded"), "rate_limited"),
+        (failed("vector_store_timeout"), "server"),
+        (completion(finish="insufficient_system_resource"), "overloaded"),
+        (completion(finish="network_error"), "server"),
+        (completion(finish="abort"), "server"),
+        (completion(finish="error"), "server"),
+    ],
 )
-def test_a_failed_response_is_classified_by_its_error(code: str, kind: str) -> None:
-    with prepared(response(status="failed", error={"code": code, "message": "no"})) as server, pytest.raises(ModelError) as caught:
-        openai_at(server.address).reply(ask())
+def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(answer: Prepared, kind: str) -> None:
+    with prepared(answer) as server, pytest.raises(ModelError) as caught:
+        (server_at if "choices" in answer.body else openai_at)(server.address).reply(ask())
     assert caught.value.kind == kind
-
-
-def test_a_response_that_a_policy_blocks_is_an_outcome() -> None:
-    with prepared(response(status="failed", error={"code": "invalid_prompt", "message": "flagged"})) as server:
+    with prepared(failed("invalid_prompt")) as server:
         assert openai_at(server.address).reply(ask()) == Reply(finish_reason="content_filter")
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind"),
-    [("insufficient_system_resource", "overloaded"), ("network_error", "server"), ("abort", "server"), ("error", "server")],
-)
-def test_a_server_that_gave_up_is_a_failure(reason: str, kind: str) -> None:
-    with prepared(completion(finish=reason)) as server, pytest.raises(ModelError, match=reason) as caught:
-        server_at(server.address).reply(ask())
-    assert caught.value.kind == kind
 
 
 def read(message: dict[str, Any], finish: str = "stop", **fields: Any) -> Reply:
@@ -346,15 +341,19 @@ def test_reasoning_is_a_channel_of_its_own_wherever_a_server_puts_it(message: di
     assert (reply.content, reply.reasoning) == (content, reasoning)
 
 
-def test_calls_without_ids_and_with_objects_for_arguments_are_read() -> None:
+def test_calls_without_ids_refusals_and_unpaid_usage_are_read() -> None:
+    # Calls without ids and with objects for arguments are read.
     calls = [{"id": None, "function": {"name": "x", "arguments": {"é": 1}}}, {"function": {"name": "y", "arguments": ""}}]
     reply = read({"content": None, "tool_calls": calls}, "stop")
     assert reply.tool_calls == (ToolCall("call_3", "x", '{"é": 1}'), ToolCall("call_4", "y", ""))
     assert reply.finish_reason == "tool_calls"
-
-
-def test_a_refusal_is_a_refusal_whatever_the_end() -> None:
+    # A refusal is a refusal whatever the end.
     assert read({"content": None, "refusal": "No."}) == Reply("No.", (), "refusal", Usage(9, 4), served_by="served")
+    # A paid server must say what a reply took.
+    with prepared(completion(usage=None)) as server:
+        assert server_at(server.address, "vllm").reply(ask()).usage == Usage()
+        with pytest.raises(ModelError, match="does not say how many tokens it took"):
+            server_at(server.address, "deepseek").reply(ask())
 
 
 @pytest.mark.parametrize(
@@ -374,13 +373,6 @@ def test_a_refusal_is_a_refusal_whatever_the_end() -> None:
 )  # fmt: skip
 def test_usage_is_normalised(usage: Any, expected: Usage) -> None:
     assert read({"content": "a"}, usage=usage).usage == expected
-
-
-def test_a_paid_server_must_say_what_a_reply_took() -> None:
-    with prepared(completion(usage=None)) as server:
-        assert server_at(server.address, "vllm").reply(ask()).usage == Usage()
-        with pytest.raises(ModelError, match="does not say how many tokens it took"):
-            server_at(server.address, "deepseek").reply(ask())
 
 
 # ---- the servers
@@ -439,24 +431,18 @@ def test_how_a_tool_is_forced_and_a_reply_bounded_can_be_said(chat_server: Prepa
     assert (body["max_completion_tokens"], "max_tokens" in body) == (4096, False)
 
 
-@pytest.mark.parametrize(("provider", "field"), [("vllm", "thinking_token_budget"), ("dashscope", "thinking_budget")])
-def test_a_budget_of_reasoning_is_sent_where_there_is_a_field_for_it(
-    provider: str, field: str, chat_server: PreparedServer
-) -> None:
-    assert sent(server_at(chat_server.address, provider), ask(reasoning_tokens=512), chat_server)[field] == 512
-    assert field not in sent(server_at(chat_server.address, provider), ask(), chat_server)
-    none, off = (server_at(chat_server.address, provider) for _ in range(2))
-    assert sent(none, ask(reasoning_tokens=0), chat_server) == sent(off, ask(reasoning_effort="none"), chat_server)
-
-
-@pytest.mark.parametrize(("provider", "thought"), [("deepseek", ""), ("moonshot", " ")])
-def test_an_earlier_turn_with_calls_has_the_field_that_a_thinking_server_insists_on(
-    provider: str, thought: str, chat_server: PreparedServer
-) -> None:
-    model = server_at(chat_server.address, provider)
-    turns = [message.get("reasoning_content") for message in sent(model, ask(ROUND), chat_server)["messages"]]
-    assert turns == [None, None, thought, None, None, None]
-    assert "reasoning_content" not in json.dumps(sent(model, ask(ROUND, reasoning_effort="none"), chat_server))
+def test_a_budget_and_earlier_thoughts_have_the_fields_that_a_server_has_for_them(chat_server: PreparedServer) -> None:
+    for provider, field in (("vllm", "thinking_token_budget"), ("dashscope", "thinking_budget")):
+        model = server_at(chat_server.address, provider)
+        assert sent(model, ask(reasoning_tokens=512), chat_server)[field] == 512
+        assert field not in sent(model, ask(), chat_server)
+        off = sent(model, ask(reasoning_effort="none"), chat_server)
+        assert sent(model, ask(reasoning_tokens=0), chat_server) == off
+    for provider, thought in (("deepseek", ""), ("moonshot", " ")):  # insisted on in a turn with calls, while they think
+        model = server_at(chat_server.address, provider)
+        turns = [message.get("reasoning_content") for message in sent(model, ask(ROUND), chat_server)["messages"]]
+        assert turns == [None, None, thought, None, None, None]
+        assert "reasoning_content" not in json.dumps(sent(model, ask(ROUND, reasoning_effort="none"), chat_server))
 
 
 def test_where_a_server_takes_no_schema_it_stands_in_the_first_message(chat_server: PreparedServer) -> None:
@@ -537,15 +523,14 @@ def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_
     assert found == means or (" " in found and means in found)
 
 
-def test_servers_without_keys_need_none(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
+def test_a_server_may_need_an_address_and_no_key(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
+    # Servers without keys need none.
     for provider in ("openai_compatible", "vllm", "ollama"):
         monkeypatch.delenv(presets()[provider].variables[0])
         model = server_at(chat_server.address, provider)
         assert model.reply(ask()).content == "hi"
         assert model.secrets() == ()
-
-
-def test_a_server_without_an_address_of_its_own_needs_one() -> None:
+    # A server without an address of its own needs one.
     with pytest.raises(
         ConfigError, match="openai_compatible needs the server's address: --base-url, such as http://localhost:8000/v1"
     ):

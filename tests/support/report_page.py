@@ -21,11 +21,9 @@ class Element:
 
     @property
     def text(self) -> str:
-        """All letters in it."""
         return " ".join(piece for piece in self.pieces if piece.strip())
 
     def all(self, name: str) -> list[Element]:
-        """Elements of that name inside, in order."""
         found = []
         for child in self.children:
             found += [child] * (child.name == name) + child.all(name)
@@ -62,12 +60,9 @@ class Page(HTMLParser):
             element.pieces.append(data)
 
     def all(self, name: str) -> list[Element]:
-        """Elements of that name."""
         return self.root.all(name)
 
     def elements(self) -> list[Element]:
-        """Every element."""
-
         def inside(element: Element) -> list[Element]:
             return [element, *(deeper for child in element.children for deeper in inside(child))]
 
@@ -75,7 +70,6 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What a reader sees, less style."""
         return " ".join(element.text for element in self.all("body"))
 
     def table(self, caption: str) -> list[list[str]]:

@@ -48,7 +48,6 @@ class AnthropicWire:
         return headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ")
 
     def error(self, problem: Refused) -> dict[str, Any]:
-        """An error in Anthropic's shape."""
         kinds = {
             "unauthorized": "authentication_error", "forbidden": "permission_error", "unknown_model": "not_found_error",
             "unknown_path": "not_found_error", "too_large": "request_too_large", "rate_limited": "rate_limit_error",
@@ -68,7 +67,6 @@ class AnthropicWire:
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_stub"}
 
     def read(self, body: Any, _model: str, options: StubOptions, headers: Mapping[str, str]) -> Asked:
-        """A request, or Refused."""
         fields: dict[str, Any] = {
             "system": (str, list), "tools": list, "tool_choice": dict,
             "thinking": dict, "output_config": dict, "stop_sequences": list, "stream": bool, "metadata": dict, "service_tier": str,
@@ -98,7 +96,6 @@ class AnthropicWire:
         return replace(asked_of(self.name, body["model"], request, options), thoughts=seen)
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        """The reply as a message."""
         reply, usage = answer.reply, answer.reply.usage
         content: list[dict[str, Any]] = []
         if reply.reasoning:

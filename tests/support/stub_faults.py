@@ -120,7 +120,6 @@ class FaultPlan:
             assert fault in (*REFUSALS, *BROKEN, *BENT), f"no fault {fault!r}"
 
     def choose(self, number: int, asked: Asked) -> str | None:
-        """The fault of a request, or None."""
         if number in self.by_number:
             return self.by_number[number]
         possible = [fault for fault in self.faults if fault not in NOT_ON_WIRE.get(asked.wire, ())]

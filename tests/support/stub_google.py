@@ -48,7 +48,6 @@ class GoogleWire:
     name = "google"
 
     def key(self, headers: Mapping[str, str]) -> str:
-        """The key that came along."""
         return headers.get("x-goog-api-key", "")
 
     def error(self, problem: Refused) -> dict[str, Any]:
@@ -73,7 +72,6 @@ class GoogleWire:
         return {"error": error}
 
     def read(self, body: Any, model: str, options: StubOptions, _headers: Mapping[str, str]) -> Asked:
-        """A request, or Refused."""
         fields: dict[str, Any] = {
             "systemInstruction": dict, "tools": list, "toolConfig": dict, "generationConfig": dict, "safetySettings": list,
             "cachedContent": str, **dict.fromkeys(options.extra, object),
@@ -99,7 +97,6 @@ class GoogleWire:
         return asked_of(self.name, model, request, options)
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        """The reply as candidates."""
         reply, usage = answer.reply, answer.reply.usage
         parts: list[dict[str, Any]] = []
         if reply.reasoning:

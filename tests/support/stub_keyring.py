@@ -15,13 +15,10 @@ class StubKeyring(KeyringBackend):
     priority = 1
 
     def get_password(self, service: str, username: str) -> str | None:
-        """The password of any variable of ktdeval's."""
         return os.environ.get(HELD) if service == "ktdeval" and username.endswith("_API_KEY") else None
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        """Not needed."""
         raise NotImplementedError
 
     def delete_password(self, service: str, username: str) -> None:
-        """Not needed."""
         raise NotImplementedError

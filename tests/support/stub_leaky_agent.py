@@ -12,7 +12,6 @@ class LeakyAgent:
     """Falls over before it asks anything."""
 
     def decide(self, observation: Any, session: Any, memory: Any) -> Any:
-        """Never decides."""
         raise RuntimeError(f"unexpected environment: {dict(os.environ)}")
 
 

@@ -123,7 +123,6 @@ class Answer:
         return self.asked.digest[:20]
 
     def call_ids(self, prefix: str) -> list[str]:
-        """An id for each call."""
         return [f"{prefix}{self.stem}{place}" for place in range(len(self.reply.tool_calls))]
 
 
@@ -159,13 +158,11 @@ def check_type(value: Any, types: Types, at: str) -> None:
 
 
 def check_range(value: float | None, at: str, low: float, high: float) -> None:
-    """Refuse a number outside [low, high]."""
     if value is not None and not low <= value <= high:
         raise Refused(f"Invalid '{at}': {value} is not in the range from {low} to {high}.", param=at)
 
 
 def check_word(value: Any, at: str, words: Iterable[Any]) -> None:
-    """Refuse what is none of the words."""
     words = list(words)
     if value not in words:
         raise Refused(f"Invalid value for '{at}': {value!r}. Supported values are: {', '.join(map(repr, words))}.", param=at)
@@ -179,7 +176,6 @@ def check_supported(body: Mapping[str, Any], options: StubOptions) -> None:
 
 
 def check_model(name: str, options: StubOptions) -> None:
-    """Refuse a model that is not served."""
     if name not in options.names:
         raise Refused(f"The model `{name}` does not exist or you do not have access to it.", "unknown_model", 404, "model")
 
@@ -262,7 +258,6 @@ def _say(asked: Asked, mood: str) -> str:
 
 
 def make_model(name: str) -> Any:
-    """A keyless model by what follows `builtin/`."""
     return make_builtin(name)
 
 
@@ -283,7 +278,6 @@ def sample(schema: Mapping[str, Any], request: ModelRequest) -> Any:
 
 
 def _words(messages: Sequence[Message]) -> list[Any]:
-    """The conversation without ids, arguments in one spelling."""
     return [
         [message.role, message.content, [[call.name, _canonical(call.arguments)] for call in message.tool_calls]]
         for message in messages
@@ -298,5 +292,4 @@ def _canonical(arguments: str) -> str:
 
 
 def offered(names_and_parts: Iterable[tuple[str, str | None, Mapping[str, Any] | None]]) -> tuple[ToolSpec, ...]:
-    """Tools in neutral form."""
     return tuple(ToolSpec(name, text or "", dict(schema or {"type": "object"})) for name, text, schema in names_and_parts)

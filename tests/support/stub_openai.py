@@ -25,7 +25,7 @@ from stub_neutral import (
     check_word,
     offered,
     take,
-)  # fmt: skip
+)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -59,11 +59,9 @@ class OpenAIWire:
     name = ""
 
     def key(self, headers: Mapping[str, str]) -> str:
-        """The key that came along."""
         return headers.get("Authorization", "").removeprefix("Bearer ")
 
     def error(self, problem: Refused) -> dict[str, Any]:
-        """An error in OpenAI's shape."""
         kind = _TYPES.get(problem.kind, "invalid_request_error")
         return {"error": {"message": problem.message, "type": kind, "param": problem.param, "code": _CODES.get(problem.kind)}}
 
@@ -131,7 +129,6 @@ def check_tool_name(name: str, at: str) -> None:
 
 
 def plain_text(content: Any, at: str, kinds: Sequence[str]) -> str:
-    """Text, or parts of text."""
     if isinstance(content, str):
         return content
     check_type(content, list, at)
@@ -172,7 +169,6 @@ class ChatWire(OpenAIWire):
     name = "chat"
 
     def read(self, body: Any, _model: str, options: StubOptions, _headers: Mapping[str, str]) -> Asked:
-        """A request, or Refused."""
         self.begin(body, {"messages": list}, _CHAT, options)
         check_range(body.get("n"), "n", 1, 1)
         if "reasoning_effort" in body:
@@ -189,7 +185,6 @@ class ChatWire(OpenAIWire):
         return asked_of(self.name, body["model"], request, options)
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        """The reply as a chat completion."""
         reply, usage, refused = answer.reply, answer.reply.usage, answer.reply.finish_reason == "refusal"
         message: dict[str, Any] = {
             "role": "assistant",
@@ -284,7 +279,6 @@ class ResponsesWire(OpenAIWire):
     name = "responses"
 
     def read(self, body: Any, _model: str, options: StubOptions, _headers: Mapping[str, str]) -> Asked:
-        """A request, or Refused."""
         self.begin(body, {"input": (str, list)}, _RESPONSES, options)
         check_range(body.get("max_output_tokens"), "max_output_tokens", 16, 10**7)
         reasoning = take(body.get("reasoning") or {}, "reasoning", {}, {"effort": (str, _NULL), "summary": (str, _NULL)})
@@ -300,7 +294,6 @@ class ResponsesWire(OpenAIWire):
         return asked_of(self.name, body["model"], ModelRequest(tuple(messages), tools, choice, response_schema=schema), options)
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        """The reply as a response object."""
         reply, usage = answer.reply, answer.reply.usage
         incomplete = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(reply.finish_reason)
         status = "completed" if incomplete is None else "incomplete"

@@ -96,7 +96,6 @@ class Stub:
 
     @property
     def base_url(self) -> str:
-        """The base URL of the OpenAI wires."""
         return f"{self.address}/v1"
 
     def base_url_of(self, wire: str) -> str:
@@ -105,7 +104,6 @@ class Stub:
 
     @property
     def answers(self) -> int:
-        """Whole answers given."""
         return sum(self.answered.values())
 
     @property
@@ -114,11 +112,9 @@ class Stub:
         return {digest: times for digest, times in self.answered.items() if times > 1}
 
     def go_on(self) -> None:
-        """Let what waits, and all that comes, through."""
         self._may_hold = self._holding = False
 
     def application(self) -> web.Application:
-        """The routes."""
         app = web.Application(client_max_size=1 << 26)
         chat, responses, anthropic, google = self._wires
         app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
@@ -222,7 +218,6 @@ class Stub:
         return await _send(request, problem.status, _encode(wire.error(problem)), headers)
 
     async def _break(self, fault: str, wire: Any, request: web.Request, asked: Asked) -> web.StreamResponse:
-        """Spoil the answer on its way."""
         payload = _encode(wire.write(Answer(asked, self._reply(asked, None))))
         half, key = payload[: len(payload) // 2], self.options.key  # what can't be read gives the key away
         if fault == "reset":
@@ -285,7 +280,6 @@ async def _drip(request: web.Request, response: web.StreamResponse, payload: byt
 
 
 async def _until_gone(request: web.Request) -> None:
-    """Say nothing until the client gives up."""
     until = time.monotonic() + _LONGEST_S
     while time.monotonic() < until and request.transport is not None and not request.transport.is_closing():
         await asyncio.sleep(_DRIP_S)
@@ -293,7 +287,6 @@ async def _until_gone(request: web.Request) -> None:
 
 
 def _reset(request: web.Request) -> None:
-    """End the connection with RST instead of FIN."""
     if request.transport is None:
         return
     plug = request.transport.get_extra_info("socket")

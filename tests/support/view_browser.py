@@ -88,7 +88,6 @@ class Browser:
         return value["result"]
 
     def ask(self, method: str, session: str | None = None, **parameters: Any) -> Any:
-        """One command of the protocol and its result."""
         return self._run(self._ask(method, session, parameters))
 
     def open(self, address: str, width: int = 1280, height: int = 900, dark: bool = False) -> Tab:
@@ -114,7 +113,6 @@ class Tab:
         self._session = session
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """One command to this tab."""
         return self._browser.ask(method, self._session, **parameters)
 
     def value(self, expression: str) -> Any:
@@ -142,7 +140,6 @@ class Tab:
             self.ask("Input.dispatchKeyEvent", type="keyUp", **named)
 
     def click(self, selector: str) -> None:
-        """Click the middle of an element."""
         place = self.value(
             f"(() => {{ const part = document.querySelector({json.dumps(selector)}); part.scrollIntoView({{block: 'center'}});"
             " const box = part.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
@@ -155,7 +152,6 @@ class Tab:
         return str(self.value(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def screenshot(self, path: Path) -> Path:
-        """What is seen, as a PNG."""
         path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
         return path
 

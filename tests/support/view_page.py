@@ -43,7 +43,6 @@ def view(desk: Path, run: str, *words: object) -> Any:
 
 
 def pages(folder: Path) -> list[Path]:
-    """Pages of episodes, by name."""
     return sorted(path for path in folder.glob("*.html") if path.name != "index.html")
 
 

@@ -63,7 +63,6 @@ class TwoMinds:
     """Asks once under a system prompt of its own, then decides as `react` does."""
 
     def decide(self, observation: Observation, desk: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step."""
         from ktdeval_builtin.react import ReactAgent
 
         desk.ask(ModelRequest((Message("system", "You doubt everything."), Message("user", observation.user))))

@@ -69,7 +69,8 @@ class AnthropicModel(RemoteAdapter):
     where the tools on offer have changed since, as they do between research and submission.
     """
 
-    package = extra = "anthropic"
+    package = "anthropic"
+    extra = "anthropic"
     version = r"/v1\Z"
     path = "/v1/messages"
     params: AnthropicParams

@@ -26,7 +26,7 @@ from ktdeval_models.remote.base import (
     sent_name,
     text_of,
     whole_usage,
-)  # fmt: skip
+)
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, Preset, RemoteParams, presets
 
 Body = dict[str, Any]
@@ -78,7 +78,8 @@ def make_compatible(provider: str, name: str, params: CompatibleParams | None = 
 class OpenAIAdapter(RemoteAdapter):
     """Parts of the two APIs that are alike. The reasoning of earlier turns is not sent back over either."""
 
-    package = extra = "openai"
+    package = "openai"
+    extra = "openai"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """As OpenAI's SDK has them; with other servers, without organisation, project and headers that the environment names."""

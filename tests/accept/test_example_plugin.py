@@ -15,22 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval import testing
 from ktdeval.contracts.scoring import is_scoring
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
-from ktdeval.testing import (
-    ConformanceError,
-    check_metric,
-    check_model,
-    check_plugin,
-    check_scoring_task,
-    check_task,
-    random_snapshot,
-    tiny_snapshot,
-)
+from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledgers import sample_ledgers, step_record
 
 
@@ -40,9 +32,8 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
     source = repository / "examples" / "ktdeval-example-plugin"
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-index", "--target", str(target)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, str(source)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "pip", "install", *options, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target
 
@@ -53,11 +44,14 @@ def python(site: Path, *arguments: str, cwd: Path | None = None) -> subprocess.C
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=cwd, check=False)
 
 
-def test_the_installed_example_is_found_with_all_it_offers(site: Path) -> None:
+def test_the_installed_example_is_found_with_all_it_offers(site: Path, repository: Path) -> None:
     done = python(site, "-m", "ktdeval", "plugins", "--json")
     (entry,) = (entry for entry in json.loads(done.stdout) if entry["name"] == "ktdeval_example")
     assert (entry["distribution"], entry["version"], done.stderr) == ("ktdeval-example-plugin", "0.1.0", "")
     assert entry["offers"] == ["tasks:example_two_weeks", "models:example/top_factor", "metrics:example_win_rate"]
+    folder = repository / "examples" / "ktdeval-example-plugin" / "src" / "ktdeval_example"
+    from_folder = python(Path(), "-m", "ktdeval", "tasks", "--plugin", str(folder))
+    assert "example_two_weeks" in from_folder.stdout
 
 
 def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> None:
@@ -70,36 +64,15 @@ def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> Non
     assert own["harness"] == {**base["harness"], "max_candidates": 10, "max_tool_calls": 4}
 
 
-def test_its_own_tests_pass(site: Path, repository: Path) -> None:
+def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(site: Path, repository: Path, tmp_path: Path) -> None:
     tests = repository / "examples" / "ktdeval-example-plugin" / "tests"
     done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), "-c", os.devnull, str(tests))
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_its_model_runs_on_its_task_with_its_metric(site: Path, tmp_path: Path) -> None:
-    arguments = [
-        "--model",
-        "example/top_factor",
-        "--model-args",
-        "names=3",
-        "--tasks",
-        "example_two_weeks",
-        "--out",
-        "run",
-        "--quiet",
-    ]
-    done = python(site, "-m", "ktdeval", *arguments, cwd=tmp_path)
+    model = ["--model", "example/top_factor", "--model-args", "names=3"]
+    done = python(site, "-m", "ktdeval", *model, "--tasks", "example_two_weeks", "--out", "run", "--quiet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     card = json.loads((tmp_path / "run" / "cards" / "example_two_weeks.json").read_text())
     assert "example_win_rate" in json.dumps(card["metrics"])
-
-
-def test_the_example_loads_from_its_folder_too(repository: Path) -> None:
-    folder = repository / "examples" / "ktdeval-example-plugin" / "src" / "ktdeval_example"
-    done = subprocess.run(
-        [sys.executable, "-m", "ktdeval", "tasks", "--plugin", str(folder)], capture_output=True, text=True, check=True
-    )
-    assert "example_two_weeks" in done.stdout
 
 
 # ---- the conformance kit, on the built-ins and on what is wrong
@@ -113,12 +86,12 @@ def test_built_in_plugins_models_and_metrics_keep_the_contract(name: str) -> Non
     plugins = load_plugins()
     if name == "models":
         for model in (model for model in plugins.specs("models") if "/" in model):
-            check_model(plugins.make_model(model, NEEDED_ARGUMENTS.get(model, {})))
+            testing.check_model(plugins.make_model(model, NEEDED_ARGUMENTS.get(model, {})))
     elif name == "metrics":
         for metric in plugins.specs("metrics"):
-            check_metric(plugins.make_metric(metric))
+            testing.check_metric(plugins.make_metric(metric))
     else:
-        check_plugin(name)
+        testing.check_plugin(name)
 
 
 @pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
@@ -126,32 +99,29 @@ def test_built_in_tasks_keep_the_contract(name: str) -> None:
     plugins = load_plugins()
     task = plugins.make_task(name)
     if is_scoring(task):
-        check_scoring_task(task, target_task_of(task, plugins))
+        testing.check_scoring_task(task, target_task_of(task, plugins))
     else:
-        check_task(task)
+        testing.check_task(task)
 
 
 class Chatty:
     """A scoring task whose samples differ from time to time."""
 
     def __init__(self, task: Any) -> None:
-        self._task = task
-        self._asked = 0
+        self._task, self._asked = task, itertools.count()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._task, name)
 
-    def samples(self, *arguments: Any) -> Any:
-        self._asked += 1
-        spec, *others = arguments
-        return self._task.samples(replace(spec, seed=self._asked), *others)
+    def samples(self, spec: Any, *others: Any) -> Any:
+        return self._task.samples(replace(spec, seed=next(self._asked)), *others)
 
 
 def test_a_scoring_task_whose_samples_are_not_pure_is_found() -> None:
     plugins = load_plugins()
     task = plugins.make_task("deanon_probe")
     with pytest.raises(ConformanceError, match="sample 0: two exams of one spec differ"):
-        check_scoring_task(Chatty(task), target_task_of(task, plugins))  # type: ignore[arg-type]
+        testing.check_scoring_task(Chatty(task), target_task_of(task, plugins))  # type: ignore[arg-type]
 
 
 class Scripted:
@@ -180,7 +150,7 @@ class Scripted:
 )
 def test_the_kit_finds_what_is_wrong_with_a_model(model: Scripted, message: str) -> None:
     with pytest.raises(ConformanceError, match=message):
-        check_model(model)
+        testing.check_model(model)
 
 
 class BadMetric:
@@ -214,7 +184,7 @@ COUNT = itertools.count()
 )
 def test_the_kit_finds_what_is_wrong_with_a_metric(metric: Any, message: str) -> None:
     with pytest.raises(ConformanceError, match=message):
-        check_metric(metric)
+        testing.check_metric(metric)
 
 
 def test_the_kit_finds_a_task_that_looks_ahead() -> None:
@@ -237,7 +207,7 @@ def test_the_kit_finds_a_task_that_looks_ahead() -> None:
             return PeekingScene()
 
     with pytest.raises(ConformanceError, match="the observation changes when later days do"):
-        check_task(Peeking())  # type: ignore[arg-type]
+        testing.check_task(Peeking())  # type: ignore[arg-type]
 
 
 def test_markets_and_ledgers_of_the_kit_are_what_they_say() -> None:

@@ -15,9 +15,11 @@ from ktdeval.cli.main import main
 from ktdeval.harness.messages import Reply, Usage
 from ktdeval.jsonio import sha256_hex
 
+NOW = datetime.now(UTC)
+
 
 def aged(days: float) -> str:
-    return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (NOW - timedelta(days=days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def fill(path: Path) -> Path:

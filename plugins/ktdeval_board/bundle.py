@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,55 +110,36 @@ def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Foun
     """Replace what can be replaced; what was found, by file. A ledger follows its transcript, and a mark its files."""
     run = RunFolder.load(bundle.folder)
     for spec in source.specs:
-        found = list(_redact_episode(run, spec, redactor))
-        if found:
-            _renew_mark(run.episode_path(spec))
-        yield from found
+        folder, base = run.episode_path(spec), f"episodes/{spec.id}"
+        found = _rewritten(folder / TRANSCRIPT, to_plain(run.load_transcript(spec)), pack_lines, redactor)
+        if (folder / ANSWERS).is_file():
+            found += _rewritten(folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor)
+        else:
+            table = pq.read_table(folder / LEDGER, memory_map=False, partitioning=None)
+            found += _rewritten(folder / LEDGER, table.to_pylist(), partial(_packed_table, schema=table.schema), redactor)
+        if found:  # the mark of completeness names the files as they are now
+            mark = _read_json(folder / MARK)
+            mark["sha256"] = {name: file_sha256(folder / name) for name in mark["sha256"]}
+            write_atomic(folder / MARK, dumps_pretty(mark))
+        yield from (Found(f"{base}/{each.place}", each.kind) for each in found)
     if (path := bundle.folder / CANARY).is_file():
-        yield from _redact_json(path, redactor)
+        yield from _rewritten(path, _read_json(path), dumps_pretty, redactor)
 
 
-def _redact_episode(run: RunFolder, spec: EpisodeSpec, redactor: Redactor) -> Iterator[Found]:
-    folder, base = run.episode_path(spec), f"episodes/{spec.id}"
-    kinds: list[str] = []
-    transcript = redactor.redact_value(to_plain(run.load_transcript(spec)), kinds.append)
+def _rewritten(path: Path, value: JsonValue, pack: Callable[[JsonValue], bytes | str], redactor: Redactor) -> list[Found]:
+    """Write a file without what must not be published; what was found."""
+    kinds: dict[str, None] = {}
+    redacted = redactor.redact_value(value, lambda kind: kinds.update({kind: None}))
     if kinds:
-        write_atomic(folder / TRANSCRIPT, pack_lines(transcript))
-        yield from (Found(f"{base}/{TRANSCRIPT}", kind) for kind in dict.fromkeys(kinds))
-    kinds = []
-    if (folder / ANSWERS).is_file():
-        answers = redactor.redact_value(to_plain(run.load_answers(spec)), kinds.append)
-        if kinds:
-            write_atomic(folder / ANSWERS, pack_lines(answers))
-            yield from (Found(f"{base}/{ANSWERS}", kind) for kind in dict.fromkeys(kinds))
-    else:
-        yield from (Found(f"{base}/{LEDGER}", kind) for kind in _redact_ledger(folder / LEDGER, redactor))
+        write_atomic(path, pack(redacted))
+    return [Found(path.name, kind) for kind in kinds]
 
 
-def _redact_ledger(path: Path, redactor: Redactor) -> Iterator[str]:
-    kinds: list[str] = []
-    table = pq.read_table(path, memory_map=False, partitioning=None)
-    rows = redactor.redact_value(table.to_pylist(), kinds.append)
-    if kinds:
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), sink, compression="zstd")
-        write_atomic(path, sink.getvalue().to_pybytes())
-    yield from dict.fromkeys(kinds)
-
-
-def _redact_json(path: Path, redactor: Redactor) -> Iterator[Found]:
-    kinds: list[str] = []
-    value = redactor.redact_value(_read_json(path), kinds.append)
-    if kinds:
-        write_atomic(path, dumps_pretty(value))
-    yield from (Found(path.name, kind) for kind in dict.fromkeys(kinds))
-
-
-def _renew_mark(folder: Path) -> None:
-    """Let an episode's mark of completeness name the files as they are now."""
-    mark = _read_json(folder / MARK)
-    mark["sha256"] = {name: file_sha256(folder / name) for name in mark["sha256"]}
-    write_atomic(folder / MARK, dumps_pretty(mark))
+def _packed_table(rows: JsonValue, schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
 
 def _read_json(path: Path) -> JsonValue:

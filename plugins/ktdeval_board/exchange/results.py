@@ -15,7 +15,6 @@ import datetime as dt
 import hashlib
 import re
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -60,9 +59,10 @@ def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) 
 def record_path(board: str, entry: Entry) -> str:
     """Return where a card's record belongs in the datastore; the UUID (of version 4 in form) follows from the card's id."""
     developer, _, model = entry.model.rpartition("/")
-    parts = (f"ktdeval-{board}", developer or "unknown", model)
+    parts = [path_segment(part) for part in (f"ktdeval-{board}", developer or "unknown", model)]
+    safe = [f"x{part}" if _RESERVED.fullmatch(part) else part for part in parts]  # names that Windows reserves, and `data`
     identifier = uuid.UUID(bytes=hashlib.sha256(entry.card_id.encode()).digest()[:16], version=4)
-    return "/".join(["data", *map(_component, parts), f"{identifier}.json"])
+    return "/".join(["data", *safe, f"{identifier}.json"])
 
 
 def make_record(data: BoardData, entry: Entry, division: Division, retrieved: str) -> dict[str, JsonValue]:
@@ -86,12 +86,6 @@ def make_record(data: BoardData, entry: Entry, division: Division, retrieved: st
         "model_info": _model_info(entry),
         "evaluation_results": results,
     }
-
-
-def _component(name: str) -> str:
-    """A part of a path in the datastore: no name that Windows reserves, and not `data`."""
-    safe = path_segment(name)
-    return f"x{safe}" if _RESERVED.fullmatch(safe) else safe
 
 
 def _epoch(created_at: str) -> str | None:
@@ -195,32 +189,19 @@ def _score(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str,
     if (lowest is None or lowest <= value) and (highest is None or value <= highest):
         bounds = [end if bound is None else bound for bound, end in zip((lowest, highest), _UNBOUNDED, strict=True)]
         config |= {"score_type": "continuous", "min_score": bounds[0], "max_score": bounds[1]}
-    details = dict(_details(figure))
-    return {"metric_config": config, "score_details": {"score": value, "uncertainty": _uncertainty(figure), "details": details}}
-
-
-def _details(figure: MetricLine | ScoreLine) -> Iterator[tuple[str, str]]:
+    details, uncertainty = dict[str, str](), dict[str, JsonValue](num_samples=figure.n)
     interval = given(figure.interval)
-    if interval is not None and interval.low is not None and interval.level is UNSET:
-        yield "interval", interval.kind
-        yield "low", dumps_canonical(interval.low)
-        yield "high", dumps_canonical(interval.high)
+    if interval is not None and interval.low is not None:
+        low, high = interval.low, interval.high
+        if interval.level is UNSET:
+            details |= {"interval": interval.kind, "low": dumps_canonical(low), "high": dumps_canonical(high)}
+        else:
+            level = {"confidence_level": interval.level, "method": interval.kind}
+            uncertainty["confidence_interval"] = {"lower": low, "upper": high, **level}
     if isinstance(figure, ScoreLine) and figure.baseline is not None:
-        yield "baseline", dumps_canonical(figure.baseline)
-    yield "undefined", dumps_canonical(figure.undefined if isinstance(figure, MetricLine) else {})
-
-
-def _uncertainty(figure: MetricLine | ScoreLine) -> dict[str, JsonValue]:
-    interval = given(figure.interval)
-    made: dict[str, JsonValue] = {"num_samples": figure.n}
-    if interval is not None and interval.low is not None and interval.level is not UNSET:
-        made["confidence_interval"] = {
-            "lower": interval.low,
-            "upper": interval.high,
-            "confidence_level": interval.level,
-            "method": interval.kind,
-        }
-    return made
+        details["baseline"] = dumps_canonical(figure.baseline)
+    details["undefined"] = dumps_canonical(figure.undefined if isinstance(figure, MetricLine) else {})
+    return {"metric_config": config, "score_details": {"score": value, "uncertainty": uncertainty, "details": details}}
 
 
 FOLDER = ".eval_results"
@@ -260,27 +241,20 @@ def repository_of(entry: Entry) -> str:
 
 
 def _entry(data: BoardData, entry: Entry, division: Division, dataset: str) -> dict[str, JsonValue]:
-    figure = data.standings[entry.card_id].figure
-    rules = data.board.rules
+    figure, rules, settings = data.standings[entry.card_id].figure, data.board.rules, settings_of(entry.card)
+    rests_on = f"median of {figure.n} episodes" if entry.is_trading else f"n = {figure.n}"
+    notes = [
+        f"{division.rank_by} ({definition(entry.card, division.rank_by).unit}), {rests_on}",
+        f"agent {entry.agent}" + (f", {settings}" if settings else ""),
+        f"{entry.tier} by the board",
+        *(["synthetic market"] if rules.market == "synthetic" else []),
+    ]
     made: dict[str, JsonValue] = {
         "dataset": {"id": dataset, "task_id": division.id},
         "value": figure.value,
         "date": entry.card.provenance.created_at[:10],
-        "notes": _notes(data, entry, division),
+        "notes": "; ".join(notes),
     }
     if rules.url.startswith("https://"):
         made["source"] = {"url": f"{rules.url.rstrip('/')}/card.html#card={entry.card_id}", "name": rules.title}
     return made
-
-
-def _notes(data: BoardData, entry: Entry, division: Division) -> str:
-    card, figure = entry.card, data.standings[entry.card_id].figure
-    settings = settings_of(card)
-    rests_on = f"median of {figure.n} episodes" if entry.is_trading else f"n = {figure.n}"
-    parts = [
-        f"{division.rank_by} ({definition(card, division.rank_by).unit}), {rests_on}",
-        f"agent {entry.agent}" + (f", {settings}" if settings else ""),
-        f"{entry.tier} by the board",
-        *(["synthetic market"] if data.board.rules.market == "synthetic" else []),
-    ]
-    return "; ".join(parts)

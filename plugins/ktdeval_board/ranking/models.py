@@ -13,7 +13,7 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation
 from ktdeval.typed import to_plain
 from ktdeval_board.entries import Board, Card, Entry, given, settings_of
-from ktdeval_board.ranking.daily import Cell, Vector
+from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
 
 MASK_METRICS = ("total_return", ALPHA)
@@ -96,29 +96,24 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     in. Cards that may not be ranked by themselves, are not checked or were withdrawn are left out.
     """
     rows: list[JsonValue] = []
-    for design in _designs(entries).values():
-        cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
-        rows += [row for metric in MASK_METRICS for row in _effects(cards, metric)]
-    return sorted(rows, key=lambda row: (row["mode"], row["agent"], row["settings"], row["metric"], row["place"]))
-
-
-def _designs(entries: Sequence[Entry]) -> dict[str, dict[str, list[TradingCard]]]:
-    """Cards by all that must be equal, then by mask. Of two cards with one mask neither can be chosen."""
-    designs: dict[str, dict[str, list[TradingCard]]] = {}
+    designs: dict[str, dict[str, list[TradingCard]]] = {}  # by all that must be equal, then by mask
     for entry in entries:
         card = entry.card
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
         if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
             designs.setdefault(_shared(card), {}).setdefault(card.task.mask, []).append(card)
-    return designs
+    for design in designs.values():  # of two cards with one mask neither can be chosen
+        cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
+        rows += [row for metric in MASK_METRICS for row in _effects(cards, metric)]
+    return sorted(rows, key=lambda row: (row["mode"], row["agent"], row["settings"], row["metric"], row["place"]))
 
 
 def _shared(card: TradingCard) -> str:
+    """Hash of all that cards of different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "rules", "windows", "seeds", "mask_draw", "limit")
-    return content_hash(
-        [config, card.task.mode, card.task.version, card.snapshot.id, *(to_plain(getattr(card, name)) for name in fields)]
-    )
+    same = [config, card.task.mode, card.task.version, card.snapshot.id, *(to_plain(getattr(card, name)) for name in fields)]
+    return content_hash(same)
 
 
 def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValue]:
@@ -150,7 +145,8 @@ def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValu
 
 def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
     """Mask -> mean over seeds by window; the windows; how many (window, seed) were left out because a figure is undefined."""
-    found = {mask: _by_cell(card, metric) for mask, card in cards.items()}
+    figures = {mask: {(each.window, each.seed): each.metrics.get(metric) for each in card.episodes} for mask, card in cards.items()}
+    found = {mask: {cell: each and each.value for cell, each in values.items()} for mask, values in figures.items()}
     cells = list(found["blinded"])
     whole = [cell for cell in cells if all(values.get(cell) is not None for values in found.values())]
     windows = list(dict.fromkeys(window for window, _ in whole))
@@ -159,11 +155,6 @@ def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Ve
         for mask, values in found.items()
     }
     return means, windows, len(cells) - len(whole)
-
-
-def _by_cell(card: TradingCard, metric: str) -> dict[Cell, float | None]:
-    found = {(episode.window, episode.seed): episode.metrics.get(metric) for episode in card.episodes}
-    return {cell: None if figure is None else figure.value for cell, figure in found.items()}
 
 
 def _six(value: float | None) -> float | None:

@@ -104,28 +104,21 @@ def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline()
     assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(CONTENT_SECURITY_POLICY.split("; "))
 
 
-def test_texts_of_the_rules_are_escaped() -> None:
+def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is_a_plain_address() -> None:
     pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
     assert all("<img" not in page and "&lt;img" in page for page in pages.values())
-
-
-@pytest.mark.parametrize(
-    ("contact", "link"),
-    [
+    for contact, address in (
         ("https://example.org/a", 'href="https://example.org/a"'),
         ("team@example.org", 'href="mailto:team@example.org"'),
         ("javascript:alert(1)", ""),
         ("team@example.org?cc=all@example.org", ""),
-    ],
-)
-def test_a_contact_is_a_link_only_where_it_is_a_plain_address(contact: str, link: str) -> None:
-    footer = render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
-    assert (link in footer) if link else (footer.count("href=") == 2)
-
-
-def test_a_synthetic_market_is_named_on_every_page() -> None:
-    assert all("synthetic market" in page for page in render_pages(rules_of(market="synthetic")).values())
-    assert not any("synthetic market" in page for page in render_pages(rules_of()).values())
+    ):
+        footer = render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
+        assert (address in footer) if address else (footer.count("href=") == 2)
+    for market in ("synthetic", "real"):
+        assert all(
+            ("synthetic market" in page) == (market == "synthetic") for page in render_pages(rules_of(market=market)).values()
+        )
 
 
 # -- the table
@@ -556,26 +549,16 @@ FIGURES = [
 
 
 @needs_browser
-def test_figures_are_shown_by_their_unit(session: Reader) -> None:
+def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
     tab = session.open("about.html")
     found = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
     assert found == [shown for _, _, shown in FIGURES]
     assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
-
-
-@needs_browser
-def test_names_of_models_lead_to_the_files_of_their_data(session: Reader) -> None:
-    tab = session.open("about.html")
-    for name in ("", "openai/gpt-4.1", "模型/é" * 9, *("x" * length for length in (55, 56, 63, 64, 119, 200))):
-        assert tab.evaluate("name => kt.modelKey(name)", name) == hashlib.sha256(name.encode()).hexdigest()[:16]
-
-
-@needs_browser
-def test_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
-    tab = session.open("about.html")
     for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
         assert tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
     assert tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')") == "https://example.org/a?b"
+    for name in ("", "openai/gpt-4.1", "模型/é" * 9, *("x" * length for length in (55, 56, 63, 64, 119, 200))):
+        assert tab.evaluate("name => kt.modelKey(name)", name) == hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 @needs_browser

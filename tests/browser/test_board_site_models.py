@@ -181,32 +181,42 @@ def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, for
     assert tab.locator("figcaption strong", has_text="Return in W3, with fees").count() == 1
 
 
-def test_drawdown_is_the_fall_from_the_peak(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[1]
+def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_site: Path) -> None:
+    row = ranked(forged_site)[0]
     episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
-    tab = session.open(
-        link("model.html", model=row["model"], card=row["card"], window=episode["window"], seed=str(episode["seed"]))
-    )
+    state = {"window": episode["window"], "seed": str(episode["seed"])}
+    tab = session.open(link("model.html", model=row["model"], card=row["card"], **state))
     draw_all(tab)
+    # the drawdown is the fall from the peak
     _, *body = chart_table(tab, f"Drawdown in {episode['window']}")
     nav = np.array(episode["nav"])
     wanted = 100 * (nav / np.maximum.accumulate(nav) - 1)
     assert [numbers(cells[1])[0] for cells in body] == pytest.approx(list(wanted), abs=0.0051)
     assert min(wanted) < 0
-
-
-def test_parts_of_the_return_add_up(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
-    episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
-    tab = session.open(
-        link("model.html", model=row["model"], card=row["card"], window=episode["window"], seed=str(episode["seed"]))
-    )
-    shown = numbers(tab.inner_text(".sum"))
+    # parts of the return add up
+    *parts, total, returned = numbers(tab.inner_text(".sum"))[:6]
     wanted = [100 * episode[name][-1] for name in ("common", "style", "selection", "trading")]
-    assert shown[:4] == pytest.approx(wanted, abs=0.0051)
-    assert shown[4] == pytest.approx(sum(wanted), abs=0.0051)
-    assert shown[5] == pytest.approx(100 * (episode["nav"][-1] - 1), abs=0.0051)
-    assert shown[4] == pytest.approx(shown[5], abs=0.011)
+    assert parts == pytest.approx(wanted, abs=0.0051)
+    assert (total, returned) == pytest.approx((sum(wanted), 100 * (episode["nav"][-1] - 1)), abs=0.0051)
+    assert total == pytest.approx(returned, abs=0.011)
+    # a chart is saved as a spec that holds its data
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name=re.compile("Download the Vega-Lite spec: Return in")).first.click()
+    spec = json.loads(Path(saved.value.path()).read_text())
+    assert spec["$schema"].endswith("/v6.json")
+    values = [row for layer in spec["layer"] for row in layer["data"]["values"] if row.get("series") == "portfolio"]
+    assert [row["value"] for row in values] == pytest.approx([level - 1 for level in episode["nav"]])
+    # and tells the day under the pointer
+    plot = tab.locator("figure.chart", has_text=f"Return in {episode['window']}").locator(".chart-plot").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    for at in (300, 330):
+        tab.mouse.move(box["x"] + at, box["y"] + box["height"] / 2)
+    plot.locator(".chart-tip").wait_for(state="visible")
+    said = plot.locator(".chart-tip").inner_text()
+    (day,) = re.findall(r"\d{4}-\d\d-\d\d", said)
+    value = 100 * (episode["nav"][[episode["base_day"], *episode["days"]].index(day)] - 1)
+    assert numbers(said.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
 
 
 def test_exposures_calibration_and_random_traders_are_those_of_the_records(session: Reader, forged_site: Path) -> None:
@@ -226,13 +236,13 @@ def test_exposures_calibration_and_random_traders_are_those_of_the_records(sessi
     assert [numbers(cells[2])[0] for cells in beaten] == pytest.approx(wanted, abs=0.0051)
 
 
-def test_wilson_intervals_are_those_of_the_library(session: Reader, forged_site: Path) -> None:
-    tab = session.open(link("model.html", model=ranked(forged_site)[0]["model"]))
+def test_wilson_intervals_are_those_of_the_library_and_labels_that_occur_twice_are_told_apart(session: Reader) -> None:
+    tab = session.open("compare.html")
     for successes, n in ((0, 5), (3, 7), (40, 41), (11, 11)):
-        expected = wilson(successes, n)
-        assert tab.evaluate("([share, n]) => kt.charts.wilson(share, n)", [successes / n, n]) == pytest.approx(
-            [expected.low, expected.high], abs=1e-12
-        )
+        expected, found = wilson(successes, n), tab.evaluate("([share, n]) => kt.charts.wilson(share, n)", [successes / n, n])
+        assert found == pytest.approx([expected.low, expected.high], abs=1e-12)
+    names = tab.evaluate("kt.charts.distinct([{label: 'a.b'}, {label: 'a.b'}, {label: 'c'}]).map(line => line.label)")
+    assert names == ["a.b", "a.b (2)", "c"]
 
 
 def test_mask_effects_are_shown_where_both_masks_are_there(session: Reader, forged_site: Path) -> None:
@@ -302,10 +312,11 @@ def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None
         tab.context.close()
 
 
-def test_a_model_that_is_not_there_is_said_so(chromium: Any, forged_site: Path) -> None:
+def test_a_model_or_card_that_is_not_there_is_said_so(chromium: Any, forged_site: Path) -> None:
     session = Reader(chromium, forged_site)
-    tab = session.open(link("model.html", model="nobody/nothing"))
-    assert "can't be read" in tab.inner_text("[role=alert]")
+    assert "can't be read" in session.open(link("model.html", model="nobody/nothing")).inner_text("[role=alert]")
+    for card in ("", "../../etc/passwd", "0" * 64):
+        assert session.open(link("card.html", card=card)).locator("[role=alert]").count() == 1
     session.close()
 
 
@@ -511,14 +522,6 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(session: Rea
     assert "no paired test over windows" in pair.inner_text("main")
 
 
-def test_an_address_that_names_no_card_is_said_so(chromium: Any, forged_site: Path) -> None:
-    session = Reader(chromium, forged_site)
-    for card in ("", "../../etc/passwd", "0" * 64):
-        tab = session.open(link("card.html", card=card))
-        assert tab.locator("[role=alert]").count() == 1
-    session.close()
-
-
 # -- charts
 
 
@@ -533,25 +536,6 @@ def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, forged_
     assert tab.evaluate("[...document.querySelectorAll('.chart-plot')].every(plot => plot.getAttribute('aria-label').length > 20)")
 
 
-def test_a_chart_tells_the_day_under_the_pointer(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
-    episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
-    tab = session.open(
-        link("model.html", model=row["model"], card=row["card"], window=episode["window"], seed=str(episode["seed"]))
-    )
-    draw_all(tab)
-    plot = tab.locator("figure.chart", has_text=f"Return in {episode['window']}").locator(".chart-plot").first
-    plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
-    for at in (300, 330):
-        tab.mouse.move(box["x"] + at, box["y"] + box["height"] / 2)
-    plot.locator(".chart-tip").wait_for(state="visible")
-    said = plot.locator(".chart-tip").inner_text()
-    (day,) = re.findall(r"\d{4}-\d\d-\d\d", said)
-    value = 100 * (episode["nav"][[episode["base_day"], *episode["days"]].index(day)] - 1)
-    assert numbers(said.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
-
-
 def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: Path) -> None:
     tab = session.open(link("model.html", model=ranked(forged_site)[0]["model"]))
     draw_all(tab)
@@ -560,27 +544,6 @@ def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: P
     tab.select_option("select[aria-label=Colours]", "dark")
     wait_until(tab, f"{strokes}.includes('#68b0f7')")
     assert "#1d63a8" not in tab.evaluate(strokes)
-
-
-def test_a_chart_is_saved_as_a_spec_that_holds_its_data(session: Reader, forged_site: Path) -> None:
-    row = ranked(forged_site)[0]
-    episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
-    tab = session.open(
-        link("model.html", model=row["model"], card=row["card"], window=episode["window"], seed=str(episode["seed"]))
-    )
-    draw_all(tab)
-    with tab.expect_download() as saved:
-        tab.get_by_role("button", name=re.compile("Download the Vega-Lite spec: Return in")).first.click()
-    spec = json.loads(Path(saved.value.path()).read_text())
-    assert spec["$schema"].endswith("/v6.json")
-    values = [row for layer in spec["layer"] for row in layer["data"]["values"] if row.get("series") == "portfolio"]
-    assert [row["value"] for row in values] == pytest.approx([nav - 1 for nav in episode["nav"]])
-
-
-def test_labels_that_occur_twice_are_told_apart(session: Reader, forged_site: Path) -> None:
-    tab = session.open("compare.html")
-    names = tab.evaluate("kt.charts.distinct([{label: 'a.b'}, {label: 'a.b'}, {label: 'c'}]).map(line => line.label)")
-    assert names == ["a.b", "a.b (2)", "c"]
 
 
 # -- what holds on every page

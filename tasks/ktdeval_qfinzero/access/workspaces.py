@@ -111,9 +111,7 @@ class Workspaces:
 
 
 def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:
-    """Where a clock starts.
-    Raises ServiceError `invalid_argument`: no moment, or one that the dataset or the server does not reach.
-    """
+    """Where a clock starts; raises ServiceError `invalid_argument`."""
     info = dataset.info
     if as_of_ts is None:
         return info.default_as_of_ns if limits.as_of_ns is None else limits.as_of_ns

@@ -90,9 +90,7 @@ def move_clock(engine: Engine, given: take.MoveClock) -> str:
 
 
 def _span(engine: Engine, given: take.CreateSession) -> tuple[int, int]:
-    """(start, end) of a session.
-    Raises ServiceError `conflict`: it starts before the clock; `invalid_argument`: it has no tick, or is outside of the calendar.
-    """
+    """(start, end) of a session."""
     start_ns = parse_moment(given.start_ts, "start_ts")
     end_ns = parse_moment(given.end_ts, "end_ts", end_of_day=True)
     if start_ns < engine.now_ns:
@@ -111,9 +109,7 @@ def _span(engine: Engine, given: take.CreateSession) -> tuple[int, int]:
 
 
 def _universe(engine: Engine, given: take.Universe, start_ns: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(stocks, options), each once.
-    Raises ServiceError `invalid_argument`: empty; a stock that is not listed by now; a contract that is none or has expired.
-    """
+    """(stocks, options), each once."""
     stocks = tuple(dict.fromkeys(given.stocks or ()))
     options = tuple(dict.fromkeys(given.options or ()))
     if not stocks and not options:
@@ -228,9 +224,7 @@ def _read_legs(given: take.PlaceSpread) -> list[placement.OrderSpec]:
 
 
 def _modified(order: Order, updates: take.Updates) -> placement.OrderSpec:
-    """Spec of what is left of an order after updates; `qty` counts what is filled already.
-    Raises ServiceError `invalid_argument`: nothing to update, or a price that the type does not have; `conflict`: too late for it.
-    """
+    """Spec of what is left of an order after updates; `qty` counts what is filled already."""
     if updates == take.Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
     prices = {"limit_price": (order.limit_e4, updates.limit_price), "stop_price": (order.stop_e4, updates.stop_price)}
@@ -277,10 +271,7 @@ def _remember(engine: Engine, order: Order, content: str) -> None:
 def _send(
     engine: Engine, session: Session, specs: Mapping[str, placement.OrderSpec], client_id: str | None, spread_id: str = ""
 ) -> list[Order]:
-    """Accept or reject the orders of specs (place in the arguments -> spec), which stand or fall together.
-
-    Raises ServiceError `invalid_argument`: too late, or not to be traded; `conflict`: too many orders work already.
-    """
+    """Accept or reject the orders of specs (place in the arguments -> spec), which stand or fall together."""
     expire_ns = next(iter(specs.values())).expire_ns
     if expire_ns is not None and expire_ns <= engine.now_ns:
         raise invalid("expire_ts" if spread_id else "order.expire_ts", "expected a moment after the clock")

@@ -55,9 +55,7 @@ class Engine:
         return trading_hours().day(self.day_row)
 
     def place_in_calendar(self, ns: int) -> None:
-        """Go to a moment up to which nothing can happen.
-        Raises ServiceError `invalid_argument`: the calendar does not reach far enough beyond the moment.
-        """
+        """Go to a moment up to which nothing can happen; raises ServiceError `invalid_argument`."""
         require_reach(ns, "clock")
         hours = trading_hours()
         self.now_ns = ns

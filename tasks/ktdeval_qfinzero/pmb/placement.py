@@ -90,9 +90,7 @@ def exact_e4(value: float, field: str) -> int:
 
 
 def read_expiry(given: NewOrder | PlaceSpread, field: str) -> int | None:
-    """When a GTD order expires; None of others.
-    Raises ServiceError `invalid_argument`: missing, or given for another time in force.
-    """
+    """When a GTD order expires; None of others; raises ServiceError `invalid_argument`."""
     if (given.time_in_force == "GTD") == (given.expire_ts is None):
         raise invalid(field, "GTD orders need it, others don't have it")
     return None if given.expire_ts is None else parse_moment(given.expire_ts, field, end_of_day=True)

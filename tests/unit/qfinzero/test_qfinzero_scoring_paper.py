@@ -15,8 +15,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from ktdeval.errors import DataError
-from ktdeval_qfinzero.scoring.alignment import align, assign
-from ktdeval_qfinzero.scoring.paper import FAILURE_MODES, score
+from ktdeval_qfinzero.scoring.paper import FAILURE_MODES, align, assign, score
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
 from qfinzero_perfect import perfect_answer

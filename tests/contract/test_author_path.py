@@ -44,10 +44,10 @@ def code_of(text: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def own_modules() -> Iterator[None]:
+def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Other tests load files of these names from elsewhere."""
     for name in MODULES:
-        sys.modules.pop(name, None)
+        monkeypatch.delitem(sys.modules, name, raising=False)
     yield
     for name in MODULES:
         sys.modules.pop(name, None)

@@ -111,21 +111,6 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(tmp_path: Path, 
         plugins.spec("models", "late/model")
 
 
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [("./nowhere.py", "no such file"), ("no_such_module_anywhere", "No module named"), ("pathlib_.py/", "no such file")],
-)
-def test_a_plugin_that_is_not_there_is_named(reference: str, message: str) -> None:
-    with pytest.raises(PluginError, match=message):
-        load_plugins([reference])
-
-
-def test_a_file_whose_name_belongs_to_a_loaded_module_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "json.py").write_text("")
-    with pytest.raises(PluginError, match="'json' is already loaded from elsewhere; rename the file"):
-        load_plugins([str(tmp_path / "json.py")])
-
-
 def test_a_file_or_a_package_folder_is_a_plugin(write_plugin: Callable[[str, str], str], tmp_path: Path) -> None:
     path = write_plugin("file_plugin", MODEL.format(name="mine/echo"))
     assert load_plugins([path, path]).make_model("mine/echo").name == "echo"
@@ -147,38 +132,37 @@ HOOK = "@hookimpl\ndef ktdeval_models(): "
     ("code", "message"),
     [
         ("x", r"--plugin .*odd.py: can't be imported: NameError: name 'x'"),
-        (
-            "@hookimpl\ndef ktdeval_modles(): return []",
-            "plugin odd: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'",
-        ),
+        ("@hookimpl\ndef ktdeval_modles(): return []", "odd: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'"),
         ("def ktdeval_models(): return []", "plugin odd: ktdeval_models is not marked as a hook; put @hookimpl"),
         ("@hookimpl\ndef ktdeval_models(registry): return []", r"plugin odd: .*ktdeval_models"),
         ("@hookimpl(wrapper=True)\ndef ktdeval_models(): return (yield)", "plugin odd: ktdeval_models is a hook wrapper"),
-    ],
-)
-def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
-    write_plugin: Callable[[str, str], str], code: str, message: str
-) -> None:
-    with pytest.raises(PluginError, match=message):
-        load_plugins([write_plugin("odd", code + "\n")])
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
         (HOOK + "raise RuntimeError('boom')", "plugin odd: ktdeval_models: RuntimeError: boom"),
         (HOOK + "return 'text'", "plugin odd: ktdeval_models returned str, expected a list of Spec"),
         (HOOK + "return ['text']", "plugin odd: ktdeval_models returned a list with str in it"),
         (HOOK + "return [Spec('a/b', list, ''), Spec('a/b', list, '')]", "plugin odd: ktdeval_models offers 'a/b' twice"),
         (
             MODEL.format(name="builtin/momentum"),
-            r"model 'builtin/momentum' is offered by plugin (ktdeval_models and by plugin odd|odd and .* ktdeval_models); rename",
+            r"'builtin/momentum' is offered by plugin (\w+) and by plugin (?!\1)\w+; rename",
         ),
     ],
 )
-def test_what_its_hook_offers_wrongly_is_an_error(write_plugin: Callable[[str, str], str], code: str, message: str) -> None:
+def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
+    write_plugin: Callable[[str, str], str], code: str, message: str
+) -> None:
     with pytest.raises(PluginError, match=message):
         load_plugins([write_plugin("odd", code + "\n")]).specs("models")
+
+
+def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("")
+    for reference, message in (
+        ("./nowhere.py", "no such file"),
+        ("no_such_module_anywhere", "No module named"),
+        ("pathlib_.py/", "no such file"),
+        (str(tmp_path / "json.py"), "'json' is already loaded from elsewhere; rename the file"),
+    ):
+        with pytest.raises(PluginError, match=message):
+            load_plugins([reference])
 
 
 # ---- naming and making
@@ -243,31 +227,32 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
 # ---- observing
 
 
+class Watcher:
+    def __init__(self, fails: bool) -> None:
+        self.seen: list[object] = []
+        self.fails = fails
+
+    @hookimpl
+    def ktdeval_event(self, event: object) -> None:
+        self.seen.append(event)
+        if self.fails:
+            raise ModelError("server", "boom")
+
+
+class Unmarked:
+    def ktdeval_event(self, event: object) -> None: ...
+
+
 def test_observers_see_events_and_one_that_raises_is_dropped() -> None:
-    class Watcher:
-        def __init__(self, fails: bool) -> None:
-            self.seen: list[object] = []
-            self.fails = fails
-
-        @hookimpl
-        def ktdeval_event(self, event: object) -> None:
-            self.seen.append(event)
-            if self.fails:
-                raise ModelError("server", "boom")
-
-    class Unmarked:
-        def ktdeval_event(self, event: object) -> None: ...
-
     heard: list[str] = []
-    plugins = Plugins(heard.append)
-    good, bad = Watcher(False), Watcher(True)
+    plugins, good, bad = Plugins(heard.append), Watcher(False), Watcher(True)
     for observer in (good, bad):
         plugins.register_observer(observer)
     for event in ("one", "two"):
         plugins.emit(event)  # type: ignore[arg-type]
     assert (good.seen, bad.seen) == (["one", "two"], ["one"])
-    assert len(heard) == 1
-    assert "sees no further events" in heard[0]
+    (warning,) = heard
+    assert "sees no further events" in warning
     with pytest.raises(PluginError, match="not marked as a hook"):
         plugins.register_observer(Unmarked())
 
@@ -309,14 +294,8 @@ def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) 
     plugins = plugins_with(tmp_path, FILE)
     name, config, where = plugins.spec("tasks", "toy_two").make()
     assert (name, where) == ("toy_two", f"{tmp_path}/tasks.yaml: variants: toy_two")
-    assert config == {
-        "family": "toy",
-        "version": "1",
-        "windows": {"w": {"first": "2024-01-02", "last": "2024-01-05"}},
-        "default_windows": ["w"],
-        "mask": "bright",
-        "harness": {"a": 1, "b": 2},
-    }
+    windows = {"windows": {"w": {"first": "2024-01-02", "last": "2024-01-05"}}, "default_windows": ["w"]}
+    assert config == {"family": "toy", "version": "1", **windows, "mask": "bright", "harness": {"a": 1, "b": 2}}
     assert plugins.spec("tasks", "toy_one").make()[1]["harness"] == {"a": 1, "b": 3}
     assert plugins.resolve_tasks(["toy"]) == plugins.resolve_tasks(["small"]) == ["toy_one", "toy_two"]
     assert plugins.resolve_tasks(["first"]) == ["toy_one"]

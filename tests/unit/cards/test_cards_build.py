@@ -335,7 +335,6 @@ TRADING: dict[str, tuple[dict[str, Any], str]] = {
     "one name for two windows": ({"specs": [spec(), spec(window=OTHER_WINDOW)]}, "window 'long' has two date ranges"),
 }
 SCORING: dict[str, tuple[dict[str, Any], str]] = {
-    "no plan": ({"specs": (), "answers": ()}, "at least one planned episode"),
     "foreign answers": ({"answers": [(FOREIGN, answers(FOREIGN))]}, "which the plan does not have"),
     "two sets of answers": ({"answers": [(score_spec(), OWN)] * 2}, "has two sets of answers"),
     "an episode that vanished": ({"answers": []}, "has neither answers nor an error"),
@@ -347,9 +346,7 @@ SCORING: dict[str, tuple[dict[str, Any], str]] = {
         {"answers": [(score_spec(), [record(0, "error", answer={"name": "A"})])]}, "has an answer though the model gave none"
     ),
     "another subject": ({"target_task": {**SUBJECT, "version": "2"}}, "the target task is not the one in the task's config"),
-    "another model": ({"model": {"name": "builtin/hold", "args": {}}}, "its model is not the card's"),
     "a score of NaN": ({"scores": {**scoring_inputs().scores, "distance": Score(math.nan, 19)}}, "'scores' is not strict JSON"),
-    "one name for two windows": ({"specs": [score_spec(), score_spec(window=OTHER_WINDOW)]}, "window 'long' has two date ranges"),
 }  # fmt: skip
 
 

@@ -88,7 +88,6 @@ SCORING: list[tuple[Path_, Any, str]] = [
     (("missing_episodes", 0, "steps"), 5, "coverage.steps_planned"),
     (("missing_episodes",), [], "coverage.episodes_planned"),
     (("limit",), 3, HASH),
-    (("labels",), [], "labels"),
     (("rankable", "value"), True, "rankable.value"),
     (("cost", "value"), 0.0, "cost.value"),
     (("cost", "return_per_usd"), {}, "unknown field"),
@@ -97,8 +96,6 @@ SCORING: list[tuple[Path_, Any, str]] = [
     (("task", "config", "subject_config", "version"), "2", "is not the hash of the task's config"),
     (("metrics",), {}, "unknown field"),
     (("scorse",), {}, "unknown field; did you mean 'scores'"),
-    (("usage",), ..., "field 'usage' is missing"),
-    (("provenance", "calls"), ..., "field 'calls' is missing"),
 ]
 TAMPERED = [(made, *row) for made, table in ((CARD, TRADING), (SCORES, SCORING)) for row in table]
 

@@ -242,5 +242,4 @@ def test_bad_arguments_come_back_as_feedback() -> None:
         ("get_stock_snapshot", '{"stock_id": "600519"}', "unknown_asset"),
         ("risk_check", '{"target_weights": {"asset_0001": 1.5}}', "bad_arguments"),
     ):
-        outcome = call(TOOLS[name], context, arguments, lens)
-        assert outcome.failure == failure
+        assert call(TOOLS[name], context, arguments, lens).failure == failure

@@ -36,13 +36,7 @@ from qfinzero_world import small_dataset
 VARIANTS = tuple(f"qfinzero_{suite}{how}" for suite in ("calling", "planning") for how in ("", "_text", "_live"))
 MARKET = random_snapshot()
 WINDOW = Window("check", str(MARKET.days[-5]), str(MARKET.days[-1]))
-_ORDER = {
-    "instrument": {"type": "STOCK", "symbol": "AVLN"},
-    "side": "BUY",
-    "order_type": "MARKET",
-    "qty": 10,
-    "time_in_force": "DAY",
-}
+_ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 10}
 
 
 @cache
@@ -61,7 +55,7 @@ def calling_items() -> tuple[Item, ...]:
     """A price query, an order, a step in time, and something that can't be done."""
     opened = opening(Facts(world(), world().info.default_as_of_ns), ("AVLN", "BRKT"))
     daily = Call("UPQ.stock.daily", {"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"})
-    buy = Step(order(_ORDER))
+    buy = Step(order({**_ORDER, "time_in_force": "DAY"}))
     drafts = (
         (Draft("Daily bars of AVLN of January 2 and 3, 2025.", (Step(daily, ("start", "end")),)), "price_query"),
         (Draft(f"Buy 10 AVLN in {SESSION}, account {ACCOUNT}.", (buy,), opened), "order"),
@@ -75,12 +69,8 @@ def calling_items() -> tuple[Item, ...]:
 def planning_items() -> tuple[Item, ...]:
     """A workflow in which one call needs the answer to another; one that reads only; and one that can't be done."""
     opened = opening(Facts(world(), world().info.default_as_of_ns), ("AVLN", "BRKT"))
-    bid = order(
-        {
-            "instrument": {"type": "STOCK", "symbol": "BRKT"}, "side": "BUY", "order_type": "LIMIT", "qty": 20,
-            "limit_price": 30.0, "time_in_force": "GTC",
-        }
-    )  # fmt: skip
+    brkt = {"instrument": {"type": "STOCK", "symbol": "BRKT"}, "side": "BUY", "order_type": "LIMIT", "qty": 20}
+    bid = order({**brkt, "limit_price": 30.0, "time_in_force": "GTC"})
     earnings = Call("ESP.calendar.earnings", {"start_date": "2025-01-06", "end_date": "2025-01-31", "tickers": ["AVLN"]})
     steps = (
         Step(earnings, ("start_date", "end_date")),
@@ -88,17 +78,11 @@ def planning_items() -> tuple[Item, ...]:
         Step(Call("PMB.order.cancel", {**IDS, "order_id": "<s2.order_id>"})),
         Step(Call("PMB.session.step", {"session_id": SESSION, "step": 1})),
     )
-    reading = (
-        Step(
-            Call("UPQ.stock.daily", {"tickers": "AVLN,BRKT", "start": "2025-01-02", "end": "2025-01-06"}), ("start", "end"), "1day"
-        ),
-        Step(Call("ESP.news.search", {"keyword": "guidance"})),
-    )
+    daily = Call("UPQ.stock.daily", {"tickers": "AVLN,BRKT", "start": "2025-01-02", "end": "2025-01-06"})
+    reading = (Step(daily, ("start", "end"), "1day"), Step(Call("ESP.news.search", {"keyword": "guidance"})))
+    trade = "(1) AVLN's earnings in January. (2) Bid for 20 BRKT at $30. (3) Cancel it. (4) Step once."
     drafts = (
-        (
-            Draft("(1) AVLN's earnings in January. (2) Bid for 20 BRKT at $30. (3) Cancel it. (4) Step once.", steps, opened),
-            "trade",
-        ),
+        (Draft(trade, steps, opened), "trade"),
         (Draft("(1) Daily bars of AVLN and BRKT. (2) News on guidance.", reading), "research"),
         (Draft("(1) Wait for the close of the Tokyo exchange. (2) Buy there."), "refusal"),
     )
@@ -154,12 +138,7 @@ def submission(request: ModelRequest, status: str, calls: Sequence[Mapping[str, 
 
 
 class Perfect:
-    """Knows the items, makes the expected calls one after the other, and reads what it needs from the answers.
-
-    Args:
-        items: those that may be asked.
-        live: whether calls are answered.
-    """
+    """Knows the items, makes the expected calls one after the other, and reads what it needs from answers."""
 
     def __init__(self, items: Sequence[Item], live: bool = False) -> None:
         self._items = {item.task.instruction: item for item in items}
@@ -193,13 +172,7 @@ class Silent:
 
 
 class Scripted:
-    """Makes given calls of tools by their wire names, all at once, then submits.
-
-    Args:
-        calls: (tool, arguments as JSON text).
-        status: submitted.
-        written: calls submitted where the form asks for them.
-    """
+    """Makes given calls (tool, JSON) by wire names, all at once, then submits; `written` calls where the form asks for them."""
 
     def __init__(
         self, calls: Sequence[tuple[str, str]] = (), status: str = "done", written: Sequence[Mapping[str, Any]] = ()

@@ -9,16 +9,8 @@ from ktdeval.hookspecs import Spec, hookimpl
 from qfinzero_suite_play import VARIANTS, Perfect, Silent, generated_items, generated_task
 
 
-def _perfect(_params: None = None) -> Any:
-    return Perfect((*generated_items("calling"), *generated_items("planning")))
-
-
-def _perfect_live(_params: None = None) -> Any:
-    return Perfect((*generated_items("calling"), *generated_items("planning")), live=True)
-
-
-def _silent(_params: None = None) -> Any:
-    return Silent()
+def _perfect(live: bool) -> Any:
+    return Perfect((*generated_items("calling"), *generated_items("planning")), live=live)
 
 
 def _task(variant: str) -> Any:
@@ -29,7 +21,11 @@ def _task(variant: str) -> Any:
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    makers = {"perfect": _perfect, "perfect_live": _perfect_live, "silent": _silent}
+    makers = {
+        "perfect": lambda _=None: _perfect(False),
+        "perfect_live": lambda _=None: _perfect(True),
+        "silent": lambda _=None: Silent(),
+    }
     return [Spec(f"agent/{name}", make, "An agent of the tests") for name, make in makers.items()]
 
 

@@ -78,13 +78,6 @@ def test_locale_time_zone_hash_seed_and_threads_change_nothing(market: Path, tmp
     assert_same(tmp_path / "two", tmp_path / "one")
 
 
-def test_other_seeds_give_other_trades(market: Path, tmp_path: Path) -> None:
-    for seed in ("0", "1"):
-        words = ("--model", "builtin/random", "--tasks", TASK, "--windows", WINDOW, "--limit", "4", "--seed", seed)
-        assert ktdeval(*words, "--data", market, "--out", tmp_path / seed, cwd=tmp_path).code == 0
-    assert card_of(tmp_path / "0")["episodes"][0]["final_nav_fen"] != card_of(tmp_path / "1")["episodes"][0]["final_nav_fen"]
-
-
 # -- killed ----------------------------------------------------------------------------------------------------------
 
 

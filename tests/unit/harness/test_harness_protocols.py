@@ -150,12 +150,17 @@ def test_every_misdeed_is_counted_as_it_is_natively(protocol: ToolProtocol) -> N
     assert wanted <= counted
 
 
-def test_under_native_the_request_is_untouched() -> None:
-    request = ModelRequest((Message("user", "x"),), (WEIGH,), "weigh")
-    inner = Scripted(Reply('```json\n{"tool": "look", "arguments": {}}\n```'))
-    reply = ProtocolModel(inner).reply(request)
+def test_what_needs_no_translation_is_left_alone() -> None:
+    block = Reply('```json\n{"tool": "look", "arguments": {}}\n```')
+    request, inner = ModelRequest((Message("user", "x"),), (WEIGH,), "weigh"), Scripted(block)
+    assert ProtocolModel(inner).reply(request).tool_calls == ()  # natively, a block is words
     assert inner.requests[0] is request
-    assert reply.tool_calls == ()
+    for protocol in PROTOCOLS:
+        plain = asked(protocol, Message("user", "x"), Message("assistant", "y"), Message("user", "z"), tools=())
+        assert encode(plain) is plain
+        assert decode(block, plain) is block
+    by_its_server = Reply("x", (ToolCall("id-7", "look", "{}"),), "tool_calls")
+    assert decode(by_its_server, asked("text")) is by_its_server
 
 
 # ---- what is sent
@@ -210,14 +215,6 @@ def test_only_the_schema_protocol_sends_a_schema() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_conversation_without_tools_is_left_alone(protocol: ToolProtocol) -> None:
-    request = asked(protocol, Message("user", "x"), Message("assistant", "y"), Message("user", "z"), tools=())
-    assert encode(request) is request
-    said = Reply('```json\n{"tool": "look", "arguments": {}}\n```')
-    assert decode(said, request) is said
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_summary_without_tools_shows_earlier_calls_as_blocks(protocol: ToolProtocol) -> None:
     turns = (
         Message("user", "x"),
@@ -240,18 +237,18 @@ def test_what_a_model_wrote_can_not_forge_the_frame_of_a_result() -> None:
     assert encode(asked("text", *turns)).messages[-1].content == "<tool_result>\nno\n</tool_result>"
 
 
-def test_rules_get_a_system_message_of_their_own_where_there_is_none() -> None:
-    sent = encode(asked("text", Message("user", "x")))
-    assert [message.role for message in sent.messages] == ["system", "user"]
-    assert sent.messages[0].content.startswith("# How to call tools")
+def test_tools_are_described_as_they_are_now_in_a_system_message() -> None:
+    def offer() -> ModelRequest:
+        return asked("json_schema", Message("user", "x"), tools=(ToolSpec("look", "Looks.", parameters),))
 
-
-def test_a_changed_tool_is_described_as_it_is_now() -> None:
     parameters = {"type": "object", "properties": {"a": {"type": "string"}}}
-    request = asked("text", tools=(ToolSpec("look", "Looks.", parameters),))
-    before = encode(request).messages[0].content
+    sent, again = encode(offer()), encode(offer())
+    assert [message.role for message in sent.messages] == ["system", "user"]
+    assert sent.messages[0].content.startswith("# How to reply and to call tools")
+    assert encode(asked("text", Message("user", "x"))).messages[0].content.startswith("# How to call tools")
+    assert (sent.messages, dumps_canonical(sent.response_schema)) == (again.messages, dumps_canonical(again.response_schema))
     parameters["properties"] = {}
-    assert encode(request).messages[0].content != before
+    assert encode(offer()).messages[0].content != sent.messages[0].content
 
 
 # ---- what comes back
@@ -286,24 +283,23 @@ def test_calls_are_cut_out_of_the_text(content: str, said: str, calls: int) -> N
     assert reply.finish_reason == "tool_calls"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+NO_CALLS: dict[ToolProtocol, list[str]] = {
+    "text": [
         "I would look.", "", " \n", "{", "{}", "```", "```json", "```json\n```", "```json\n{\n```", '{"orders": []}',
         '```json\n{"orders": [], "overall_reason": "none"}\n```', '```json\n{"tool": 7, "arguments": {}}\n```',
         '```python\n{"tool": "look", "arguments": {}}\n```', 'Say {"tool": "look", "arguments": {}} to look.',
         '```json\n[{"tool": "look"}]\n```',
     ],
-)  # fmt: skip
-def test_text_without_a_call_stays_what_it_is(content: str) -> None:
-    assert read("text", content) == Reply(content)
+    "json_schema": ["Prose.", "", "[]", "7", '"x"', "{}", "{", '{"calls": null}', '{"content": "x"}', "{'calls': []}"],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "content", ["Prose.", "", "[]", "7", '"x"', "{}", "{", '{"calls": null}', '{"content": "x"}', "{'calls': []}"]
-)
-def test_a_reply_that_is_no_envelope_stays_what_it_is(content: str) -> None:
-    assert read("json_schema", content) == Reply(content)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_without_a_call_stays_what_it_is_and_outcomes_keep_their_name(protocol: ToolProtocol) -> None:
+    for content in NO_CALLS[protocol]:
+        assert read(protocol, content) == Reply(content), content
+    for finish in ("refusal", "content_filter", "length"):
+        assert read(protocol, "I can't.", finish) == Reply("I can't.", finish_reason=finish)
 
 
 @pytest.mark.parametrize(
@@ -393,26 +389,9 @@ def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
     assert (endless.tool_calls, endless.content, endless.finish_reason) == ((), "", "length")
 
 
-@pytest.mark.parametrize("finish", ["refusal", "content_filter", "length"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_outcomes_keep_their_name(protocol: ToolProtocol, finish: FinishReason) -> None:
-    assert read(protocol, "I can't.", finish) == Reply("I can't.", finish_reason=finish)
-
-
-def test_calls_that_a_server_reads_by_itself_are_kept() -> None:
-    reply = Reply("x", (ToolCall("id-7", "look", "{}"),), "tool_calls")
-    assert decode(reply, asked("text")) is reply
-
-
 @settings(max_examples=300)
 @given(content=st.text(st.sampled_from('`{}[]"\\:, \n') | st.sampled_from("jsontolargumec<>/hik"), max_size=60))
 def test_whatever_comes_back_is_a_reply(content: str) -> None:
     for protocol in PROTOCOLS:
         reply = read(protocol, content)
         assert reply.tool_calls or reply == Reply(content) or "think" in content or protocol == "json_schema"
-
-
-def test_offers_are_equal_for_equal_tools() -> None:
-    one, two = (encode(asked("json_schema", tools=(ToolSpec("look", "Looks.", {"type": "object"}),))) for _ in range(2))
-    assert dumps_canonical(one.response_schema) == dumps_canonical(two.response_schema)
-    assert one.messages == two.messages

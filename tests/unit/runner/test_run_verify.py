@@ -185,13 +185,10 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path, path: Pat
         assert f"line {line_of_path(card, path)}: " in error_line(done)
 
 
-def test_provenance_is_no_figure_and_may_be_anything_the_schema_allows(run: Path) -> None:
+def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(run: Path, tmp_path: Path) -> None:
     card = with_value(card_of(run), ("provenance", "wall_time_s"), 0.001)
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     assert verify(run).code == 0
-
-
-def test_a_card_taken_elsewhere_is_not_verified(run: Path, tmp_path: Path) -> None:
     shutil.copy(run / "cards" / f"{TASK}.json", tmp_path / "mine.json")
     done = ktdeval("card", "verify", tmp_path / "mine.json", cwd=tmp_path)
     assert "no run here (manifest.json is missing)" in error_line(done)
@@ -362,9 +359,9 @@ def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
     rescore(run, load_plugins(), {})  # which also checks the card against its schema and itself
 
 
-def heavier(steps: list[dict[str, Any]]) -> None:
+def filled_order(steps: list[dict[str, Any]]) -> dict[str, Any]:
     step, place = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
-    steps[step]["orders"][place]["target_weight"] /= 2
+    return steps[step]["orders"][place]  # type: ignore[no-any-return]
 
 
 def dropped(steps: list[dict[str, Any]]) -> None:
@@ -372,41 +369,29 @@ def dropped(steps: list[dict[str, Any]]) -> None:
     del steps[step]["orders"][place]
 
 
-def bolder(steps: list[dict[str, Any]]) -> None:
+def each(steps: list[dict[str, Any]], **changes: Any) -> None:
     for step in steps:
-        for order in step["orders"]:
-            order["confidence"] = 1.0
+        step.update(changes)
 
 
-def renamed(steps: list[dict[str, Any]]) -> None:
-    step, place = place_of(steps, lambda order: order["status"] == "filled")
-    steps[step]["orders"][place]["reason"] = "because I knew it would rise"
+LIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "lighter": lambda steps: filled_order(steps).update(target_weight=filled_order(steps)["target_weight"] / 2),
+    "dropped": dropped,
+    "bolder": lambda steps: [order.update(confidence=1.0) for step in steps for order in step["orders"]] and None,
+    "another reason": lambda steps: filled_order(steps).update(reason="because I knew it would rise"),
+    "blameless": lambda steps: each(steps, failures={}, provenance="model", submissions=1, unmask_attempts=0),
+    "cheaper": lambda steps: each(steps, input_tokens=1, output_tokens=1),
+}
 
 
-def blameless(steps: list[dict[str, Any]]) -> None:
-    """Every failure of the model wiped away, and what the engine held said to be the model's own hold."""
-    for step in steps:
-        step.update(failures={}, provenance="model", submissions=1, tool_calls_valid=step["tool_calls"], unmask_attempts=0)
-
-
-def cheaper(steps: list[dict[str, Any]]) -> None:
-    for step in steps:
-        step.update(input_tokens=1, output_tokens=1)
-
-
-@pytest.mark.parametrize("change", [heavier, dropped, bolder, renamed, blameless, cheaper])
-def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
-    run: Path, market: Path, change: Callable[[Any], Any]
-) -> None:
-    forge(run, market, change)
+@pytest.mark.parametrize("lie", LIES)
+def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(run: Path, market: Path, lie: str) -> None:
+    forge(run, market, lambda steps: None)
+    assert verify(run).code == 0  # what the forger starts from
+    forge(run, market, LIES[lie])
     (finding,) = findings(verify(run))
     name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
     assert re.match(rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding), finding
-
-
-def test_what_the_forger_starts_from_verifies_when_nothing_is_changed(run: Path, market: Path) -> None:
-    forge(run, market, lambda steps: None)
-    assert verify(run).code == 0
 
 
 # -- the transcript --------------------------------------------------------------------------------------------------

@@ -50,15 +50,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return session
 
 
-def effects(runs: Path, *words: str) -> dict[str, Any]:
-    done = ktdeval("effects", *words, "--json", cwd=runs)
+def effects(runs: Path, model: str) -> dict[str, Any]:
+    done = ktdeval("effects", model, "--json", cwd=runs)
     assert (done.code, done.err) == (0, "")
     return {row["effect"]: row for row in json.loads(done.out)["effects"]}
 
 
-def returns(runs: Path, model: str, mask: str) -> np.ndarray:
-    """Total return of each window, from the card."""
-    episodes = card_of(runs / model, f"{mask}_open_research")["episodes"]
+def returns(runs: Path, mask: str) -> np.ndarray:
+    """Total return of each window of the model that remembers, from the card."""
+    episodes = card_of(runs / "memory", f"{mask}_open_research")["episodes"]
     by_window = {episode["window"]: episode["metrics"]["total_return"]["value"] for episode in episodes}
     return np.array([by_window[window] for window in WINDOWS])
 
@@ -66,56 +66,38 @@ def returns(runs: Path, model: str, mask: str) -> np.ndarray:
 def steps(runs: Path, model: str, mask: str) -> list[Any]:
     """All steps of a model under a mask."""
     folder = RunFolder.load(runs / model)
-    return [folder.load_ledger(spec).steps for spec in folder.manifest.specs if spec.mask == mask]
-
-
-def reasons(runs: Path, model: str, mask: str) -> set[str]:
-    return {order.reason for episode in steps(runs, model, mask) for step in episode for order in step.orders}
+    return [step for spec in folder.manifest.specs if spec.mask == mask for step in folder.load_ledger(spec).steps]
 
 
 def test_the_memory_is_used_in_bright_and_nowhere_else(runs: Path) -> None:
-    remembered = "remembered to have risen"
-    assert reasons(runs, "memory", "bright") == {remembered}
-    for mask in ("stock_blind", "date_blind", "blinded"):
-        assert remembered not in reasons(runs, "memory", mask)
-        assert steps(runs, "memory", mask) == steps(runs, "amnesia", mask), mask
-    assert steps(runs, "memory", "bright") != steps(runs, "amnesia", "bright")
+    for mask in MASKS:
+        remembering, without = steps(runs, "memory", mask), steps(runs, "amnesia", mask)
+        reasons = {order.reason for step in remembering for order in step.orders}
+        assert (reasons == {"remembered to have risen"}) == (mask == "bright"), mask
+        assert ("remembered to have risen" in reasons) == (remembering != without) == (mask == "bright"), mask
 
 
 def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs: Path) -> None:
     found = effects(runs, "memory")
-    premium = found["memory_premium"]
-    truth = returns(runs, "memory", "bright") - returns(runs, "memory", "blinded")
+    premium, truth = found["memory_premium"], returns(runs, "bright") - returns(runs, "blinded")
     assert premium["n"] == len(WINDOWS)
-    assert premium["value"] == pytest.approx(truth.mean(), abs=1e-12)
     interval = stats.t.interval(0.95, len(truth) - 1, truth.mean(), stats.sem(truth))
-    assert (premium["low"], premium["high"]) == pytest.approx(interval, abs=1e-12)
+    assert (premium["value"], premium["low"], premium["high"]) == pytest.approx((truth.mean(), *interval), abs=1e-12)
     assert premium["p"] == pytest.approx(stats.wilcoxon(truth, method="exact").pvalue)
     assert premium["p"] == pytest.approx(2 / 2 ** len(WINDOWS))  # it rose in every window: as small as eight windows allow
     assert premium["low"] > 0.01
     assert premium["verdict"] == "above zero"
+    line = next(line for line in ktdeval("effects", "memory", cwd=runs).out.splitlines() if "memory premium (bright" in line)
+    assert line.rstrip().endswith("above zero")
+    # A memory that needs code and day is all interaction: hiding either takes all of it, so each is credited with half.
+    worth = premium["value"]
+    values = [found[name]["value"] for name in ("interaction", "stock_effect", "date_effect")]
+    assert values == pytest.approx([worth, worth / 2, worth / 2])
 
 
-def test_a_memory_that_needs_code_and_day_is_all_interaction(runs: Path) -> None:
-    """Hiding either takes all of it, so each is credited with half, and what they are worth together is the whole."""
-    found = {name: row["value"] for name, row in effects(runs, "memory").items()}
-    assert found["interaction"] == pytest.approx(found["memory_premium"])
-    assert found["stock_effect"] == pytest.approx(found["memory_premium"] / 2)
-    assert found["date_effect"] == pytest.approx(found["memory_premium"] / 2)
-
-
-def test_without_the_memory_there_is_no_premium(runs: Path) -> None:
+def test_without_the_memory_or_behind_a_mask_there_is_no_premium(runs: Path) -> None:
     for row in effects(runs, "amnesia").values():
         assert (row["value"], row["low"], row["high"], row["p"], row["verdict"]) == (0.0, 0.0, 0.0, 1.0, "not shown")
-
-
-def test_the_memory_is_worth_nothing_against_its_twin_when_blinded(runs: Path) -> None:
-    """`compare` under one mask: better in bright, tied in blinded."""
     report = json.loads(ktdeval("compare", "memory", "amnesia", "--json", cwd=runs).out)
     verdicts = {row["task"]: row["verdict"] for row in report["tests"]}
     assert verdicts == {f"{mask}_open_research": "test/memory better" if mask == "bright" else "tied" for mask in MASKS}
-
-
-def test_the_table_says_it_in_words(runs: Path) -> None:
-    line = next(line for line in ktdeval("effects", "memory", cwd=runs).out.splitlines() if "memory premium (bright" in line)
-    assert line.rstrip().endswith("above zero")

@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.registry import load_plugins
 from ktdeval.trading.types import Account
-from ktdeval_deanon.certificate.history import PublicHistory
 from ktdeval_ktdfin.step import Stage, Step
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
 
 TASK = load_plugins().make_task("blinded_open_research")
-# The tools show these in per cent.
-PERCENT = ("MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W")
 
 
 class Masked:
@@ -46,12 +42,6 @@ class Masked:
             "screen": self.shown(screen_candidates(step, ["MOM_12_1", "-RV_60"], 20)),
             "snapshot": self.shown(get_stock_snapshot(step, asset, lookback)),
         }
-
-
-def history_of(market: MarketSnapshot) -> PublicHistory:
-    """The public history with the nine factors, in the tools' units."""
-    panel = factor_panel(market, range(len(market.days)))
-    return PublicHistory(market, {name: panel[k] * (100.0 if name in PERCENT else 1.0) for k, name in enumerate(FACTOR_NAMES)})
 
 
 def drawn(market: MarketSnapshot, count: int, seed: int = 0, first: int = 255) -> list[tuple[int, int, int]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
+from identifiability import history_of
 from judging import Chances, Gold, Hits, chances_of, judge
 
 from accept_runs import import_real
@@ -29,7 +30,7 @@ from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
 from ktdeval_ktdfin.step import figure
 from ktdfin_market import small_market
-from masked_payloads import Masked, drawn, history_of, table
+from masked_payloads import Masked, drawn, table
 
 MARKET = small_market()
 HISTORY = history_of(MARKET)

@@ -32,7 +32,7 @@ from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start, mom
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
-from qfinzero_poison import NEW_COIN, NEW_STOCK, known_bars, new_contracts, poison
+from qfinzero_poison import NEW_COIN, NEW_STOCK, in_memory, known_bars, new_contracts, poison
 from qfinzero_synthetic import dataset_of, small_market
 from qfinzero_world import at, bars_of, minute_starts, small_dataset
 
@@ -67,9 +67,7 @@ class Setting:
 def small_world() -> Dataset:
     """The small market with more to come: an option with minutes, one that is listed late, actions, locates, estimates."""
     dataset = small_dataset()
-    prices, calendars = dataset.prices, dataset.calendars
-    assert isinstance(prices, MemoryPrices)
-    assert isinstance(calendars, MemoryCalendars)
+    prices, calendars, _ = in_memory(dataset)
     starts, days = minute_starts(), prices.bar_table["stock", "AVLN", "day"].start_ns
     worth = np.round(300 + 50 * np.sin(np.arange(len(starts)) / 50)) * 100
     late = days[(days >= day_start(date(2025, 1, 10))) & (days <= day_start(date(2025, 2, 21)))]
@@ -360,9 +358,7 @@ def test_a_page_that_ends_near_the_clock_shows_nothing_beyond_it(
 
 def test_the_poison_leaves_what_is_known_and_changes_the_rest() -> None:
     as_of_ns = at("2025-01-07T15:00:30Z")
-    before, after = small_world().prices, poison(small_world(), as_of_ns).prices
-    assert isinstance(before, MemoryPrices)
-    assert isinstance(after, MemoryPrices)
+    before, after = (in_memory(world)[0] for world in (small_world(), poison(small_world(), as_of_ns)))
     for key, bars in before.bar_table.items():
         known, kept = known_bars(key, bars, as_of_ns), known_bars(key, after.bar_table[key], as_of_ns)
         for name in ("start_ns", "close_e4", "volume"):
@@ -490,9 +486,8 @@ def test_the_identity_of_the_data_shows_in_the_hash_of_the_log_and_nowhere_else(
     as_of_ns, dataset = at("2025-01-08T20:00:00Z"), small_world()
     other = replace(dataset, info=replace(dataset.info, content_id="1" * 64))
     ours, theirs = told(dataset, DAYS, as_of_ns), told(other, DAYS, as_of_ns)
-    assert {call[0] for (call, answer), (_, another) in zip(ours, theirs, strict=True) if answer != another} == {
-        "PMB.session.export"
-    }
+    differing = {call[0] for (call, answer), (_, another) in zip(ours, theirs, strict=True) if answer != another}
+    assert differing == {"PMB.session.export"}
     assert_same(*([(call, LOG_HASH.sub("", answer)) for call, answer in told_] for told_ in (ours, theirs)))
 
 
@@ -501,10 +496,7 @@ def test_the_identity_of_the_data_shows_in_the_hash_of_the_log_and_nowhere_else(
 
 def lawful(dataset: Dataset) -> Dataset:
     """A poisoned dataset without the rows that no file takes, such as bars from before a listing."""
-    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
-    assert isinstance(prices, MemoryPrices)
-    assert isinstance(calendars, MemoryCalendars)
-    assert isinstance(news, MemoryNews)
+    prices, calendars, news = in_memory(dataset)
     tables = {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in TABLES if TABLES[name].own}
     kept: dict[str, dict[Any, Any]] = {name: {} for name in tables}
     for name, rows in tables.items():
@@ -528,10 +520,7 @@ def lawful(dataset: Dataset) -> Dataset:
 
 
 def in_files(dataset: Dataset, folder: Path) -> Dataset:
-    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
-    assert isinstance(prices, MemoryPrices)
-    assert isinstance(calendars, MemoryCalendars)
-    assert isinstance(news, MemoryNews)
+    prices, calendars, news = in_memory(dataset)
     save_dataset(folder, prices, calendars.rows, news.rows, dataset.info)
     return open_dataset(folder)
 

@@ -40,16 +40,22 @@ NEW_STOCK, NEW_COIN = "ZNEW", "ZCOIN"
 
 def poison(dataset: Dataset, as_of_ns: int) -> Dataset:
     """The dataset with everything that is not known at a moment altered, deleted or added to; stores in memory only."""
-    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
-    assert isinstance(prices, MemoryPrices)
-    assert isinstance(calendars, MemoryCalendars)
-    assert isinstance(news, MemoryNews)
+    prices, calendars, news = in_memory(dataset)
     return replace(
         dataset,
         prices=_prices(prices, as_of_ns),
         calendars=MemoryCalendars(_events(calendars.rows, as_of_ns)),
         news=MemoryNews(_news(news.rows, as_of_ns)),
     )
+
+
+def in_memory(dataset: Dataset) -> tuple[MemoryPrices, MemoryCalendars, MemoryNews]:
+    """The stores of a dataset of the tests, which are in memory."""
+    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
+    assert isinstance(prices, MemoryPrices)
+    assert isinstance(calendars, MemoryCalendars)
+    assert isinstance(news, MemoryNews)
+    return prices, calendars, news
 
 
 def known_bars(key: BarKey, bars: Bars, as_of_ns: int) -> np.ndarray:

@@ -103,12 +103,6 @@ def test_days_are_found_out_and_identity_is_not_taken_from_the_caller(tmp_path: 
     assert info.minute_first_day > info.minute_last_day
 
 
-def test_a_dataset_without_day_bars_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="needs bars of days"):
-        save_dataset(tmp_path / "none", MemoryPrices(), [], [], INFO)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) -> None:
     before = files_of(tiny)
     assert save_tiny(tiny) == open_dataset(tiny).info
@@ -117,11 +111,13 @@ def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) 
     assert (files_of(tiny), [path.name for path in tiny.parent.iterdir()]) == (before, [tiny.name])
 
 
-def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_things_and_a_dataset_without_day_bars_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years of work")
     with pytest.raises(StoreError, match="is no dataset"):
         save_tiny(tmp_path / "mine")
+    with pytest.raises(DataError, match="needs bars of days"):
+        save_dataset(tmp_path / "none", MemoryPrices(), [], [], INFO)
     assert files_of(tmp_path) == {"mine/thesis.txt": b"years of work"}
 
 
@@ -371,26 +367,24 @@ def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> N
             update_dataset(tiny, addition(events=[other]))
 
 
-def test_bars_need_their_symbol_and_contract_in_the_dataset_or_the_update(tiny: Path) -> None:
-    more = more_prices()
+def test_bars_need_their_symbol_and_contract_which_is_listed_before_them(tiny: Path) -> None:
     with pytest.raises(DatasetRefused) as caught:
-        update_dataset(tiny, addition(MemoryPrices(more.bar_table)))
+        update_dataset(tiny, addition(MemoryPrices(more_prices().bar_table)))
     assert caught.value.problems == (
         "option O:AVLN250117C00105000: has bars, but is not in contracts",
         "stock BRKT: has bars, but is not in symbols",
     )
-
-
-def test_a_contract_can_not_come_to_be_listed_after_its_bars(tiny: Path) -> None:
     row = replace(tiny_prices().contract_rows[0], listed_ns=at("2025-01-10T00:00:00Z"))
     with pytest.raises(DatasetRefused, match="was listed at 2025-01-10T00:00:00Z, after its first bar"):
         update_dataset(tiny, addition(MemoryPrices(contract_rows=[row])), replace=True)
 
 
-def test_an_update_can_move_the_start_of_the_clock(tiny: Path) -> None:
+def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(tiny: Path) -> None:
     report = update_dataset(tiny, addition(default_as_of_ns=at("2025-01-07T21:00:00Z")))
     assert report.info.default_as_of_ns == open_dataset(tiny).info.default_as_of_ns == at("2025-01-07T21:00:00Z")
     assert report.info.content_id != report.before
+    with locked(tiny), pytest.raises(StoreError, match="another process"):
+        update_dataset(tiny, later())
 
 
 def test_who_has_a_dataset_open_keeps_it_through_an_update(tiny: Path) -> None:
@@ -401,11 +395,6 @@ def test_who_has_a_dataset_open_keeps_it_through_an_update(tiny: Path) -> None:
     update_dataset(tiny, addition(default_as_of_ns=0))  # the files of the first are removed by the second update after
     with pytest.raises(ServiceError, match="open it again"):
         opened.prices.chain_bars("AVLN", "day", ALWAYS)
-
-
-def test_two_updates_at_once_are_refused(tiny: Path) -> None:
-    with locked(tiny), pytest.raises(StoreError, match="another process"):
-        update_dataset(tiny, later())
 
 
 # ---- checks
@@ -490,13 +479,6 @@ def test_a_check_of_something_else_says_so(tmp_path: Path) -> None:
     assert "not a dataset" in str(finding)
 
 
-ELSEWHERE = (
-    "../../outside.parquet",
-    "/etc/passwd",
-    "prices/../../x.parquet",
-    "prices/stock/day/AVLN/2025.sqlite",
-    "tables/x.parquet",
-)
 BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "format version 2, expected 1": lambda stored: stored.update(version=2),
     "content_id is not that of its parts": lambda stored: stored["parts"][0].update(content="0" * 64),
@@ -509,24 +491,27 @@ BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("message", BAD_MANIFESTS)
-def test_a_manifest_that_was_changed_is_refused(tiny: Path, message: str) -> None:
-    stored = json.loads((tiny / "manifest.json").read_text())
-    BAD_MANIFESTS[message](stored)
-    (tiny / "manifest.json").write_text(json.dumps(stored))
-    with pytest.raises(DataError, match=message) as caught:
-        open_dataset(tiny)
-    assert "\n" not in str(caught.value)
+ELSEWHERE = (
+    "../../outside.parquet", "/etc/passwd", "prices/../../x.parquet", "prices/stock/day/AVLN/2025.sqlite", "tables/x.parquet"
+)  # fmt: skip
 
 
-def test_a_manifest_that_points_elsewhere_or_is_none_is_refused(tiny: Path) -> None:
-    stored = json.loads((tiny / "manifest.json").read_text())
+def test_a_manifest_that_was_changed_points_elsewhere_or_is_none_is_refused(tiny: Path) -> None:
+    manifest, text = tiny / "manifest.json", (tiny / "manifest.json").read_text()
+    for message, change in BAD_MANIFESTS.items():
+        stored = json.loads(text)
+        change(stored)
+        manifest.write_text(json.dumps(stored))
+        with pytest.raises(DataError, match=message) as caught:
+            open_dataset(tiny)
+        assert "\n" not in str(caught.value)
     for file in ELSEWHERE:
-        changed = {**stored, "parts": [{**stored["parts"][0], "file": file}, *stored["parts"][1:]]}
-        (tiny / "manifest.json").write_text(json.dumps(changed))
+        stored = json.loads(text)
+        stored["parts"][0]["file"] = file
+        manifest.write_text(json.dumps(stored))
         with pytest.raises(DataError, match="malformed"):
             open_dataset(tiny)
-    for text in ("", "[]", "{}", '{"format": "x"}', "[" * 100_000, '{"format": NaN}'):
-        (tiny / "manifest.json").write_text(text)
+    for broken in ("", "[]", "{}", '{"format": "x"}', "[" * 100_000, '{"format": NaN}'):
+        manifest.write_text(broken)
         with pytest.raises(DataError):
             open_dataset(tiny)

@@ -183,10 +183,9 @@ def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: De
 NO_PRICES = ["", "abc", "-1", "+1", "1e3", "1,5", "1_000", ".5", "5.", " 1", "1 ", "NaN", "inf", "0x1", "1" * 12, "١", "1\n"]
 
 
-@pytest.mark.parametrize("text", NO_PRICES)
-def test_what_is_no_plain_price_is_none(text: str) -> None:
+def test_what_is_no_plain_price_is_none() -> None:
     for rounded in (False, True):
-        assert prices_e4(pa.array([text]), rounded=rounded)[1].all()
+        assert prices_e4(pa.array(NO_PRICES), rounded=rounded)[1].all()
 
 
 def test_a_float_from_another_program_is_told_not_trimmed(tmp_path: Path) -> None:
@@ -218,11 +217,11 @@ SECONDS, MILLISECONDS = "1736173800", "1736173800000"
 NO_MOMENTS = ["", "noon", "2025-02-30T10:00:00Z", "2025-01-06 14:30:00", "2025-1-6T10:00Z", "-1", "1969-12-31T00:00:00Z"]
 
 
-@pytest.mark.parametrize("text", [*NO_MOMENTS, SECONDS, MILLISECONDS, "9" * 19])
-def test_what_is_no_moment_is_none_and_spoils_no_other(text: str) -> None:
-    values, _, bad = moments(pa.array(["2025-01-06T14:30:00Z", text, "2025-01-06T14:31:00Z"]))
-    assert bad.tolist() == [False, True, False]
-    assert values[[0, 2]].tolist() == [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
+def test_what_is_no_moment_is_none_and_spoils_no_other() -> None:
+    for text in (*NO_MOMENTS, SECONDS, MILLISECONDS, "9" * 19):
+        values, _, bad = moments(pa.array(["2025-01-06T14:30:00Z", text, "2025-01-06T14:31:00Z"]))
+        assert bad.tolist() == [False, True, False], text
+        assert values[[0, 2]].tolist() == [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
 
 
 def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
@@ -255,15 +254,15 @@ BAD_CELLS = {
 CELL = {"path": "symbol", "zero": "open", "part": "volume"}
 
 
-@pytest.mark.parametrize("name", BAD_CELLS)
-def test_a_bad_cell_is_named_by_file_line_and_field(tmp_path: Path, name: str) -> None:
-    text, expected = BAD_CELLS[name]
-    cells = dict(zip(HEADER.strip().split(","), DAY_BAR.strip().split(",")))
-    good, bad = ",".join(cells.values()), ",".join((cells | {CELL.get(name, name): text}).values())
-    write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
-    problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
-    assert problems[0].startswith(f"day.csv:4: {expected}"), problems
-    assert len({problem.split(":")[1] for problem in problems}) == 1
+def test_a_bad_cell_is_named_by_file_line_and_field(tmp_path: Path) -> None:
+    cells = dict(zip(HEADER.strip().split(","), DAY_BAR.strip().split(","), strict=True))
+    good = ",".join(cells.values())
+    for name, (text, expected) in BAD_CELLS.items():
+        bad = ",".join((cells | {CELL.get(name, name): text}).values())
+        write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
+        problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
+        assert problems[0].startswith(f"day.csv:4: {expected}"), problems
+        assert len({problem.split(":")[1] for problem in problems}) == 1
 
 
 def test_all_problems_are_counted_the_first_are_told_and_nothing_is_written(tmp_path: Path) -> None:
@@ -353,18 +352,14 @@ BAD_FIELDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", GOOD)
-def test_a_good_row_is_read(tmp_path: Path, kind: str) -> None:
-    write(tmp_path, **{f"{kind}__json": json.dumps([GOOD[kind]])})
-    read = read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path)
-    assert read.report.rows == {kind: 1}
-
-
-@pytest.mark.parametrize(("kind", "change", "expected"), BAD_FIELDS)
-def test_a_bad_field_is_named(tmp_path: Path, kind: str, change: dict[str, Any], expected: str) -> None:
-    write(tmp_path, **{f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"})
-    problems = problems_of(tmp_path, spec_of(**{kind: [{"file": f"{kind}.jsonl"}]}))
-    assert problems[0].startswith(f"{kind}.jsonl:3: {expected}"), problems
+def test_a_good_row_is_read_and_a_bad_field_of_it_is_named(tmp_path: Path) -> None:
+    for kind, row in GOOD.items():
+        write(tmp_path, **{f"{kind}__json": json.dumps([row])})
+        assert read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path).report.rows == {kind: 1}
+    for kind, change, expected in BAD_FIELDS:
+        write(tmp_path, **{f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"})
+        problems = problems_of(tmp_path, spec_of(**{kind: [{"file": f"{kind}.jsonl"}]}))
+        assert problems[0].startswith(f"{kind}.jsonl:3: {expected}"), problems
 
 
 def test_lists_and_objects_stand_in_csv_as_json_or_with_semicolons(tmp_path: Path) -> None:
@@ -398,28 +393,22 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: line[:20])
-def test_json_is_strict(tmp_path: Path, line: str) -> None:
-    write(tmp_path, splits__jsonl=f"{json.dumps(GOOD['splits'])}\n{line}\n")
-    (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "splits.jsonl"}]))
-    assert problem.startswith(f"splits.jsonl:2: {BAD_LINES[line]}")
+def test_json_is_strict(tmp_path: Path) -> None:
+    for line, expected in BAD_LINES.items():
+        write(tmp_path, splits__jsonl=f"{json.dumps(GOOD['splits'])}\n{line}\n")
+        (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "splits.jsonl"}]))
+        assert problem.startswith(f"splits.jsonl:2: {expected}")
 
 
-def test_a_line_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+def test_a_file_that_can_not_be_read_or_a_line_without_end_is_a_problem(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "bomb.jsonl.gz", "wb", 1) as stream:
         stream.write(b"0" * (LONGEST_LINE + 1))
     (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "bomb.jsonl.gz"}]))
     assert problem == f"bomb.jsonl.gz: can't be read: a line has more than {LONGEST_LINE} characters"
-
-
-NO_FILES = [("x.csv.gz", b"no gzip"), ("x.csv", b"symbol,time\n\xff,1\n"), ("x.json", b"{}"), ("x.csv", b"")]
-
-
-@pytest.mark.parametrize(("name", "data"), NO_FILES)
-def test_a_file_that_can_not_be_read_is_a_problem(tmp_path: Path, name: str, data: bytes) -> None:
-    (tmp_path / name).write_bytes(data)
-    for spec in (spec_of(splits=[{"file": name, "ignore": ["*"]}]), spec_of(bars=[stock_days(name)])):
-        assert problems_of(tmp_path, spec)[0].startswith(f"{name}:")
+    for name, data in (("x.csv.gz", b"no gzip"), ("x.csv", b"symbol,time\n\xff,1\n"), ("x.json", b"{}"), ("x.csv", b"")):
+        (tmp_path / name).write_bytes(data)
+        for spec in (spec_of(splits=[{"file": name, "ignore": ["*"]}]), spec_of(bars=[stock_days(name)])):
+            assert problems_of(tmp_path, spec)[0].startswith(f"{name}:")
 
 
 def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
@@ -474,19 +463,16 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
             load_spec(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
+def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, day__txt="")
+    for given_fields, expected in (
         ({"bars": [stock_days("none.csv")]}, "none.csv: no such file"),
         ({"bars": [stock_days("*.csv")]}, "no such file"),
         ({"bars": [stock_days("day.txt")]}, "unknown kind of file"),
         ({"bars": [stock_days("x.csv", day_zone="Mars/Olympus")]}, "no time zone 'Mars/Olympus'"),
         ({"default_as_of": "soon"}, "default_as_of: expected a moment"),
         ({"default_as_of": None}, "a new dataset needs one"),
-    ],
-)
-def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path, fields: dict[str, Any], expected: str) -> None:
-    write(tmp_path, day__txt="")
-    with pytest.raises(ConfigError, match=expected):
-        ingest_dataset(spec_of(**fields), tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    ):
+        with pytest.raises(ConfigError, match=expected):
+            ingest_dataset(spec_of(**given_fields), tmp_path, tmp_path / "out")
+        assert not (tmp_path / "out").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -87,45 +87,34 @@ def test_small_tables_are_those_in_memory(store: ParquetPrices, symbol, as_of_ns
 # ---- years
 
 
-def test_a_span_over_a_new_year_is_one_series(store: ParquetPrices) -> None:
-    around = Span(at("2024-12-31T23:58:00Z"), at("2025-01-01T00:02:00Z"))
+def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_utc(folder: Path, store: ParquetPrices) -> None:
+    new_year, minute = at("2025-01-01T00:00:00Z"), 60_000_000_000
+    around = Span(new_year - 2 * minute, new_year + 2 * minute)
     found = store.bars("crypto", "COIN", "minute", around)
-    assert [int(ns) for ns in found.start_ns] == [around.start_ns + minute * 60_000_000_000 for minute in range(4)]
+    assert found.start_ns.tolist() == list(range(around.start_ns, around.end_ns, minute))
     assert len(store.bars("stock", "AVLN", "day", ALWAYS)) == 456  # 2023-12-01 … 2025-02-28, three years' files
-
-
-def test_a_year_begins_at_midnight_in_utc(folder: Path, store: ParquetPrices) -> None:
     parts = load_manifest(folder).parts
-    assert parts["prices/crypto/minute/COIN/2024"].last_ns == at("2024-12-31T23:59:00Z")
-    assert parts["prices/crypto/minute/COIN/2025"].first_ns == at("2025-01-01T00:00:00Z")
-    last = store.bars("crypto", "COIN", "minute", Span(0, at("2025-01-01T00:00:00Z")))
-    assert int(last.start_ns[-1]) == at("2024-12-31T23:59:00Z")
+    ends = parts["prices/crypto/minute/COIN/2024"].last_ns, parts["prices/crypto/minute/COIN/2025"].first_ns
+    assert ends == (new_year - minute, new_year)
+    assert int(store.bars("crypto", "COIN", "minute", Span(0, new_year)).start_ns[-1]) == new_year - minute
 
 
 # ---- names
 
 
-@pytest.mark.parametrize("symbol", EVIL, ids=lambda text: repr(text[:12]))
-def test_a_name_that_is_no_symbol_finds_nothing(store: ParquetPrices, symbol: str) -> None:
-    for asset_class in ("stock", "option", "crypto"):
-        assert len(store.bars(asset_class, symbol, "day", ALWAYS)) == 0
-    assert store.chain_bars(symbol, "day", ALWAYS) == {}
-    assert not store.contracts(symbol, 2**62)
-    assert not store.dividends(symbol, 2**62)
-    assert not store.splits(symbol, 2**62)
-    assert store.borrow(symbol, 2**62) is None
+def test_a_name_that_is_no_symbol_finds_nothing_and_makes_no_path(store: ParquetPrices) -> None:
+    for symbol in EVIL:
+        assert [len(store.bars(asset_class, symbol, "day", ALWAYS)) for asset_class in ("stock", "option", "crypto")] == [0, 0, 0]
+        assert (store.chain_bars(symbol, "day", ALWAYS), store.borrow(symbol, 2**62)) == ({}, None)
+        assert [len(ask(symbol, 2**62)) for ask in (store.contracts, store.dividends, store.splits)] == [0, 0, 0]
+        with pytest.raises(DataError, match="expected a ticker"):
+            path_name(symbol)
 
 
 def test_a_ticker_with_a_dot_and_one_without_lie_apart(folder: Path, store: ParquetPrices) -> None:
     assert path_name("A.B") == "A_B"
     assert (folder / "prices/stock/day/A_B/2024.parquet").is_file()
     assert not equal_bars(store.bars("stock", "A.B", "day", ALWAYS), store.bars("stock", "AB", "day", ALWAYS))
-
-
-@pytest.mark.parametrize("symbol", [symbol for symbol in EVIL if symbol != "AVLN"], ids=lambda text: repr(text[:12]))
-def test_no_path_is_made_of_what_is_no_ticker(symbol: str) -> None:
-    with pytest.raises(DataError, match="expected a ticker"):
-        path_name(symbol)
 
 
 def test_a_file_that_is_a_link_is_refused(tiny: Path) -> None:
@@ -161,22 +150,14 @@ def test_a_cache_too_small_for_anything_changes_no_answer(folder: Path) -> None:
 
 
 def test_threads_get_what_one_gets(folder: Path) -> None:
-    shared = ParquetPrices(folder, cache_bytes=300_000)
-    start, wrong = at("2024-12-20T00:00:00Z"), []
+    shared, start = ParquetPrices(folder, cache_bytes=300_000), at("2024-12-20T00:00:00Z")
 
-    def ask(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        for _ in range(15):
-            span = Span(start + int(rng.integers(0, 19 * DAY)), start + int(rng.integers(0, 19 * DAY)))
-            if not equal_bars(shared.bars("crypto", "COIN", "minute", span), MEMORY.bars("crypto", "COIN", "minute", span)):
-                wrong.append(span)
+    def same(seed: int) -> bool:
+        span = Span(*(start + np.random.default_rng(seed).integers(0, 19 * DAY, 2)).tolist())
+        return equal_bars(shared.bars("crypto", "COIN", "minute", span), MEMORY.bars("crypto", "COIN", "minute", span))
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(same, range(90)))
 
 
 def test_some_hours_are_read_without_the_rest(folder: Path) -> None:

@@ -73,15 +73,6 @@ class _Source:
             self.notes.append(text)
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A figure's key in a task's results: metric and filter; for the standard error of one, that of the figure itself."""
-
-    metric: str
-    filter: str
-    is_stderr: bool
-
-
 def import_results(path: Path, max_bytes: int, model: str | None = None) -> Imported:
     """Read a results file of lm-eval.
 
@@ -95,6 +86,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
     if len(rows) > MOST_RESULTS:
         raise CardError(f"{path}: has {len(rows):,} figures; at most {MOST_RESULTS:,} are taken")
     config = source.part("config")
+    stated = (source.content.get("model_source"), config.get("model"))
+    backend = next((value for value in stated if isinstance(value, str) and value.strip()), None)
     document: dict[str, JsonValue] = {
         "schema_version": 1,
         "source": {"sha256": sha256_hex(text), "bytes": len(text.encode())},
@@ -103,7 +96,7 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
             "version": _matching(source.content.get("lm_eval_version"), _VERSION),
             "revision": _matching(source.content.get("git_hash"), _REVISION),
         },
-        "model": {"name": _model_name(source, model), "backend": _backend(source)},
+        "model": {"name": _model_name(source, model), "backend": source.line(backend, "config.model") if backend else None},
         "date": _day(source.content.get("date")),
         "limit": _number(config.get("limit")),
         "results": rows,
@@ -144,37 +137,37 @@ def _rows(source: _Source) -> Iterator[dict[str, JsonValue]]:
 
 def _task_rows(source: _Source, name: str, figures: Mapping[str, JsonValue], is_group: bool) -> Iterator[dict[str, JsonValue]]:
     task = source.line(name, "task")
-    keys = {key: _split(key) for key in figures if key.strip() not in _NO_METRICS}
-    plain = {(key.metric, key.filter) for key in keys.values() if not key.is_stderr}
-    errors = {(key.metric, key.filter): figures[text] for text, key in keys.items() if key.is_stderr}
-    for metric, filter_name in sorted(set(errors) - plain):
+    plain: list[tuple[str, str, str]] = []
+    errors: dict[tuple[str, str], JsonValue] = {}  # by metric and filter of the figure itself
+    for text, value in figures.items():
+        if text.strip() not in _NO_METRICS:
+            metric, _, filter_name = text.partition(",")
+            filter_name = filter_name.strip() or NO_FILTER
+            if metric.endswith(_STDERR) and metric != _STDERR:
+                errors[metric.removesuffix(_STDERR), filter_name] = value
+            else:
+                plain.append((text, metric, filter_name))
+    for metric, filter_name in sorted(set(errors) - {(metric, filter_name) for _, metric, filter_name in plain}):
         source.note(source.line(f"{task}: {metric}{_STDERR},{filter_name} left out, for it has no figure of its own", "metric"))
-    for text, key in keys.items():
-        if key.is_stderr:
-            continue
+    for text, metric, filter_name in plain:
         value, reason = _figure(figures[text])
         if reason is None and value is None:
             source.note(source.line(f"{task}: {text} left out, for it is no number", "metric"))
             continue
+        error, version = _number(errors.get((metric, filter_name))), source.part("versions").get(name)
         row = {
             "task": task,
-            "task_version": _version(source.part("versions").get(name)),
-            "metric": source.line(key.metric, "metric"),
-            "filter": source.line(key.filter, "filter"),
+            "task_version": str(version) if _number(version) is not None else _matching(version, _VERSION),
+            "metric": source.line(metric, "metric"),
+            "filter": source.line(filter_name, "filter"),
             "value": value,
-            "stderr": _stderr(errors.get((key.metric, key.filter))),
+            "stderr": error if error is not None and error >= 0 else None,
             "n": _samples(source, name, figures, text),
-            "higher_is_better": _higher_is_better(source, name, key.metric),
-            "few_shot": _few_shot(source, name),
+            "higher_is_better": _higher_is_better(source, name, metric),
+            "few_shot": _first_count(source.part("n-shot").get(name), source.part("config").get("num_fewshot")),
             "is_group": is_group,
         }
         yield row if reason is None else row | {"reason": reason}
-
-
-def _split(text: str) -> _Key:
-    metric, _, filter_name = text.partition(",")
-    is_stderr = metric.endswith(_STDERR) and metric != _STDERR
-    return _Key(metric.removesuffix(_STDERR) if is_stderr else metric, filter_name.strip() or NO_FILTER, is_stderr)
 
 
 def _figure(value: JsonValue) -> tuple[float | None, str | None]:
@@ -190,29 +183,20 @@ def _figure(value: JsonValue) -> tuple[float | None, str | None]:
     return value, None
 
 
-def _stderr(value: JsonValue) -> float | None:
-    error = _number(value)
-    return error if error is not None and error >= 0 else None
-
-
 def _number(value: JsonValue) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
 
 
-def _count(value: JsonValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _first_count(*values: JsonValue) -> int | None:
+    """The first that is a count."""
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool) and value >= 0), None)
 
 
 def _samples(source: _Source, name: str, figures: Mapping[str, JsonValue], key: str) -> int | None:
     """Return how many samples a figure is made of: those after a limit, not those that the task has."""
     counts = figures.get("sample_count")
-    candidates = [
-        counts.get(key) if isinstance(counts, Mapping) else None,
-        source.part("n-samples", name).get("effective"),
-        figures.get("sample_len"),
-        figures.get("samples"),
-    ]
-    return next((count for count in map(_count, candidates) if count is not None), None)
+    own = counts.get(key) if isinstance(counts, Mapping) else None
+    return _first_count(own, source.part("n-samples", name).get("effective"), figures.get("sample_len"), figures.get("samples"))
 
 
 def _higher_is_better(source: _Source, name: str, metric: str) -> bool | None:
@@ -224,17 +208,6 @@ def _higher_is_better(source: _Source, name: str, metric: str) -> bool | None:
         if isinstance(entry, Mapping) and entry.get("metric") == metric and isinstance(entry.get("higher_is_better"), bool):
             return bool(entry["higher_is_better"])
     return None
-
-
-def _few_shot(source: _Source, name: str) -> int | None:
-    candidates = [source.part("n-shot").get(name), source.part("config").get("num_fewshot")]
-    return next((count for count in map(_count, candidates) if count is not None), None)
-
-
-def _version(value: JsonValue) -> str | None:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return str(value)
-    return _matching(value, _VERSION)
 
 
 def _matching(value: JsonValue, pattern: re.Pattern[str]) -> str | None:
@@ -254,12 +227,6 @@ def _day(value: JsonValue) -> str | None:
     if seconds is None or not _FIRST_SECOND <= seconds < _LAST_SECOND:
         return None
     return dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()
-
-
-def _backend(source: _Source) -> str | None:
-    candidates = [source.content.get("model_source"), source.part("config").get("model")]
-    stated = [value for value in candidates if isinstance(value, str) and value.strip()]
-    return source.line(stated[0], "config.model") if stated else None
 
 
 def _model_name(source: _Source, given: str | None) -> str:

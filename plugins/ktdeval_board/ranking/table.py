@@ -20,8 +20,7 @@ from ktdeval_board.entries import Board, Entry, settings_of
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.daily import Daily, LoadSeries, SeriesFacts, facts_of, mean_by_day, same_days
 from ktdeval_board.ranking.describe import ALPHA
-from ktdeval_board.ranking.figures import Figures, Samples, benchmark_of, collect, nullable, score_figures, stacked
-from ktdeval_board.ranking.references import reference_rows
+from ktdeval_board.ranking.figures import Figures, Samples, benchmark_of, collect, nullable, reference_rows, score_figures, stacked
 from ktdeval_board.rules import Division
 
 Row = dict[str, JsonValue]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -78,3 +79,8 @@ def spec_of(task: str, mask: str, mode: str, seed: int = 0, model: str = "builti
         task=task, task_version="1", task_hash="0", snapshot="0", mask=mask, mode=mode, window=Window("W", FIRST, LAST),
         model=model, model_args={}, agent="react", agent_args={}, seed=seed,
     )  # fmt: skip
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a table payload by column."""
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]

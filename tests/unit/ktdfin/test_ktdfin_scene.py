@@ -1,4 +1,4 @@
-"""What a KTD-Fin task shows at each step."""
+"""What a KTD-Fin task shows at each step, and whole episodes of it with the built-in models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ktdeval.testing import step_record
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
-from ktdfin_market import poisoned, small_market, spec_of
+from ktdfin_market import poisoned, rows, small_market, spec_of
+from ktdfin_play import Play
 from metric_cases import order
 from paths import REPOSITORY
 
@@ -44,10 +45,6 @@ def scene_of(name: str, seed: int = 0, market: Any = MARKET) -> KtdfinScene:
 def state_of(user: str) -> dict[str, Any]:
     (block,) = re.findall(r"```json\n(.*)\n```", user)
     return json.loads(block)
-
-
-def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
 def observed(
@@ -212,3 +209,48 @@ def test_rebased_prices_hide_levels_but_not_weights() -> None:
     assert rebased["last_close_cny"] == 100
     assert rebased["value_cny"] == plain["value_cny"]
     assert rebased["shares"] * 100 == pytest.approx(1200 * plain["last_close_cny"])
+
+
+# ---- whole episodes
+
+
+def play(task: str, model: str, steps: int = 8, seed: int = 0) -> Play:
+    episode = Play(PLUGINS.make_task(task), PLUGINS.make_model(f"builtin/{model}"), MARKET, seed)
+    episode.run(steps)
+    return episode
+
+
+@pytest.mark.parametrize("model", ["hold", "random", "momentum", "reversal", "low_volatility", "equal_weight"])
+def test_well_behaved_models_use_tools_fail_at_nothing_and_hold_without_data(model: str) -> None:
+    records = play("blinded_open_research", model).records
+    assert all(record.failures == {} and record.provenance == "model" for record in records)
+    assert all(record.tool_calls_valid == record.tool_calls >= 2 for record in records)
+    if model != "random":
+        idle = play("blinded_memory_only", model, 3).records
+        assert all(record.orders == () and record.provenance == "model" for record in idle)
+
+
+def test_momentum_holds_the_highest_momentum() -> None:
+    episode = play("blinded_open_research", "momentum", 1)
+    step = episode.scene.tool_context(0, MARKET.as_of(episode.scene.lens.base_row), episode.account)
+    values = np.where(step.candidates, step.dims["MOM_12_1"], -np.inf)
+    best = {MARKET.codes[asset] for asset in np.argsort(-values)[:20]}
+    bought = {order.code for order in episode.records[0].orders if order.status == "filled"}
+    assert len(bought) >= 15
+    assert bought <= {MARKET.codes[asset] for asset in np.argsort(-values)[:30]}
+    assert len(bought & best) >= 12
+
+
+def test_the_nav_shown_is_the_ledgers() -> None:
+    episode = play("blinded_open_research", "momentum", 5)
+    view = MARKET.as_of(episode.scene.lens.base_row + 5)
+    assert episode.scene.tool_context(5, view, episode.account).nav_fen == episode.records[-1].nav_minor
+
+
+def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
+    records = play("blinded_open_research", "chaos", 18).records
+    assert len(records) == 18
+    assert {record.provenance for record in records} <= {"model", "model_after_retry", "fallback", "error"}
+    assert len({kind for record in records for kind in record.failures}) >= 8
+    assert any(order.status == "filled" for record in records for order in record.orders)
+    assert sum(record.unmask_attempts for record in records) > 0

@@ -18,7 +18,7 @@ from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
-from ktdfin_market import poisoned, small_market, spec_of
+from ktdfin_market import poisoned, rows, small_market, spec_of
 
 MARKET = small_market()
 TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}
@@ -43,10 +43,6 @@ def ask(name: str, arguments: dict[str, Any], mask: str = "bright", market: Any 
     outcome = call(TOOLS[name], context, json.dumps(arguments), lens)
     assert outcome.failure is None, outcome
     return json.loads(lens.render_text(outcome.payload))
-
-
-def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
 def every_call(lens: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -101,8 +101,8 @@ def _within(low: float | None, high: float | None, metric: MetricLine) -> tuple[
 def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
     if not study.windows:
         return None
-    episode = study.windows[0].episode
-    return episode.lines.get(_PARTS[name]) if name in _PARTS else episode.intervals.get(name)
+    window = study.windows[0]
+    return window.lines.get(_PARTS[name]) if name in _PARTS else window.intervals.get(name)
 
 
 def panel_notes(study: CardStudy) -> Iterator[str]:
@@ -114,7 +114,7 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
             "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
         )
     elif study.windows and study.evaluation.market is not None:
-        yield f"Intervals are over the days of seed {study.windows[0].episode.seed}."
+        yield f"Intervals are over the days of seed {study.windows[0].seed}."
         yield from coverage_notes(study)
     for name, metric in card.metrics.items():
         for reason, times in metric.undefined.items():
@@ -160,13 +160,12 @@ def sure_table(study: CardStudy) -> Table:
 
 
 def _sure_row(window: WindowStudy) -> list[str]:
-    episode = window.episode
-    rank, p = (episode.envelope.rank, episode.envelope.p_value) if episode.envelope else (None, None)
+    rank, p = (window.envelope.rank, window.envelope.p_value) if window.envelope else (None, None)
     ends = [
         UNDEFINED if interval is None or interval.low is None else span(interval.low, interval.high, unit, signed=True)
-        for interval, unit in ((episode.intervals.get("total_return"), "fraction"), (episode.intervals.get("sharpe"), "ratio"))
+        for interval, unit in ((window.intervals.get("total_return"), "fraction"), (window.intervals.get("sharpe"), "ratio"))
     ]
-    return [window.name, str(episode.seed), *ends, figure(episode.selection_t, signed=True), figure(rank, "fraction"), p_value(p)]
+    return [window.name, str(window.seed), *ends, figure(window.selection_t, signed=True), figure(rank, "fraction"), p_value(p)]
 
 
 def windows_notes(study: CardStudy) -> list[str]:
@@ -174,7 +173,7 @@ def windows_notes(study: CardStudy) -> list[str]:
     notes = coverage_notes(study) if len(study.windows) > 1 else []
     missing: dict[str, list[str]] = {}
     for window in study.windows:
-        for interval in window.episode.intervals.values():
+        for interval in window.intervals.values():
             if interval.reason:
                 missing.setdefault(interval.reason, []).append(window.name)
     return notes + [
@@ -186,7 +185,7 @@ def coverage_notes(study: CardStudy) -> list[str]:
     """For each daily metric, how often its kind of interval covered the truth in simulations of such lengths."""
     by_metric: dict[str, list[Interval]] = {}
     for window in study.windows:
-        for name, interval in window.episode.intervals.items():
+        for name, interval in window.intervals.items():
             if interval.low is not None:
                 by_metric.setdefault(name, []).append(interval)
     notes = []
@@ -205,13 +204,13 @@ def coverage_notes(study: CardStudy) -> list[str]:
 
 def attribution_table(study: CardStudy) -> Table:
     """Every line of the attribution: over all episodes, and with intervals for the windows that are drawn."""
-    drawn = [window for window in study.windows if window.drawn and window.episode.lines]
+    drawn = [window for window in study.windows if window.drawn and window.lines]
     episodes = len(next(iter(study.lines.values())))
     heads: list[object] = ["line", *(["median, %", "quartiles, %"] if episodes > 1 else []), "mean exposure"]
     total: list[object] = ["total return", *(["", ""] if episodes > 1 else []), ""]
     for window in drawn:
         heads += [f"{window.name}, %", "95 % interval"]
-        split = window.episode.attribution
+        split = window.attribution
         total += [figure(split.linked.total_return if split else None, "fraction", signed=True), ""]
     rows = [_line_row(study, name, drawn) for name in study.lines]
     return Table(f"Linked contributions to the total return, over {count(episodes, 'episode')}", heads, [*rows, total])
@@ -222,7 +221,7 @@ def attribution_notes(study: CardStudy) -> list[str]:
     missing = {
         f"{window.name}: no interval of {name}: {interval.reason}"
         for window in study.windows
-        for name, interval in (window.episode.lines.items() if window.drawn else ())
+        for name, interval in (window.lines.items() if window.drawn else ())
         if interval.low is None
     }
     notes = [f"{times:,} × {meaning}{f' ({subject})' if subject else ''}" for (meaning, subject), times in study.notes.items()]
@@ -236,7 +235,7 @@ def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list
         row += [figure(median(values), "fraction", signed=True), span(*quartiles(values), "fraction", signed=True)]
     row.append(figure(sum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")
     for window in drawn:
-        interval, split = window.episode.lines[name], window.episode.attribution
+        interval, split = window.lines[name], window.attribution
         linked: Mapping[str, float] = (split.linked.lines if split else None) or {}
         row += [figure(linked.get(name), "fraction", signed=True), span(interval.low, interval.high, "fraction", signed=True)]
     return row

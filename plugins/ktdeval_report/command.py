@@ -51,7 +51,10 @@ def report(
     page needs no network and no script; cards and records are only read.
     """
     require_matplotlib()
-    wanted = _formats(formats)
+    wanted = _names(formats) or _FORMATS[:1]
+    for name in wanted:
+        if name not in _FORMATS:
+            raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; give --out a file name, such as {out / 'report.html'}")
     extra = options["extra"]
@@ -81,14 +84,6 @@ def _warn(message: str) -> None:
 
 def _names(text: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in str(text or "").split(",") if name.strip()))
-
-
-def _formats(text: str) -> tuple[str, ...]:
-    names = _names(text)
-    for name in names:
-        if name not in _FORMATS:
-            raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
-    return names or _FORMATS[:1]
 
 
 def _make_folder(path: Path) -> None:

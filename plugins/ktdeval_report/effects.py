@@ -73,14 +73,17 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
         if metric in evaluation.card.metrics:
             groups.setdefault(_identity(evaluation, metric), []).append(evaluation)
     for members in groups.values():
-        cards, doubled = _by_variant(members)
-        notes += [f"{one.label}: a card of that mask and mode is there already; this one is left out" for one in doubled]
-        if len(cards) < 2:
-            continue
-        design = _Design(_agent(members[0], list(groups.values())), cards, metric)
-        masks += design.mask_effects()
-        modes += design.ladders()
-        notes += design.notes
+        cards: dict[Variant, Evaluation] = {}
+        for one in members:
+            variant = (one.card.task.mask, one.card.task.mode)
+            if variant[0] in MASK_FACTORS and variant[1] in MODE_PIECES and cards.setdefault(variant, one) is not one:
+                notes.append(f"{one.label}: a card of that mask and mode is there already; this one is left out")
+        if len(cards) > 1:
+            ordered = {variant: cards[variant] for variant in sorted(cards, key=variant_order)}
+            design = _Design(_agent(members[0], list(groups.values())), ordered, metric)
+            masks += design.mask_effects()
+            modes += design.ladders()
+            notes += design.notes
     unit = next((one.card.metrics[metric].unit for one in evaluations if metric in one.card.metrics), "fraction")
     return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)))
 
@@ -103,21 +106,6 @@ def _agent(evaluation: Evaluation, groups: Sequence[Sequence[Evaluation]]) -> st
     return f"{model.name} {agent.name}{f' ({args})' if args else ''}"
 
 
-def _by_variant(members: Sequence[Evaluation]) -> tuple[dict[Variant, Evaluation], list[Evaluation]]:
-    cards: dict[Variant, Evaluation] = {}
-    doubled = []
-    for member in members:
-        variant = (member.card.task.mask, member.card.task.mode)
-        if variant[0] not in MASK_FACTORS or variant[1] not in MODE_PIECES:
-            continue
-        if variant in cards:
-            doubled.append(member)
-        else:
-            cards[variant] = member
-    order = sorted(cards, key=variant_order)
-    return {variant: cards[variant] for variant in order}, doubled
-
-
 class _Design:
     """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that its own cards share."""
 
@@ -130,7 +118,11 @@ class _Design:
         found = []
         for mode in dict.fromkeys(mode for _, mode in self.cards):
             variants = [variant for variant in self.cards if variant[1] == mode]
-            if not {("bright", mode), ("blinded", mode)} <= set(variants) or not self._same(variants, f"masks of {mode}"):
+            if not {("bright", mode), ("blinded", mode)} <= set(variants):
+                continue
+            configs = [self.cards[variant].card.task.config for variant in variants]
+            if len({dumps_canonical([config.get("prompts"), config.get("tools")]) for config in configs}) > 1:
+                self.notes.append(f"{self.agent}: masks of {mode} have different prompts or tools and are not compared")
                 continue
             values, correlation = self._values(variants, f"masks of {mode}")
             contrasts = mask_contrasts({mask: values[mask, mode] for mask, _ in variants})
@@ -147,21 +139,9 @@ class _Design:
             values, correlation = self._values(variants, f"modes under {mask}")
             sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
             ends = f"total ({variants[0][1]} to {variants[-1][1]})"
-            found += [
-                self._effect(mask, ends if piece == "total" else piece, of, correlation)
-                for piece, of in ladder_contributions(sets).items()
-            ]
+            pieces = ladder_contributions(sets).items()
+            found += [self._effect(mask, ends if piece == "total" else piece, of, correlation) for piece, of in pieces]
         return found
-
-    def _same(self, variants: Sequence[Variant], what: str) -> bool:
-        """Masks can be compared only where prompts and tools are the same."""
-        shown = {
-            dumps_canonical([self.cards[variant].card.task.config.get(name) for name in ("prompts", "tools")])
-            for variant in variants
-        }
-        if len(shown) > 1:
-            self.notes.append(f"{self.agent}: {what} have different prompts or tools and are not compared")
-        return len(shown) == 1
 
     def _values(self, variants: Sequence[Variant], what: str) -> tuple[dict[Variant, Values], Values]:
         """[windows] means over paired seeds for each variant, and the correlation of the windows by shared days."""

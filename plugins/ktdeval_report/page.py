@@ -40,17 +40,8 @@ _ALL_WINDOWS = 12
 _MOST_WINDOWS = 3
 
 _HEADS = (
-    "card",
-    "return, %",
-    "excess, %",
-    "95 % interval",
-    "Sharpe",
-    "drawdown, %",
-    "selection, %",
-    "ECE",
-    "decided, %",
-    "finished",
-)
+    "card", "return, %", "excess, %", "95 % interval", "Sharpe", "drawdown, %", "selection, %", "ECE", "decided, %", "finished",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,7 @@ def _drawdown(levels: npt.ArrayLike) -> Values:
 
 def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     """Plot the NAV against the benchmark and against random traders with the same activity."""
-    episode = window.episode
-    ledger, envelope, benchmark = episode.ledger, episode.envelope, episode.benchmark
+    ledger, envelope, benchmark = window.ledger, window.envelope, window.benchmark
     days = [ledger.base_day, *ledger.days]
 
     def draw(figure: FigureBase) -> None:
@@ -85,7 +84,7 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
             axes.plot(_growth(other.nav), color=colour("one"), linewidth=0.5, label=None if place else "other seeds")
         if benchmark is not None:
             axes.plot(_growth(benchmark), color=colour("two"), linewidth=1.4, linestyle=(0, (4, 1.5)), label="benchmark")
-        axes.plot(_growth(ledger.nav), color=colour("one"), linewidth=1.9, label=f"agent, seed {episode.seed}")
+        axes.plot(_growth(ledger.nav), color=colour("one"), linewidth=1.9, label=f"agent, seed {window.seed}")
         axes.set_ylabel("return since the start, %")
         _finish(figure, axes, days)
 
@@ -93,7 +92,7 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     text = f"The agent ends at {percent(own)}"
     if benchmark is not None:
         text += f", {benchmark_name} at {percent(float(benchmark[-1] / benchmark[0] - 1.0))}"
-    note = episode.no_envelope and f"No random traders: {episode.no_envelope}."
+    note = window.no_envelope and f"No random traders: {window.no_envelope}."
     if envelope is not None:
         outer = [f"{100 * level:g} %" for level in (envelope.levels[0], envelope.levels[-1])]
         ends = [percent(float(band[-1] / band[0] - 1.0)) for band in (envelope.bands[0], envelope.bands[-1])]
@@ -133,14 +132,13 @@ def _finish(figure: FigureBase, axes: Axes, days: Sequence[object]) -> None:
 
 def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     """How far NAV and benchmark are below their highest level so far."""
-    episode = window.episode
-    ledger, benchmark = episode.ledger, episode.benchmark
+    ledger, benchmark = window.ledger, window.benchmark
     own = _drawdown(ledger.nav)
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
         axes.fill_between(range(len(own)), own, 0.0, color=colour("band2"), linewidth=0)
-        axes.plot(own, color=colour("one"), linewidth=1.6, label=f"agent, seed {episode.seed}")
+        axes.plot(own, color=colour("one"), linewidth=1.6, label=f"agent, seed {window.seed}")
         if benchmark is not None:
             axes.plot(_drawdown(benchmark), color=colour("two"), linewidth=1.3, linestyle=(0, (4, 1.5)), label="benchmark")
         axes.set_ylabel("below the peak, %")
@@ -155,7 +153,7 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
 
 def weights_plot(window: WindowStudy) -> Plot:
     """Weights of the largest names, of the others and of cash, above what was traded each day."""
-    ledger = window.episode.ledger
+    ledger = window.ledger
     names, areas = _weights(ledger)
     traded = 100.0 * np.array(
         [sum(order.notional_minor for order in step.orders) / max(step.open_nav_minor, 1) for step in ledger.steps]
@@ -250,7 +248,7 @@ def _bin_text(entry: Mapping[str, JsonValue]) -> str:
 
 def attribution_plot(window: WindowStudy) -> Plot | None:
     """Linked contributions so far, stacked: above zero what helped, below zero what cost; None where there are none."""
-    attribution = window.episode.attribution
+    attribution = window.attribution
     if attribution is None or attribution.linked.lines is None:
         return None
     parts = {name: 100.0 * np.cumsum(part) for name, part in parts_of(attribution, attribution.linked_lines).items()}
@@ -291,7 +289,7 @@ def _with_gap(parts: dict[str, Values]) -> list[tuple[str, Values | None]]:
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
     """One small plot a style factor, all on one scale; None where there is no attribution."""
-    attribution = window.episode.attribution
+    attribution = window.attribution
     if attribution is None or not attribution.factor_names:
         return None
     exposures, names = attribution.exposures, attribution.factor_names

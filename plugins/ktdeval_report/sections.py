@@ -98,7 +98,7 @@ def _hashes(evaluation: Evaluation) -> Table:
 
 
 def _no_attribution(study: CardStudy) -> str:
-    reasons = {window.episode.no_attribution for window in study.windows} - {""}
+    reasons = {window.no_attribution for window in study.windows} - {""}
     return study.evaluation.problem or f"There is none: {'; '.join(sorted(reasons)) or 'no episode has one'}."
 
 
@@ -106,9 +106,7 @@ def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[s
     """Values of `card.html`. `plots`: figures by where they belong: the name of a window, or `reliability`."""
     one, card = study.evaluation, study.evaluation.card
     has_market = bool(study.windows) and one.market is not None
-    windows = [
-        (f"{window.name}, seed {window.episode.seed}", plots[window.name]) for window in study.windows if plots.get(window.name)
-    ]
+    windows = [(f"{window.name}, seed {window.seed}", plots[window.name]) for window in study.windows if plots.get(window.name)]
     return {
         "label": one.label,
         "anchor": one.anchor,

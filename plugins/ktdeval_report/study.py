@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from msgspec.structs import asdict
@@ -34,6 +34,8 @@ from ktdeval_report.inputs import Cell, Evaluation
 TRADING = ("timing", "fees", "rounding")
 """Lines of an attribution that come from trading, and not from what was held."""
 
+_NO_MARKET = "the market is not at hand"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -44,30 +46,23 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class EpisodeStudy:
-    """Episode that stands for its window: that of the lower median total return over seeds."""
+class WindowStudy:
+    """One window of a card, and the episode that stands for it: that of the lower median total return over seeds."""
 
-    seed: int  # of the episode
-    ledger: Ledger  # its steps
+    name: str
+    drawn: bool  # whether it gets plots
+    others: Sequence[Ledger]  # ledgers of the other seeds, where it is drawn
+    seed: int
+    ledger: Ledger
     benchmark: FloatArray | None = None  # [steps + 1] index levels; None without the market
     intervals: Mapping[str, Interval] = field(default_factory=dict)  # of the daily metrics, by name; empty without the market
     attribution: Attribution | None = None  # of its returns; None with `no_attribution`
-    no_attribution: str = "the market is not at hand"  # why there is none
+    no_attribution: str = _NO_MARKET  # why there is none
     #: line -> interval of its linked contribution; `style` and `trading` are those of their lines together
     lines: Mapping[str, Interval] = field(default_factory=dict)
     selection_t: float | None = None  # HAC t statistic of its daily selection; None where it is not defined
     envelope: Envelope | None = None  # random traders with its activity; None with `no_envelope`
-    no_envelope: str = "not drawn"  # why there is none
-
-
-@dataclass(frozen=True)
-class WindowStudy:
-    """One window of a card."""
-
-    name: str  # of the window
-    others: Sequence[Ledger]  # ledgers of the other seeds, where it is drawn
-    episode: EpisodeStudy  # the one that stands for all
-    drawn: bool  # whether it gets plots
+    no_envelope: str = _NO_MARKET  # why there is none
 
 
 @dataclass(frozen=True)
@@ -94,39 +89,37 @@ class Workbench:
         self._fits: dict[tuple[str, int, int], Fit] = {}
         self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
 
-    def study(self, evaluation: Evaluation, drawn: Sequence[str]) -> CardStudy:
-        """Compute the figures of one card. `drawn`: windows that get plots, and an envelope with them."""
+    def study(self, evaluation: Evaluation, drawn_windows: Sequence[str]) -> CardStudy:
+        """Compute the figures of one card, whose drawn windows get plots, and an envelope with them."""
         everything = evaluation.ledgers()
+        recorded = [asdict(entry) for entry in evaluation.card.calibration.bins]
         if not everything:
-            return CardStudy(evaluation, reliability=_recorded_bins(evaluation))
-        windows = []
-        attributions: dict[Cell, Attribution | str] = {}
+            return CardStudy(evaluation, reliability=recorded)
+        market, windows, known = evaluation.market, [], []
         for name in evaluation.windows:
             ledgers = {cell: ledger for cell, ledger in everything.items() if cell[0] == name}
-            attributions |= {cell: self._attribution(ledger, evaluation.market) for cell, ledger in ledgers.items()}
-            chosen = representative(ledgers)
-            episode = self._episode(evaluation, (chosen, ledgers[chosen]), attributions[chosen], name in drawn)
-            others = [ledger for cell, ledger in ledgers.items() if cell != chosen] if name in drawn else []
-            windows.append(WindowStudy(name, others, episode, name in drawn))
-        known = [attribution for attribution in attributions.values() if isinstance(attribution, Attribution)]
-        return CardStudy(
-            evaluation, windows, _lines(known), _exposures(known), _notes(known), self._reliability(evaluation, everything.values())
-        )  # fmt: skip
+            attributions = {cell: self._attribution(ledger, market) for cell, ledger in ledgers.items()}
+            known += [one for one in attributions.values() if isinstance(one, Attribution)]
+            chosen, drawn = representative(ledgers), name in drawn_windows
+            others = [ledger for cell, ledger in ledgers.items() if cell != chosen and drawn]
+            window = WindowStudy(name, drawn, others, chosen[1], ledgers[chosen])
+            windows.append(window if market is None else self._judged(window, evaluation, market, attributions[chosen]))
+        if market is not None:
+            forecasts = [one for ledger in everything.values() for one in judged_orders(ledger, market).forecasts]
+            recorded = reliability_points(forecasts)
+        return CardStudy(evaluation, windows, *_over_episodes(known), recorded)
 
-    def _episode(
-        self, evaluation: Evaluation, chosen: tuple[Cell, Ledger], attribution: Attribution | str, drawn: bool
-    ) -> EpisodeStudy:
-        (cell, ledger), market = chosen, evaluation.market
-        if market is None:
-            return EpisodeStudy(cell[1], ledger, no_envelope="the market is not at hand")
+    def _judged(
+        self, window: WindowStudy, evaluation: Evaluation, market: MarketSnapshot, attribution: Attribution | str
+    ) -> WindowStudy:
+        """Return a window with what only the market can tell."""
         resampling = Resampling(seed=self._settings.seed)
-        envelope = self._envelope(evaluation, ledger, market) if drawn else "not drawn"
+        envelope = self._envelope(evaluation, window.ledger, market) if window.drawn else "not drawn"
         split = attribution if isinstance(attribution, Attribution) else None
-        return EpisodeStudy(
-            seed=cell[1],
-            ledger=ledger,
-            benchmark=benchmark_levels(ledger, market),
-            intervals=episode_intervals(ledger, market, resampling),
+        return replace(
+            window,
+            benchmark=benchmark_levels(window.ledger, market),
+            intervals=episode_intervals(window.ledger, market, resampling),
             attribution=split,
             no_attribution=attribution if isinstance(attribution, str) else "",
             lines=_line_intervals(split, resampling) if split else {},
@@ -137,7 +130,7 @@ class Workbench:
 
     def _attribution(self, ledger: Ledger, market: MarketSnapshot | None) -> Attribution | str:
         if market is None:
-            return "the market is not at hand"
+            return _NO_MARKET
         if problem := attribution_problem(ledger, market):
             return problem
         first = market.day_index(ledger.days[0])
@@ -158,17 +151,6 @@ class Workbench:
         return random_envelope(
             ledger, market, config, EnvelopeSettings(self._settings.paths, self._settings.seed), self._tapes[key]
         )
-
-    @staticmethod
-    def _reliability(evaluation: Evaluation, ledgers: Iterable[Ledger]) -> Sequence[Mapping[str, JsonValue]]:
-        if evaluation.market is None:
-            return _recorded_bins(evaluation)
-        market = evaluation.market
-        return reliability_points([forecast for ledger in ledgers for forecast in judged_orders(ledger, market).forecasts])
-
-
-def _recorded_bins(evaluation: Evaluation) -> list[dict[str, JsonValue]]:
-    return [asdict(entry) for entry in evaluation.card.calibration.bins]
 
 
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
@@ -220,29 +202,21 @@ def _selection_t(attribution: Attribution) -> float | None:
     return mean / error if error > 1e-15 else None
 
 
-def _lines(attributions: Sequence[Attribution]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def _over_episodes(
+    attributions: Sequence[Attribution],
+) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[tuple[str, str], int]]:
+    """Linked contributions by line, mean exposures by factor, and how often something was missing."""
+    lines, exposures = defaultdict(list), defaultdict(list)
+    notes: Counter[tuple[str, str]] = Counter()
     for attribution in attributions:
         for name, value in (attribution.linked.lines or {}).items():
-            found.setdefault(name, []).append(value)
-    return found
-
-
-def _exposures(attributions: Sequence[Attribution]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for attribution in attributions:
-        for name, value in zip(attribution.factor_names, attribution.mean_exposures(within_holdings=True), strict=True):
-            if np.isfinite(value):
-                found.setdefault(name, []).append(float(value))
-    return found
-
-
-def _notes(attributions: Sequence[Attribution]) -> dict[tuple[str, str], int]:
-    totals: Counter[tuple[str, str]] = Counter()
-    for attribution in attributions:
+            lines[name].append(value)
+        for name, mean in zip(attribution.factor_names, attribution.mean_exposures(within_holdings=True), strict=True):
+            if np.isfinite(mean):
+                exposures[name].append(float(mean))
         for note in attribution.notes:
-            totals[note.to_json()["meaning"], note.subject] += note.count
-    return dict(sorted(totals.items()))
+            notes[note.to_json()["meaning"], note.subject] += note.count
+    return dict(lines), dict(exposures), dict(sorted(notes.items()))
 
 
 def median(values: Sequence[float]) -> float | None:

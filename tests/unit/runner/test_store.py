@@ -93,7 +93,10 @@ def test_a_manifest_that_was_changed_or_is_none_is_one_clear_error(tmp_path):
     path = RunFolder.create(tmp_path / "run", MANIFEST).path / "manifest.json"
     changed = json.loads(path.read_text())
     changed["episodes"][0]["seed"] = 99
-    for text, words in ((json.dumps(changed), "has been changed"), *((text, "manifest") for text in ("", "[]", "{}", "\x00"))):
+    for text, words in (
+        (json.dumps(changed), "has been changed"),
+        *((text, "manifest") for text in ("", "[]", "{}", '{"version": 1}', "\x00")),
+    ):
         path.write_text(text)
         with pytest.raises(StoreError, match=words):
             RunFolder.load(path.parent)

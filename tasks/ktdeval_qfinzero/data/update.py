@@ -183,10 +183,6 @@ class _Run:
             self.problems.add(f"{line}; --replace (in Python replace=True) lets the new row take its place")
         self.problems.count += merged.tally.other - len(lines)
 
-    def keep(self, part: Part) -> None:
-        """Keep a file that was written."""
-        self.parts[part.key] = part
-
     def stored(self, key: str) -> Path | None:
         """Return the file of a part as it was; None where there is none."""
         part = self.manifest.parts.get(key)
@@ -278,26 +274,23 @@ def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
             add_reach(reaches, place, merged.rows)
         touched.add(place.key)
         if merged.tally.changes and not run.problems.count:
-            run.keep(run.writer.bars(place, merged.rows))
+            run.parts[place.key] = run.writer.bars(place, merged.rows)
     for key in sorted(run.manifest.parts.keys() - touched):
         place_of = read_place(key)
         if place_of is not None and place_of.asset_class == "option" and place_of.symbol in changed:
             add_reach(reaches, place_of, read_block(run.folder / run.manifest.parts[key].file))
-    present = {part.key: part for part in (*run.manifest.parts.values(), *run.parts.values())}
-    return reaches | reaches_of(list(present.values()))
+    return reaches | reaches_of(list({**run.manifest.parts, **run.parts}.values()))
 
 
 def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> Merged[list[Any]]:
     table, path = TABLES[name], run.stored(key)
-    if path is None or (not rows and not table.own):  # all events and articles are many, and nothing refers to them
-        stored = []
-    else:
-        stored = table.read(path)
+    # All events and articles are many, and nothing refers to them.
+    stored = [] if path is None or not (rows or table.own) else table.read(path)
     merged = merge_rows(stored, rows, table.key, gained_releases if name == "events" else None)
     if rows:
         run.note(name, merged)
     if merged.tally.changes and not run.problems.count:
-        run.keep(run.writer.rows(key, merged.rows))
+        run.parts[key] = run.writer.rows(key, merged.rows)
     return merged
 
 

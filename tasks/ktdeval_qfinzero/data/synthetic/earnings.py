@@ -187,16 +187,11 @@ def _revision(rng: np.random.Generator, report: Report, grid: Grid) -> tuple[int
 
 def _event(life: Life, report: Report) -> EventRow:
     stock = life.stock
-    expected: dict[str, JsonValue] = {
-        "company_name": stock.name,
-        "fiscal_period": f"Q{report.quarter}",
-        "fiscal_year": report.year,
-        "time_of_day": "before_open" if report.before_open else "after_close",
-        "eps_estimated": report.first_estimate,
-        "eps_previous": report.eps_year_ago,
-        "revenue_estimated": report.revenue_estimate,
-        "revenue_previous": report.revenue_year_ago,
-    }
+    eps = {"eps_estimated": report.first_estimate, "eps_previous": report.eps_year_ago}
+    revenue = {"revenue_estimated": report.revenue_estimate, "revenue_previous": report.revenue_year_ago}
+    period = {"company_name": stock.name, "fiscal_period": f"Q{report.quarter}", "fiscal_year": report.year}
+    time_of_day = "before_open" if report.before_open else "after_close"
+    expected: dict[str, JsonValue] = {**period, "time_of_day": time_of_day, **eps, **revenue}
     if report.first_time_ns is not None:
         expected["rescheduled_from_utc"] = moment_text(report.first_time_ns)
     releases = []
@@ -208,17 +203,9 @@ def _event(life: Life, report: Report) -> EventRow:
     releases.append(Release(report.time_ns, outcome))
     if report.revision is not None:
         releases.append(Release(report.revision[0], {"eps_actual": report.revision[1]}))
-    return EventRow(
-        event_id=report.event_id,
-        event_type="earnings",
-        title=f"{stock.name} {report.period} earnings",
-        time_ns=report.time_ns,
-        announced_ns=report.announced_ns,
-        importance=IMPORTANCE_OF[stock.size],
-        tickers=(stock.ticker,),
-        expected=expected,
-        releases=tuple(releases),
-    )
+    title, importance = f"{stock.name} {report.period} earnings", IMPORTANCE_OF[stock.size]
+    row = EventRow(report.event_id, "earnings", title, report.time_ns, report.announced_ns, importance, (stock.ticker,))
+    return replace(row, expected=expected, releases=tuple(releases))
 
 
 def _cents(value: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal
@@ -201,24 +201,12 @@ def macro_events(readings: Sequence[Reading]) -> list[EventRow]:
 
 def _event(reading: Reading) -> EventRow:
     series = reading.series
-    expected: dict[str, JsonValue] = {
-        "consensus": _plain(reading.consensus, series),
-        "previous": _plain(reading.previous, series),
-        "description": series.describe,
-    }
+    known = {"consensus": _plain(reading.consensus, series), "previous": _plain(reading.previous, series)}
     values = [(reading.time_ns, reading.actual), *reading.corrections]
-    return EventRow(
-        event_id=reading.event_id,
-        event_type="macro_calendar",
-        title=reading.title,
-        time_ns=reading.time_ns,
-        announced_ns=reading.announced_ns,
-        importance=series.importance,
-        country=series.country,
-        market=series.market,
-        expected=expected,
-        releases=tuple(Release(moment, {"actual": _plain(value, series)}) for moment, value in values),
-    )
+    releases = tuple(Release(moment, {"actual": _plain(value, series)}) for moment, value in values)
+    due = (reading.time_ns, reading.announced_ns)
+    row = EventRow(reading.event_id, "macro_calendar", reading.title, *due, series.importance, (), series.country, series.market)
+    return replace(row, expected={**known, "description": series.describe}, releases=releases)
 
 
 def _plain(value: float, series: Series) -> JsonValue:

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from accept_books import Books, raw_of
 from accept_figures import (
     TOLERANCE,
-    Books,
     Episode,
     Prices,
     annual_ratio,
@@ -37,6 +37,7 @@ from ktdeval.cards.check import parse_card
 from ktdeval.cards.show import make_report, plain_text
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.runner.store import RunFolder
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
@@ -169,10 +170,9 @@ def check_totals(card: dict[str, Any], found: list[Episode], prices: Prices) -> 
 
 
 def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Prices) -> None:
-    for episode in episodes(run, card_of(run)):
-        books = Books(episode, prices)
-        for step in episode.steps:
-            books.check(step)
+    folder, raw = RunFolder.load(run), raw_of(prices.tables)
+    for spec in folder.manifest.specs:
+        Books(raw).keep(folder.load_ledger(spec).steps)
 
 
 def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:

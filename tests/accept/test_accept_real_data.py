@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pandas as pd
 import pytest
 
 import accept_overheard
+from accept_books import JITTER, Books, Raw
 from accept_runs import card, evaluate, import_real, silently, verify
 from ktdeval.cli.main import main
 from ktdeval.runner.store import RunFolder
@@ -72,23 +71,6 @@ def test_the_cards_benchmark_return_is_that_of_the_index(run: RunFolder) -> None
 # --- the raw files, read with pandas and nothing of ours
 
 
-@dataclass(frozen=True)
-class Raw:
-    """Day by code: open and close in fen (whole), the factor as an exact number, trade and membership."""
-
-    days: list[str]
-    open: Mapping[str, Mapping[str, int]]
-    close: Mapping[str, Mapping[str, int]]
-    factor: Mapping[str, Mapping[str, Fraction]]
-    spells: Mapping[str, list[tuple[str, str]]]
-
-    def trades(self, code: str, day: str) -> bool:
-        return day in self.open[code]
-
-    def is_member(self, code: str, day: str) -> bool:
-        return any(first <= day <= last for first, last in self.spells.get(code, []))
-
-
 @pytest.fixture(scope="module")
 def raw(shared_data: Path) -> Raw:
     table = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet")
@@ -114,152 +96,8 @@ def raw(shared_data: Path) -> Raw:
     )
 
 
-@dataclass
-class Lot:
-    """A holding: shares, those of them bought today, and what one was worth at the last close, in fen of today's terms."""
-
-    shares: int
-    today: int = 0
-    mark: Fraction = Fraction(0)
-
-
-@dataclass
-class Books:
-    """An account kept from fills and raw prices. `factor` is the last one applied to each holding."""
-
-    cash: int = CASH_FEN
-    lots: dict[str, Lot] = field(default_factory=dict)
-    factor: dict[str, Fraction] = field(default_factory=dict)
-
-
-JITTER = Fraction(1, 100_000)
-LIMITS = {"main": Fraction(10, 100), "growth": Fraction(20, 100), "bse": Fraction(30, 100)}
-
-
-def stop_distance(code: str) -> Fraction:
-    """The board's daily limit less half a percentage point."""
-    kind = "growth" if code.startswith(("30", "688", "689")) else "bse" if code.endswith(".BJ") else "main"
-    return LIMITS[kind] - Fraction(5, 1000)
-
-
-def half_up(value: Fraction) -> int:
-    return floor(value + Fraction(1, 2))
-
-
-def overnight(books: Books, raw: Raw, step: StepRecord) -> int:
-    """Carry the books over factor changes as the ledger says it did, checking that no holding gains or loses a fen."""
-    day = step.filled_on
-    booked = {change.code: change for change in step.corporate_actions}
-    for code, lot in list(books.lots.items()):
-        lot.today = 0
-        now = raw.factor[code].get(day, books.factor[code])
-        ratio = now / books.factor[code]
-        if abs(ratio - 1) <= JITTER:
-            assert code not in booked
-            continue
-        change, books.factor[code] = booked.pop(code), now
-        assert change.ratio == pytest.approx(float(ratio), rel=1e-8)
-        assert change.shares_before == lot.shares
-        assert change.shares_after == floor(lot.shares * ratio)
-        before, ex_price = lot.shares * lot.mark, lot.mark / ratio
-        if not raw.trades(code, day):  # such a holding is marked at a whole tick of 1/10,000 CNY
-            ex_price = Fraction(floor(ex_price * 100), 100)
-        assert abs(change.shares_after * ex_price + change.cash_minor - before) <= 1, (day, code)
-        assert 0 <= change.cash_minor <= lot.mark + 1 + (0 if raw.trades(code, day) else change.shares_after / 100)
-        books.cash += change.cash_minor
-        books.lots[code] = Lot(change.shares_after, 0, ex_price)
-    assert not booked
-    return len(step.corporate_actions)
-
-
-def is_at_limit(raw: Raw, code: str, day: str, side: str) -> bool:
-    """Is the open at or beyond the stop, against the last close in the day's own terms?"""
-    earlier = [known for known in raw.close[code] if known < day]
-    if not earlier:
-        return False
-    last = max(earlier)
-    reference = raw.close[code][last] * raw.factor[code][last] / raw.factor[code][day]
-    move = raw.open[code][day] / reference - 1
-    return move >= stop_distance(code) if side == "BUY" else move <= -stop_distance(code)
-
-
-def open_worth(books: Books, raw: Raw, day: str) -> int:
-    """NAV at the opens, before any fill."""
-    return books.cash + sum(half_up(lot.shares * raw.open[code].get(day, lot.mark)) for code, lot in books.lots.items())
-
-
-def fill(books: Books, raw: Raw, day: str, order: Mapping[str, Any], nav: int) -> None:
-    """BrokerState one fill, judging it by every rule."""
-    code, shares = order.code, order.filled_shares
-    assert raw.trades(code, day), "no fill on a suspended day"
-    price = raw.open[code][day]
-    assert order.price_ticks == price * 100, "fills are at the open"
-    assert not is_at_limit(raw, code, day, order.side)
-    notional = shares * price
-    rate = Fraction(5 if order.side == "BUY" else 15, 10_000)
-    fee = max(500, half_up(notional * rate))
-    assert (order.notional_minor, order.fee_minor) == (notional, fee)
-    if order.side == "BUY":
-        assert raw.is_member(code, day), "buys are of members"
-        assert shares % 100 == 0
-        assert shares >= (200 if code.startswith(("688", "689")) else 100)
-        lot = books.lots.setdefault(code, Lot(0))
-        books.factor.setdefault(code, raw.factor[code][day])
-        lot.shares, lot.today = lot.shares + shares, lot.today + shares
-        assert lot.shares * price * 10 <= nav, "at most a tenth of NAV in one name"
-        books.cash -= notional + fee
-    else:
-        lot = books.lots[code]
-        assert shares <= lot.shares - lot.today, "T+1"
-        assert shares % 100 == 0 or (lot.shares - lot.today - shares) % 100 == 0
-        lot.shares -= shares
-        books.cash += notional - fee
-        if not lot.shares:
-            del books.lots[code], books.factor[code]
-    assert books.cash >= 0
-    assert len(books.lots) <= 20
-
-
-def close(books: Books, raw: Raw, step: StepRecord) -> None:
-    """Mark at the closes and compare holdings, cash and NAV with the ledger."""
-    day = step.filled_on
-    worth = {}
-    for code, lot in books.lots.items():
-        if raw.trades(code, day):
-            lot.mark = Fraction(raw.close[code][day])
-        worth[code] = half_up(lot.shares * lot.mark)
-    recorded = {row.code: (row.shares, row.locked, row.value_minor) for row in step.positions}
-    assert recorded == {code: (lot.shares, lot.today, worth[code]) for code, lot in books.lots.items()}, day
-    assert (step.cash_minor, step.holdings_minor) == (books.cash, sum(worth.values())), day
-    assert step.nav_minor == books.cash + sum(worth.values()), day
-
-
-def keep_books(raw: Raw, steps: Sequence[StepRecord]) -> Mapping[str, int]:
-    """Keep the books over all steps; returns counts of what came by."""
-    books, seen = Books(), {"fills": 0, "changes": 0, "suspended": 0, "at limit": 0}
-    for step in steps:
-        day = step.filled_on
-        assert step.decided_on == raw.days[raw.days.index(day) - 1]
-        seen["changes"] += overnight(books, raw, step)
-        nav = open_worth(books, raw, day)
-        assert step.open_nav_minor == nav, day
-        seen["suspended"] += sum(not raw.trades(code, day) for code in books.lots)
-        for side in ("SELL", "BUY"):
-            for order in step.orders:
-                if order.side == side and order.filled_shares:
-                    fill(books, raw, day, order, nav)
-                    seen["fills"] += 1
-                elif order.side == side:
-                    assert order.status == "rejected"
-                    if order.rule == "price_limit":
-                        assert is_at_limit(raw, order.code, day, side)
-                        seen["at limit"] += 1
-        close(books, raw, step)
-    return seen
-
-
 def test_books_kept_from_the_raw_files_give_every_fill_fee_holding_and_nav(raw: Raw, steps: Sequence[StepRecord]) -> None:
-    seen = keep_books(raw, steps)
+    seen = Books(raw).keep(steps)
     assert seen["fills"] > 400
     assert seen["changes"] > 50
     assert seen["at limit"] > 0
@@ -280,7 +118,7 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
     words = ["--plugin", "accept_overheard", "--data", str(snapshot), "--windows", f"{first}:{last}"]
     folder = evaluate(tmp_path / "run", "overheard/buyer", ["bright_memory_only"], *words)
     steps = folder.load_ledger(folder.manifest.specs[0]).steps
-    assert keep_books(raw, steps)["changes"] >= 15
+    assert Books(raw).keep(steps)["changes"] >= 15
     booked = {(step.filled_on, change.code) for step in steps for change in step.corporate_actions}
     assert any(code == suspended and not raw.trades(code, day) for day, code in booked)
 
@@ -291,7 +129,7 @@ def test_books_of_other_strategies_agree_too(model: str, raw: Raw, snapshot: Pat
     """Losers and coin tosses meet what momentum avoids: suspensions, limit-down days, names that leave the index."""
     words = ["--data", str(snapshot), "--windows", "2024-05-06:2024-12-31", "--seed", "3"]
     folder = evaluate(tmp_path / "run", f"builtin/{model}", ["blinded_open_research"], *words)
-    seen = keep_books(raw, folder.load_ledger(folder.manifest.specs[0]).steps)
+    seen = Books(raw).keep(folder.load_ledger(folder.manifest.specs[0]).steps)
     assert seen["fills"] > 20
     assert seen["changes"] > 5
 

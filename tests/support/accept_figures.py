@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ import zstandard
 Steps = list[dict[str, Any]]
 
 TOLERANCE = 1e-12
-BUY_FEE, SELL_FEE, LEAST_FEE_FEN = Decimal("0.0005"), Decimal("0.0015"), 500
 DECIDED = ("model", "model_after_retry")
 FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
 
@@ -42,10 +41,6 @@ class Prices:
     def at(self, name: str, day: str, code: str) -> float:
         """One value."""
         return float(self.tables[name].at[day, code])
-
-    def before(self, day: str) -> str:
-        """The trading day before."""
-        return self.days[self.days.index(day) - 1]
 
     def after(self, day: str) -> str | None:
         """The trading day after, if the data have one."""
@@ -78,11 +73,6 @@ def transcript_of(run: Path, episode: Episode) -> Steps:
     with (run / "episodes" / episode.entry["id"] / "transcript.jsonl.zst").open("rb") as stream:
         text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
     return [json.loads(line) for line in text.splitlines()]
-
-
-def whole(value: Decimal) -> int:
-    """To the nearest integer, halves up."""
-    return int(value.quantize(Decimal(1), ROUND_HALF_UP))
 
 
 # ---- metrics
@@ -214,85 +204,6 @@ def bill(usage: Mapping[str, int], price: Mapping[str, Any]) -> float:
     fresh = usage["input_tokens"] - read - written
     rates = [price["input"] if price[name] is None else price[name] for name in ("cache_read", "cache_write")]
     return (fresh * price["input"] + read * rates[0] + written * rates[1] + usage["output_tokens"] * price["output"]) / 1e6
-
-
-# ---- books
-
-
-class Books:
-    """The account of an episode kept by hand: each step's orders are believed, every price, cost and sum is worked out again."""
-
-    def __init__(self, episode: Episode, prices: Prices) -> None:
-        self.cash = episode.initial_cash_fen
-        self.held: dict[str, int] = {}
-        self.prices = prices
-
-    def check(self, step: Mapping[str, Any]) -> None:
-        """BrokerState one step and compare."""
-        day = step["filled_on"]
-        assert step["decided_on"] == self.prices.before(day)
-        self._overnight(step, day)
-        opens = {code: self._open(day, code) for code in self.held}
-        worth = self.cash + sum(whole(self.held[code] * price * 100) for code, price in opens.items())
-        assert abs(step["open_nav_fen"] - worth) <= len(opens)  # a mark in whole ticks may be a fen off
-        bought: Counter[str] = Counter()
-        for side in ("SELL", "BUY"):
-            for order in step["orders"]:
-                if order["side"] == side:
-                    self._fill(order, day, bought)
-        assert (self.cash, len(self.held) <= 20) == (step["cash_fen"], True)
-        assert {row["code"]: (row["shares"], row["locked"]) for row in step["positions"]} == {
-            code: (shares, bought[code]) for code, shares in self.held.items()
-        }
-        for row in step["positions"]:
-            close = Decimal(repr(self.prices.at("close", day, row["code"])))
-            if not close.is_nan():
-                assert row["value_fen"] == whole(close * row["shares"] * 100)
-            assert abs(row["price_ticks"] - 1e4 * self.prices.mark(day, row["code"])) <= 1
-        assert step["holdings_fen"] == sum(row["value_fen"] for row in step["positions"])
-        assert step["nav_fen"] == step["cash_fen"] + step["holdings_fen"]
-
-    def _open(self, day: str, code: str) -> Decimal:
-        price = self.prices.at("open", day, code)
-        return Decimal(repr(self.prices.mark(self.prices.before(day), code, day) if math.isnan(price) else price))
-
-    def _overnight(self, step: Mapping[str, Any], day: str) -> None:
-        changes = {row["code"]: row for row in step["corporate_actions"]}
-        for code, shares in list(self.held.items()):
-            ratio = self.prices.at("factor", day, code) / self.prices.at("factor", self.prices.before(day), code)
-            assert (code in changes) == (abs(ratio - 1) > 1e-5)
-            if code not in changes:
-                continue
-            after = int(Decimal(shares) * round(Decimal(ratio), 9))
-            left = shares * self.prices.mark(self.prices.before(day), code) * (1 - after / (shares * ratio)) * 100
-            assert (changes[code]["shares_before"], changes[code]["shares_after"]) == (shares, after)
-            assert abs(changes[code]["cash_fen"] - left) <= 1 + after / 100  # suspended: marked down to a tick
-            self.cash += changes[code]["cash_fen"]
-            self.held[code] = after
-
-    def _fill(self, order: Mapping[str, Any], day: str, bought: Counter[str]) -> None:
-        code, shares = order["code"], order["filled_shares"]
-        assert (order["status"] == "filled") == (order["rule"] is None)
-        assert (order["status"] == "rejected") == (shares == 0)
-        if not shares:
-            assert order["notional_fen"] == order["fee_fen"] == 0
-            return
-        price = self._open(day, code)
-        notional = whole(price * shares * 100)
-        fee = max(LEAST_FEE_FEN, whole(notional * (BUY_FEE if order["side"] == "BUY" else SELL_FEE)))
-        assert (order["price_ticks"], order["notional_fen"], order["fee_fen"]) == (price * 10_000, notional, fee)
-        if order["side"] == "BUY":
-            assert self.prices.at("member", day, code)
-            assert shares % 100 == 0
-            bought[code] += shares
-            self.held[code] = self.held.get(code, 0) + shares
-            self.cash -= notional + fee
-        else:
-            self.held[code] -= shares
-            self.cash += notional - fee
-            if not self.held[code]:
-                del self.held[code]
-        assert self.cash >= 0
 
 
 # ---- what models are shown

@@ -1,4 +1,4 @@
-"""An account kept by hand in exact fractions: the orders of a ledger are believed, prices, costs, limits and sums worked out again."""
+"""An account kept by hand in exact fractions: orders of a ledger are believed, prices, costs, limits and sums worked out again."""
 
 from __future__ import annotations
 

@@ -17,11 +17,8 @@ CODES = ("009001.SZ", "609001.SH")
 DAYS = np.array(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"], dtype="datetime64[D]")
 BENCHMARK = np.array([100.0, 101.0, 99.0, 99.0, 102.0, 103.0])
 TASK: Mapping[str, Any] = {
-    "name": "blinded_open_research",
-    "version": "1",
-    "harness": {"max_tool_calls": 12},
-    "sources": ["KTD-Fin"],
-}
+    "name": "blinded_open_research", "version": "1", "harness": {"max_tool_calls": 12}, "sources": ["KTD-Fin"],
+}  # fmt: skip
 
 
 def market(
@@ -37,23 +34,13 @@ def market(
     prices = np.array(rows, dtype=float).reshape(shape)
     meta = SnapshotMeta("tiny", "written by hand", synthetic, has_factor, "000300.SH")
     return MarketSnapshot(
-        meta=meta,
-        days=DAYS.copy(),
-        codes=CODES,
-        names=("Amber Kiln 1", "Basalt Loom 2"),
-        industries=("Kilns", "Looms"),
-        open=prices.copy(),
-        high=prices.copy(),
-        low=prices.copy(),
-        close=prices.copy(),
-        volume=np.full(shape, 1e6),
-        amount=np.full(shape, 1e7),
-        factor=np.ones(shape) if factor is None else np.array(factor, dtype=float),
-        member=np.ones(shape, dtype=bool),
-        indices={"000300.SH": np.array(benchmark, dtype=float)},
-        index_names={"000300.SH": "CSI300"},
+        meta=meta, days=DAYS.copy(), codes=CODES, names=("Amber Kiln 1", "Basalt Loom 2"), industries=("Kilns", "Looms"),
+        **{name: prices.copy() for name in ("open", "high", "low", "close")},
+        volume=np.full(shape, 1e6), amount=np.full(shape, 1e7),
+        factor=np.ones(shape) if factor is None else np.array(factor, dtype=float), member=np.ones(shape, dtype=bool),
+        indices={"000300.SH": np.array(benchmark, dtype=float)}, index_names={"000300.SH": "CSI300"},
         id=content_hash({"benchmark": [repr(level) for level in benchmark], "opens": repr(rows)}),
-    )
+    )  # fmt: skip
 
 
 def order(
@@ -61,21 +48,11 @@ def order(
 ) -> dict[str, Any]:
     """An order record; rejected under rule `cash` when nothing is filled."""
     record: dict[str, Any] = {
-        "code": code,
-        "stock_id": None,
-        "side": side,
-        "confidence": confidence,
-        "reason": "because of its momentum",
-        "target_weight": 0.05,
-        "shares": None,
-        "status": "filled" if filled else "rejected",
-        "rule": None if filled else "cash",
-        "message": "",
-        "filled_shares": filled,
-        "price_ticks": 100_000,
-        "notional_fen": filled * 1000,
+        "code": code, "stock_id": None, "side": side, "confidence": confidence, "reason": "because of its momentum",
+        "target_weight": 0.05, "shares": None, "status": "filled" if filled else "rejected", "rule": None if filled else "cash",
+        "message": "", "filled_shares": filled, "price_ticks": 100_000, "notional_fen": filled * 1000,
         "fee_fen": 500 if filled else 0,
-    }
+    }  # fmt: skip
     return record | changes
 
 
@@ -83,53 +60,25 @@ def step(number: int, cash_fen: int, holdings: Mapping[str, int] | None = None, 
     """A step record filled on day `number + 1` of the market; `holdings` maps code -> value in fen."""
     held = dict(sorted((holdings or {}).items()))
     value = sum(held.values())
-    record: dict[str, Any] = {
-        "step": number,
-        "decided_on": str(DAYS[number]),
-        "filled_on": str(DAYS[number + 1]),
-        "provenance": "model",
-        "failures": {},
-        "tool_calls": 0,
-        "tool_calls_valid": 0,
-        "submissions": 1,
-        "unmask_attempts": 0,
-        "input_tokens": 10,
-        "reasoning_tokens": 0,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        "output_tokens": 2,
-        "overall_reason": "",
-        "orders": [],
-        "corporate_actions": [],
-        "positions": [
-            {"code": code, "shares": 100, "locked": 0, "price_ticks": 100_000, "value_fen": fen} for code, fen in held.items()
-        ],
-        "cash_fen": cash_fen,
-        "holdings_fen": value,
-        "nav_fen": cash_fen + value,
-        "open_nav_fen": cash_fen + value,
-    }
+    positions = [{"code": code, "shares": 100, "locked": 0, "price_ticks": 100_000, "value_fen": fen} for code, fen in held.items()]
+    counts = "tool_calls tool_calls_valid unmask_attempts reasoning_tokens cache_read_tokens cache_write_tokens"
+    record: dict[str, Any] = dict.fromkeys(counts.split(), 0) | {
+        "step": number, "decided_on": str(DAYS[number]), "filled_on": str(DAYS[number + 1]), "provenance": "model",
+        "failures": {}, "submissions": 1, "input_tokens": 10, "output_tokens": 2, "overall_reason": "", "orders": [],
+        "corporate_actions": [], "positions": positions, "cash_fen": cash_fen, "holdings_fen": value,
+        "nav_fen": cash_fen + value, "open_nav_fen": cash_fen + value,
+    }  # fmt: skip
     return record | changes
 
 
 def spec(seed: int = 0, limit: int | None = None, window: Window | None = None, snapshot: str = "", **changes: Any) -> EpisodeSpec:
     """The spec of an episode over the last five days of the market."""
     fields: dict[str, Any] = {
-        "task": TASK["name"],
-        "task_version": TASK["version"],
-        "task_hash": content_hash(TASK),
-        "snapshot": snapshot or market().id,
-        "mask": "blinded",
-        "mode": "open_research",
-        "window": window or Window("long", "2024-01-03", "2024-01-09"),
-        "model": "builtin/momentum",
-        "model_args": {},
-        "agent": "react",
-        "agent_args": {},
-        "call": {"temperature": 0.7},
-        "seed": seed,
-        "limit": limit,
-    }
+        "task": TASK["name"], "task_version": TASK["version"], "task_hash": content_hash(TASK),
+        "snapshot": snapshot or market().id, "mask": "blinded", "mode": "open_research",
+        "window": window or Window("long", "2024-01-03", "2024-01-09"), "model": "builtin/momentum", "model_args": {},
+        "agent": "react", "agent_args": {}, "call": {"temperature": 0.7}, "seed": seed, "limit": limit,
+    }  # fmt: skip
     return EpisodeSpec(**(fields | changes))
 
 

@@ -35,10 +35,6 @@ def buy_once(*assets: int, weight: float = 0.09) -> Strategy:
     return strategy
 
 
-def hold(account: Account, row: int) -> Action:
-    return ()
-
-
 def foresight(market: MarketSnapshot, names: int) -> Strategy:
     """Each day all in the names that will rise most from the next open to the one after."""
 
@@ -63,14 +59,8 @@ def fill(code: str, side: str, notional: int, shares: int = 100) -> dict[str, ob
 
 
 def test_moves_tell_entries_additions_and_reductions_apart() -> None:
-    step = record(
-        [fill("A", "BUY", 100), fill("B", "BUY", 50), fill("C", "SELL", 30), fill("D", "SELL", 200), fill("A", "BUY", 20)],
-        ["A", "B", "C"],
-    )
-    assert moves_of(step, frozenset("BCD")) == Moves((0.12,), (0.05,), (0.03,), 3)
-
-
-def test_a_step_without_a_fill_has_no_moves() -> None:
+    orders = [fill("A", "BUY", 100), fill("B", "BUY", 50), fill("C", "SELL", 30), fill("D", "SELL", 200), fill("A", "BUY", 20)]
+    assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == Moves((0.12,), (0.05,), (0.03,), 3)
     assert moves_of(record([], []), frozenset()) is None
     assert moves_of(record([fill("A", "BUY", 0, 0)], []), frozenset()) is None
 
@@ -92,9 +82,7 @@ def test_adding_and_reducing_is_matched_too() -> None:
         if row == ROWS[0]:
             return tuple(Order(asset, "BUY", 0.6, "", 0.05, None) for asset in range(8))
         held = sorted(account.positions)
-        if row % 2:
-            return tuple(Order(asset, "BUY", 0.6, "", None, 300) for asset in held[:3])
-        return tuple(Order(asset, "SELL", 0.6, "", None, 300) for asset in held[:3])
+        return tuple(Order(asset, "BUY" if row % 2 else "SELL", 0.6, "", None, 300) for asset in held[:3])
 
     envelope = random_envelope(play(MARKET, strategy, ROWS), MARKET, CONFIG, FEW)
     assert envelope.agent.names == pytest.approx(8)
@@ -111,17 +99,16 @@ def test_random_traders_are_idle_when_the_agent_is() -> None:
     assert envelope.random.names == pytest.approx(envelope.agent.names)
 
 
+def first_day(asset: int) -> Strategy:
+    return lambda account, row: (Order(asset, "BUY", 0.6, "", 0.09, None),) if row == 0 else ()
+
+
 def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
-    closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
     away, stopped = "609000.SH", "609001.SH"
+    closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
     closes[away] = closes[stopped] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
-    details = Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
-    market = tiny_snapshot(closes, details)
-
-    def strategy(account: Account, row: int) -> Action:
-        return (Order(2, "BUY", 0.6, "", 0.09, None),) if row == 0 else ()
-
-    envelope = random_envelope(play(market, strategy, range(5)), market, CONFIG, FEW)
+    market = tiny_snapshot(closes, Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6}))
+    envelope = random_envelope(play(market, first_day(2), range(5)), market, CONFIG, FEW)
     assert envelope.returns.max() <= 0
 
 
@@ -129,11 +116,7 @@ def test_dividends_and_splits_make_random_traders_no_money() -> None:
     factors = {"609000.SH": [1.0, 1.0, 2.0, 2.0], "609001.SH": [1.0, 1.0, 1.0, 1.0]}
     closes = {"609000.SH": [10.0, 10.0, 5.0, 5.0], "609001.SH": [10.0] * 4}
     market = tiny_snapshot(closes, Details(factors=factors))
-
-    def strategy(account: Account, row: int) -> Action:
-        return (Order(0, "BUY", 0.6, "", 0.09, None),) if row == 0 else ()
-
-    envelope = random_envelope(play(market, strategy, range(3)), market, CONFIG, FEW)
+    envelope = random_envelope(play(market, first_day(0), range(3)), market, CONFIG, FEW)
     assert envelope.returns == pytest.approx(envelope.agent_return, abs=1e-12)
     assert envelope.rank == 0.5
 
@@ -147,44 +130,32 @@ def test_foresight_beats_every_random_trader() -> None:
 
 
 def test_an_agent_without_skill_has_an_even_rank() -> None:
-    ranks = [
-        random_envelope(
-            play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), ROWS), MARKET, CONFIG, EnvelopeSettings(30, seed)
-        ).rank
-        for seed in range(25)
-    ]
+    agents = [play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), ROWS) for seed in range(25)]
+    settings = [EnvelopeSettings(30, seed) for seed in range(25)]
+    ranks = [random_envelope(agent, MARKET, CONFIG, each).rank for agent, each in zip(agents, settings, strict=True)]
     # The mean of 25 even draws has a standard deviation of 0.058.
     assert np.mean([rank for rank in ranks if rank is not None]) == pytest.approx(0.5, abs=0.17)
     assert min(ranks) < 0.25 < 0.75 < max(ranks)
 
 
-def test_bands_are_ordered_and_begin_at_the_initial_cash(busy: tuple[Ledger, Envelope]) -> None:
+def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(busy: tuple[Ledger, Envelope]) -> None:
     ledger, envelope = busy
     assert envelope.bands.shape == (5, len(ledger.steps) + 1)
     assert (np.diff(envelope.bands, axis=0) >= 0).all()
     assert (envelope.bands[:, 0] == 1_000_000).all()
     assert envelope.bands[2, -1] == pytest.approx(1_000_000 * (1 + np.median(envelope.returns)))
-
-
-def test_equal_seeds_give_equal_envelopes(busy: tuple[Ledger, Envelope]) -> None:
-    ledger, envelope = busy
     assert random_envelope(ledger, MARKET, CONFIG, FEW).to_json() == envelope.to_json()
     other = random_envelope(ledger, MARKET, CONFIG, EnvelopeSettings(paths=40, seed=1))
     assert not np.array_equal(other.returns, envelope.returns)
     assert json.loads(json.dumps(envelope.to_json(), allow_nan=False))["paths"] == 40
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"), [(ROWS, "no order was filled"), (range(5, 5), "no steps"), (range(5, 6), "no order was filled")]
-)
-def test_an_agent_that_did_nothing_has_no_rank(rows: range, reason: str) -> None:
-    envelope = random_envelope(play(MARKET, hold, rows), MARKET, CONFIG, FEW)
-    assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
-    assert (envelope.bands == 1_000_000).all()
-    assert json.dumps(envelope.to_json(), allow_nan=False)
-
-
-def test_one_traded_day_is_enough() -> None:
+def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() -> None:
+    for rows, reason in ((ROWS, "no order was filled"), (range(5, 5), "no steps"), (range(5, 6), "no order was filled")):
+        envelope = random_envelope(play(MARKET, lambda account, row: (), rows), MARKET, CONFIG, FEW)
+        assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
+        assert (envelope.bands == 1_000_000).all()
+        assert json.dumps(envelope.to_json(), allow_nan=False)
     envelope = random_envelope(play(MARKET, buy_once(1, 2), ROWS[:1]), MARKET, CONFIG, FEW)
     assert envelope.rank is not None
     assert envelope.random.names == pytest.approx(2)

@@ -35,47 +35,27 @@ FOUND = Shape(1250, 2.5 / math.sqrt(250), -3.0, 10.0)
 VARIANCE = 0.5 / 250
 
 
-def test_the_bar_of_a_hundred_trials_is_that_of_the_paper() -> None:
+def test_the_worked_numbers_of_the_papers() -> None:
     assert expected_best_sharpe(100, VARIANCE) == pytest.approx(0.1132, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("shape", "trials", "value"), [(FOUND, 100, 0.9004), (FOUND, 46, 0.9505), (Shape(1250, 2.5 / math.sqrt(250)), 88, 0.9505)]
-)
-def test_deflated_sharpe_ratios_are_those_of_the_paper(shape: Shape, trials: int, value: float) -> None:
-    assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(value, abs=5e-5)
-
-
-def test_probabilistic_sharpe_ratios_are_those_of_the_paper() -> None:
+    for shape, trials, value in ((FOUND, 100, 0.9004), (FOUND, 46, 0.9505), (Shape(1250, 2.5 / math.sqrt(250)), 88, 0.9505)):
+        assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(value, abs=5e-5)
     # Bailey and López de Prado (2012): 24 monthly returns, Sharpe ratio 0.458, skewness -2.448, kurtosis 10.164.
     assert probabilistic_sharpe(Shape(24, 0.458)) == pytest.approx(0.982, abs=5e-4)
     assert probabilistic_sharpe(Shape(24, 0.458, -2.448, 10.164)) == pytest.approx(0.913, abs=5e-4)
-
-
-@pytest.mark.parametrize(
-    ("periods", "skew", "kurtosis", "years"), [(250, 0, 3, 2.73), (52, 0, 3, 2.83), (12, 0, 3, 3.24), (12, -0.72, 5.78, 4.99)]
-)
-def test_minimum_track_records_are_those_of_the_paper(periods: int, skew: float, kurtosis: float, years: float) -> None:
     # An annualised Sharpe ratio of 2 against 1, at 95 %.
-    shape = Shape(0, 2 / math.sqrt(periods), skew, kurtosis)
-    days = minimum_track_record(shape, 1 / math.sqrt(periods))
-    assert days is not None
-    assert days / periods == pytest.approx(years, abs=6e-3)
+    for periods, skew, kurtosis, years in ((250, 0, 3, 2.73), (52, 0, 3, 2.83), (12, 0, 3, 3.24), (12, -0.72, 5.78, 4.99)):
+        days = minimum_track_record(Shape(0, 2 / math.sqrt(periods), skew, kurtosis), 1 / math.sqrt(periods))
+        assert days is not None
+        assert days / periods == pytest.approx(years, abs=6e-3)
 
 
 def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None:
     shape = Shape(0, 0.08, -0.5, 6.0)
     days = minimum_track_record(shape)
     assert days is not None
-    assert ndtr_of(shape, days) == pytest.approx(0.95, abs=1e-12)
-
-
-def ndtr_of(shape: Shape, days: float) -> float:
-    return float(stats.norm.cdf(shape.sharpe * math.sqrt(days - 1) / math.sqrt(shape.error_variance)))
-
-
-def test_no_track_record_is_long_enough_for_a_ratio_below_the_bar() -> None:
-    assert minimum_track_record(Shape(100, 0.05), 0.05) is None
+    score = shape.sharpe * math.sqrt(days - 1) / math.sqrt(shape.error_variance)
+    assert stats.norm.cdf(score) == pytest.approx(0.95, abs=1e-12)
+    assert minimum_track_record(Shape(100, 0.05), 0.05) is None, "no length would do"
     assert minimum_track_record(Shape(100, -0.1)) is None
 
 
@@ -102,21 +82,14 @@ def test_the_bar_is_about_the_mean_of_the_best_of_normal_draws() -> None:
     assert expected_best_sharpe(50, 1.0) == pytest.approx(best, rel=0.02)
 
 
-def test_one_trial_is_not_deflated() -> None:
+def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_of_the_known() -> None:
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
-    shape = shape_of(returns)
+    shape, sharpes = shape_of(returns), [0.02, 0.05, 0.11]
     found = deflated_sharpe_ratio(returns, [shape.sharpe])
     assert found.value == probabilistic_sharpe(shape)
     assert found.detail == {"trials": 1, "sharpe_variance": 0.0, "expected_best": 0.0}
-
-
-def test_unfinished_trials_count_with_the_variance_of_the_known_ones() -> None:
-    returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
-    sharpes = [0.02, 0.05, 0.11]
-    found = deflated_sharpe_ratio(returns, sharpes, trials=40)
-    assert found.value == pytest.approx(
-        probabilistic_sharpe(shape_of(returns), expected_best_sharpe(40, float(np.var(sharpes, ddof=1)))), rel=1e-12
-    )
+    bar = expected_best_sharpe(40, float(np.var(sharpes, ddof=1)))
+    assert deflated_sharpe_ratio(returns, sharpes, trials=40).value == pytest.approx(probabilistic_sharpe(shape, bar), rel=1e-12)
     assert deflated_sharpe_ratio(returns, sharpes[:1], trials=40).reason == "the Sharpe ratios of the other trials are not known"
 
 
@@ -157,14 +130,13 @@ def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
     found = count_trials([tmp_path])
     assert (found.episodes, found.strategies, found.finished, found.runs) == (5, 1, 4, 2)
     assert len(found.sharpes) == 4
-
-
-def test_a_limited_episode_and_another_model_are_trials_of_their_own(tmp_path: Path) -> None:
-    run(tmp_path / "a", specs(2), finished=0)
-    run(tmp_path / "b", specs(2, limit=3), finished=0)
-    run(tmp_path / "c", specs(2, model="builtin/random"), finished=0)
-    found = count_trials([tmp_path / "a", tmp_path / "b", tmp_path / "c"])
-    assert (found.episodes, found.strategies, found.finished) == (6, 3, 0)
+    run(tmp_path / "c", specs(2, limit=3), finished=0)
+    run(tmp_path / "d", specs(2, model="builtin/random"), finished=0)
+    found = count_trials([tmp_path / "a", tmp_path / "c", tmp_path / "d"])
+    assert (found.episodes, found.strategies) == (7, 3), "a limited episode and another model are trials of their own"
+    (tmp_path / "none").mkdir()
+    with pytest.raises(StoreError, match="no run here or in the folders below it"):
+        count_trials([tmp_path / "none"])
 
 
 def test_trials_of_a_window_are_counted_apart(tmp_path: Path) -> None:
@@ -172,8 +144,3 @@ def test_trials_of_a_window_are_counted_apart(tmp_path: Path) -> None:
     assert count_trials([tmp_path], window="short").episodes == 1
     assert count_trials([tmp_path]).episodes == 3
     assert count_trials([tmp_path], snapshot="another").episodes == 0
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no run here or in the folders below it"):
-        count_trials([tmp_path])

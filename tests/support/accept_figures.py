@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import zstandard
+from scipy import stats
 
 Steps = list[dict[str, Any]]
 
@@ -209,36 +210,48 @@ def bill(usage: Mapping[str, int], price: Mapping[str, Any]) -> float:
 # ---- what models are shown
 
 
+PERCENT = ("MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W")  # shown in per cent
+
+
 def figures(prices: Prices, day: str, code: str) -> dict[str, float]:
     """The nine factors and the measures of one stock at a close, in the units that models are shown."""
-    last = prices.days.index(day)
-    close, mark = prices.adjusted_close[code].iloc[: last + 1], prices.marks[code].iloc[: last + 1]
-    table = {name: prices.tables[name][code].iloc[: last + 1] for name in FIELDS}
-    returns = close / mark.shift(1) - 1
-    volume = (table["volume"] / table["factor"]).where(lambda shares: shares > 0)
-    amount = table["amount"].where(table["amount"] > 0)
-    quarter = returns.iloc[1:].iloc[-60:].dropna()
-    centred = quarter - quarter.mean()
-    both = pd.DataFrame({"r": returns, "v": np.log(volume).diff()}).iloc[-20:].dropna()
-    high, month_amount = (table["high"] * table["factor"]).iloc[-252:], amount.where(close.notna()).iloc[-20:].dropna()
-
-    def enough(values: pd.Series, least: int, value: float) -> float:
-        return value if values.count() >= least else math.nan
-
-    def month_mean(values: pd.Series) -> float:
-        return enough(values.iloc[-20:], 14, values.iloc[-20:].mean())
-
+    rows = slice(prices.days.index(day) + 1)
+    frame = pd.DataFrame({name: prices.tables[name][code].iloc[rows] for name in FIELDS})
+    mark = prices.marks[code].iloc[rows]
     return {
-        "MOM_12_1": 100 * enough(close.iloc[-252:], 168, mark.iloc[-21] / mark.iloc[-252] - 1) if last >= 251 else math.nan,
-        "RV_60": enough(quarter, 40, 100 * math.sqrt(252) * np.log1p(quarter).std()),
-        "ILLIQ": math.log(month_mean(returns.abs() / amount)),
-        "REV_ON": 100 * month_mean(prices.adjusted_open[code].iloc[: last + 1] / mark.shift(1) - 1),
-        "MOM_ID": 100 * month_mean(table["close"] / table["open"] - 1),
-        "SKEW": enough(quarter, 40, -(centred**3).mean() / ((centred**2).mean()) ** 1.5),
-        "CORR_PV": enough(both["r"], 14, both["r"].corr(both["v"])),
-        "HIGH_52W": enough(high, 168, 100 * mark.iloc[-1] / high.max()),
-        "CV_VOL": enough(month_amount, 14, month_amount.std() / month_amount.mean()),
+        **{name: value * (100 if name in PERCENT else 1) for name, value in nine_factors(frame).items()},
         **{f"return_{days}d_pct": 100 * (mark.iloc[-1] / mark.iloc[-1 - days] - 1) for days in (1, 5, 20)},
         "drawdown_60d_pct": 100 * (mark.iloc[-1] / mark.iloc[-60:].max() - 1),
-        "amount_20d_cny": amount.iloc[-20:].mean(),
+        "amount_20d_cny": frame["amount"].where(frame["amount"] > 0).iloc[-20:].mean(),
+    }
+
+
+def nine_factors(frame: pd.DataFrame) -> dict[str, float]:
+    """The definitions of docs/factors.md, written a second time from the words, for one asset at the close of the last row."""
+    close = frame.close * frame.factor
+    known = close.ffill()
+    simple = close / known.shift(1) - 1.0
+    log_returns = np.log(close) - np.log(known.shift(1))
+    volume_change = np.log((frame.volume / frame.factor).where(frame.volume > 0)).diff()
+    high, last_60 = (frame.high * frame.factor).tail(252), simple.tail(60).dropna()
+    traded = frame.amount.where(frame.amount > 0)
+    amount, pair = traded.where(frame.close.notna()).tail(20), pd.DataFrame({"r": simple, "v": volume_change}).tail(20).dropna()
+
+    def enough(values: pd.Series, least: int, value: float) -> float:
+        return float(value) if values.notna().sum() >= least else math.nan
+
+    def month(values: pd.Series) -> float:
+        return enough(values.tail(20), 14, values.tail(20).mean())
+
+    year = len(close) >= 252
+    return {
+        "MOM_12_1": enough(close.tail(252), 168, known.iloc[-21] / known.iloc[-252] - 1.0) if year else math.nan,
+        "RV_60": enough(log_returns.tail(60), 40, log_returns.tail(60).std(ddof=1) * 252**0.5),
+        "ILLIQ": math.log(month(simple.abs() / traded)),
+        "REV_ON": month(frame.open * frame.factor / known.shift(1) - 1.0),
+        "MOM_ID": month(frame.close / frame.open - 1.0),
+        "SKEW": enough(last_60, 40, -stats.skew(last_60, bias=True)),
+        "CORR_PV": enough(pair.r, 14, pair.r.corr(pair.v)),
+        "HIGH_52W": enough(high, 168, known.iloc[-1] / high.max()),
+        "CV_VOL": enough(amount, 14, amount.std(ddof=1) / amount.mean()),
     }

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
+from accept_figures import nine_factors
 from ktdeval.attribution.factors import FACTORS, TrailingWindow, factor_values, standardise, trailing_factors, trailing_window
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
@@ -54,41 +55,7 @@ def market(rows: int = 330, assets: int = 12, gap_share: float = 0.0, seed: int 
     )
 
 
-def pandas_factors(snapshot: MarketSnapshot, asset: int, row: int) -> dict[str, float]:
-    """The definitions of docs/factors.md, written a second time from the words, for one asset and one day."""
-    frame = pd.DataFrame(
-        {name: getattr(snapshot, name)[: row + 1, asset] for name in ("open", "high", "close", "volume", "amount", "factor")}
-    )
-    close = frame.close * frame.factor
-    known = close.ffill()
-    simple = close / known.shift(1) - 1.0
-    log_returns = np.log(close) - np.log(known.shift(1))
-    overnight = frame.open * frame.factor / known.shift(1) - 1.0
-    intraday = frame.close / frame.open - 1.0
-    volume_change = np.log((frame.volume / frame.factor).where(frame.volume > 0)).diff()
-    high = (frame.high * frame.factor).tail(252)
-    amount = frame.amount.where(frame.close.notna() & (frame.amount > 0)).tail(20)
-
-    def enough(series: pd.Series, minimum: int) -> bool:
-        return series.notna().sum() >= minimum
-
-    def value_if(condition: bool, value: float) -> float:
-        return float(value) if condition else float("nan")
-
-    amihud = (simple.abs() / frame.amount.where(frame.amount > 0)).tail(20)
-    pair = pd.DataFrame({"r": simple, "v": volume_change}).tail(20).dropna()
-    last_60 = simple.tail(60).dropna()
-    return {
-        "MOM_12_1": value_if(len(close) >= 252 and enough(close.tail(252), 168), known.iloc[-21] / known.iloc[-252] - 1.0),
-        "RV_60": value_if(enough(log_returns.tail(60), 40), log_returns.tail(60).std(ddof=1) * 252**0.5),
-        "ILLIQ": value_if(enough(amihud, 14), np.log(amihud.mean())),
-        "REV_ON": value_if(enough(overnight.tail(20), 14), overnight.tail(20).mean()),
-        "MOM_ID": value_if(enough(intraday.tail(20), 14), intraday.tail(20).mean()),
-        "SKEW": value_if(enough(last_60, 40), -stats.skew(last_60, bias=True)),
-        "CORR_PV": value_if(len(pair) >= 14, pair.r.corr(pair.v)),
-        "HIGH_52W": value_if(enough(high, 168), known.iloc[-1] / high.max()),
-        "CV_VOL": value_if(enough(amount, 14), amount.std(ddof=1) / amount.mean()),
-    }
+FIELDS = ("open", "high", "close", "volume", "amount", "factor")
 
 
 @pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
@@ -97,7 +64,7 @@ def test_factors_equal_an_independent_pandas_implementation(gap_share: float, ro
     snapshot = market(gap_share=gap_share)
     values = factor_values(snapshot.as_of(row)).values
     for asset in range(len(snapshot.codes)):
-        expected = pandas_factors(snapshot, asset, row)
+        expected = nine_factors(pd.DataFrame({name: getattr(snapshot, name)[: row + 1, asset] for name in FIELDS}))
         for name in NAMES:
             np.testing.assert_allclose(values[name][asset], expected[name], rtol=1e-9, atol=1e-12, err_msg=f"{name} asset {asset}")
 

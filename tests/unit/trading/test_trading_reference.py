@@ -94,27 +94,17 @@ def random_order(chance: random.Random) -> Order:
         weight = chance.choice((0.0, 1e-9, 0.0003, 0.05, 0.0999, 0.1, 0.1001, 0.25, 0.5, 1.0, chance.randrange(10**6) / 10**6))
         return Order(asset, side, 0.5, "", target_weight=weight)
     if chance.random() < 0.03:
-        return chance.choice(
-            (
-                Order(asset, side, 0.5, ""),
-                Order(asset, side, 0.5, "", target_weight=0.1, shares=100),
-                Order(asset, side, 0.5, "", target_weight=float("nan")),
-                Order(asset, side, 0.5, "", target_weight=1.5),
-                Order(asset, side, 0.5, "", shares=0),
-                Order(asset, "HOLD", 0.5, "", shares=100),  # type: ignore[arg-type]
-            )
-        )
+        form = chance.choice(((None, None), (0.1, 100), (float("nan"), None), (1.5, None), (None, 0), ("HOLD", 100)))
+        if form[0] == "HOLD":
+            return Order(asset, "HOLD", 0.5, "", shares=100)  # type: ignore[arg-type]
+        return Order(asset, side, 0.5, "", *form)  # type: ignore[arg-type]
     shares = chance.choice((1, 30, 60, 99, 100, 101, 130, 200, 260, 300, 1_000, 5_000, 10**30, chance.randrange(1, 2_000)))
     return Order(asset, side, 0.5, "", shares=shares)
 
 
 def instructions(action: Action) -> list[reference.Instruction]:
-    return [
-        reference.Instruction(
-            order.asset, order.side, None if order.target_weight is None else Decimal(str(order.target_weight)), order.shares
-        )
-        for order in action
-    ]
+    weights = [None if order.target_weight is None else Decimal(str(order.target_weight)) for order in action]
+    return [reference.Instruction(one.asset, one.side, weight, one.shares) for one, weight in zip(action, weights, strict=True)]
 
 
 def random_holdings(chance: random.Random, market: list[reference.Asset]) -> dict[int, int]:

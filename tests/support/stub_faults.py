@@ -73,7 +73,6 @@ def problem_of(fault: str, key: str) -> Refused:
 
 
 def bend(fault: str, reply: Reply, asked: Asked) -> Reply:
-    """The reply, with the model misbehaving in the way of `fault`."""
     call = next(iter(reply.tool_calls), ToolCall("call_1", "get_market_context", "{}"))
     other = ToolCall("call_9", "get_market_context", "{}")
     bent = {

@@ -119,7 +119,6 @@ class Answer:
 
     @property
     def stem(self) -> str:
-        """What the ids of this answer are made of."""
         return self.asked.digest[:20]
 
     def call_ids(self, prefix: str) -> list[str]:
@@ -133,7 +132,6 @@ NUMBER = (int, float)
 
 
 def take(value: Any, where: str, required: Mapping[str, Types], optional: Mapping[str, Types] | None = None) -> dict[str, Any]:
-    """An object with exactly these fields; anything else is refused."""
     if not isinstance(value, dict):
         raise Refused(f"{where}: expected an object, but got {_kind(value)} instead.", param=where)
     known = {**required, **(optional or {})}
@@ -150,7 +148,6 @@ def take(value: Any, where: str, required: Mapping[str, Types], optional: Mappin
 
 
 def check_type(value: Any, types: Types, at: str) -> None:
-    """Refuse a value of another type; True is no number."""
     allowed = types if isinstance(types, tuple) else (types,)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         names = " or ".join(one.__name__ for one in allowed)
@@ -169,7 +166,6 @@ def check_word(value: Any, at: str, words: Iterable[Any]) -> None:
 
 
 def check_supported(body: Mapping[str, Any], options: StubOptions) -> None:
-    """Refuse the fields that this model does not support."""
     for name in options.refuses:
         if name in body:
             raise Refused(f"Unsupported parameter: '{name}' is not supported with this model.", "unsupported", param=name)
@@ -201,7 +197,6 @@ def check_strict_schema(schema: Any, at: str) -> None:
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Arguments as an object, for wires that have no text there."""
     value = loads_strict(text)
     assert isinstance(value, dict), text
     return value

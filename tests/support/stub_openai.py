@@ -78,7 +78,6 @@ class OpenAIWire:
             raise Refused("'parallel_tool_calls' is only allowed when 'tools' are specified.", param="parallel_tool_calls")
 
     def tools(self, body: Mapping[str, Any], options: StubOptions) -> tuple[tuple[ToolSpec, ...], str | None]:
-        """The tools on offer, and the one that is forced."""
         nested = self.name == "chat"
         parts = []
         for place, tool in enumerate(body.get("tools", ())):

@@ -99,7 +99,6 @@ class Stub:
         return f"{self.address}/v1"
 
     def base_url_of(self, wire: str) -> str:
-        """The base URL that the official SDK of a wire wants."""
         return self.base_url if wire in ("chat", "responses") else self.address
 
     @property
@@ -108,7 +107,6 @@ class Stub:
 
     @property
     def answered_twice(self) -> dict[str, int]:
-        """Contents that were answered, and so billed, more than once."""
         return {digest: times for digest, times in self.answered.items() if times > 1}
 
     def go_on(self) -> None:

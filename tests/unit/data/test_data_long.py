@@ -85,20 +85,15 @@ def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
     assert snapshot.industries[1] == "白酒"
 
 
-@pytest.mark.parametrize(
-    ("mapping", "error", "message"),
-    [
+def test_mappings_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+    for mapping, error, message in (
         ({"clse": "close"}, UsageError, r"map: 'clse' is no field of bars.csv; did you mean 'close'"),
         ({"close": "clsoe"}, DataError, r"no column 'clsoe'; did you mean 'close'"),
         ({"index.close": "close"}, UsageError, r"'index.close' names no file"),
         ({"benchmark.level": "close"}, UsageError, r"'level' is no field of benchmark.csv"),
-    ],
-)
-def test_mappings_that_lead_nowhere_are_refused(
-    tmp_path: Path, mapping: dict[str, str], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        read(tmp_path, map=mapping)
+    ):
+        with pytest.raises(error, match=message):
+            read(tmp_path, map=mapping)
 
 
 def test_units_and_prices_are_brought_to_shares_yuan_and_whole_fen(tmp_path: Path) -> None:

@@ -261,6 +261,14 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     assert terminal.call("effects", *single)[0] == 0
 
 
+def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal: Terminal) -> None:
+    undefined = make_card({**figures(8), ("A1", 0): None}, windows=SHARED)
+    found = terminal.report("effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined))
+    assert found["effects"][0]["n"] == 7
+    assert any("1 (window, seed) left out: blinded open_research: no steps" in note for note in found["notes"])
+    assert any("windows share days: 7 overlapping windows = " in note for note in found["notes"])
+
+
 # ---- power
 
 
@@ -297,6 +305,12 @@ def test_power_estimates_the_noise_from_cards(terminal: Terminal) -> None:
     assert terminal.call("power", *paths)[0] == 0
     single = terminal.report("power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04}))[0]
     assert single["reason"] == "one window does not show how much windows differ"
+    uneven = terminal.report("power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2))[0]
+    assert uneven["reason"].startswith("windows have different numbers of seeds")
+    undefined = terminal.report("power", *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1}))[0]
+    assert undefined["reason"] == "total_return is not defined on both cards in some window"
+    shared = terminal.report("power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED))[0]
+    assert any("the cards' windows share days and are worth" in line for line in shared["sentences"])
 
 
 def test_power_refuses_contradicting_options(terminal: Terminal) -> None:

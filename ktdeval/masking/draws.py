@@ -39,11 +39,6 @@ class AliasMap:
         self.order: tuple[int, ...] = tuple(_shuffled(n_assets, seed, "listing_order"))
 
     @property
-    def n_assets(self) -> int:
-        """Number of assets."""
-        return len(self._asset_at)
-
-    @property
     def industries(self) -> frozenset[str]:
         """All industry names that have an alias."""
         return frozenset(self._sectors)

@@ -125,18 +125,11 @@ def price_at_open(asset: Asset, day: int) -> Decimal:
     return price
 
 
-def limit_fraction(asset: Asset, rules: Rules) -> Decimal:
-    return BOARD_LIMIT[asset.board] - rules.buffer
-
-
-def at_upper_limit(asset: Asset, day: int, rules: Rules) -> bool:
+def at_limit(asset: Asset, day: int, rules: Rules, sign: int) -> bool:
+    """Is the open so near the upper (1) or lower (-1) limit, or beyond it, that it can't be bought or sold?"""
     reference = reference_price(asset, day)
-    return reference is not None and price_at_open(asset, day) >= reference * (1 + limit_fraction(asset, rules))
-
-
-def at_lower_limit(asset: Asset, day: int, rules: Rules) -> bool:
-    reference = reference_price(asset, day)
-    return reference is not None and price_at_open(asset, day) <= reference * (1 - limit_fraction(asset, rules))
+    limit = BOARD_LIMIT[asset.board] - rules.buffer
+    return reference is not None and sign * (price_at_open(asset, day) - reference * (1 + sign * limit)) >= 0
 
 
 def held_shares(book: BrokerState, asset: int) -> int:
@@ -217,7 +210,7 @@ def sell(book: BrokerState, market: list[Asset], day: int, instruction: Instruct
         return Result("rejected", "holding")
     if not trades(asset, day):
         return Result("rejected", "suspended")
-    if at_lower_limit(asset, day, rules):
+    if at_limit(asset, day, rules, -1):
         return Result("rejected", "price_limit")
     price = price_at_open(asset, day)
     if instruction.shares is not None:
@@ -263,7 +256,7 @@ def buy(book: BrokerState, market: list[Asset], day: int, instruction: Instructi
     asset, held = market[instruction.asset], held_shares(book, instruction.asset)
     if not trades(asset, day):
         return Result("rejected", "suspended")
-    if at_upper_limit(asset, day, rules):
+    if at_limit(asset, day, rules, 1):
         return Result("rejected", "price_limit")
     if held == 0 and len(book.parcels) >= rules.max_positions:
         return Result("rejected", "position_limit")

@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 CODE_STYLES = {
-    "bare": "{digits}",
-    "dotted": "{digits}.{exchange}",
-    "lower": "{digits}.{lower}",
-    "prefix": "{exchange}{digits}",
-    "lower prefix": "{lower}{digits}",
-    "baostock": "{lower}.{digits}",
-    "spaced": "{exchange} {digits}",
-    "underscored": "{exchange}_{digits}",
-    "hyphen": "{head}-{tail}",
-    "space": "{head} {tail}",
-    "slash": "{head}/{tail}",
-    "underscore": "{head}_{tail}",
-    "bold": "{head}*{tail}",
-    "middle dot": "{head}·{tail}",
-    "spread": "{spread}",
-    "full width": "{wide}",
-    "zero width": "{head}\u200b{tail}",
-    "soft hyphen": "{head}\u00ad{tail}",
-    "word joiner": "{head}\u2060{tail}",
-    "no-break space": "{head}\u00a0{tail}",
-    "no-break hyphen": "{head}\u2011{tail}",
-    "minus": "{head}\u2212{tail}",
-    "mathematical": "{mathematical}",
-    "keycaps": "{keycaps}",
-    "json escapes": "{escaped}",
-    "market number": "1.{digits}",
-    "chinese digits": "{chinese}",
+    "bare": "{digits}", "dotted": "{digits}.{exchange}", "lower": "{digits}.{lower}", "prefix": "{exchange}{digits}",
+    "lower prefix": "{lower}{digits}", "baostock": "{lower}.{digits}", "spaced": "{exchange} {digits}",
+    "underscored": "{exchange}_{digits}", "hyphen": "{head}-{tail}", "space": "{head} {tail}", "slash": "{head}/{tail}",
+    "underscore": "{head}_{tail}", "bold": "{head}*{tail}", "middle dot": "{head}·{tail}", "spread": "{spread}",
+    "full width": "{wide}", "zero width": "{head}\u200b{tail}", "soft hyphen": "{head}\u00ad{tail}",
+    "word joiner": "{head}\u2060{tail}", "no-break space": "{head}\u00a0{tail}", "no-break hyphen": "{head}\u2011{tail}",
+    "minus": "{head}\u2212{tail}", "mathematical": "{mathematical}", "keycaps": "{keycaps}", "json escapes": "{escaped}",
+    "market number": "1.{digits}", "chinese digits": "{chinese}",
 }  # fmt: skip
 
 
 def spell(style: str, code: str) -> str:
     digits, exchange = code.split(".")
     return CODE_STYLES[style].format(
-        digits=digits,
-        exchange=exchange,
-        lower=exchange.lower(),
-        head=digits[:3],
-        tail=digits[3:],
-        spread=" ".join(digits),
+        digits=digits, exchange=exchange, lower=exchange.lower(), head=digits[:3], tail=digits[3:], spread=" ".join(digits),
         wide="".join(chr(ord(digit) - ord("0") + 0xFF10) for digit in digits),
         mathematical="".join(chr(ord(digit) - ord("0") + 0x1D7D8) for digit in digits),
-        keycaps="".join(f"{digit}\ufe0f\u20e3" for digit in digits),
-        escaped="".join(f"\\u{ord(digit):04x}" for digit in digits),
+        keycaps="".join(f"{digit}\ufe0f\u20e3" for digit in digits), escaped="".join(f"\\u{ord(digit):04x}" for digit in digits),
         chinese="".join("〇一二三四五六七八九"[int(digit)] for digit in digits),
-    )
+    )  # fmt: skip
 
 
 HARMLESS = [

@@ -78,7 +78,7 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
         problem = str(error)
     except KtdevalError as error:
         problem = str(error)
-    except Exception as error:  # noqa: BLE001 - the one place: a stranger's agent, model or task may raise anything
+    except Exception as error:  # noqa: BLE001 - a stranger's agent, model or task may raise anything
         problem = f"{_place(error)}: {type(error).__name__}: {error}"
     else:
         context.emit(EpisodeFinished(spec, already_done=False))

@@ -16,7 +16,8 @@ from ktdeval.cards import card_kinds
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted
 from ktdeval.typed import Value, from_plain, json_schema
-from ktdeval_board.documents import Decisions, Imported, Market, Records, Series, Submission, Verdict
+from ktdeval_board.documents import Decisions, Imported, Records, Series, Submission, Verdict
+from ktdeval_board.market_document import Market
 from ktdeval_board.rules import Errata, Rules
 
 T = TypeVar("T")

@@ -20,7 +20,8 @@ from ktdeval.runner import RunFolder
 from ktdeval.stats import EnvelopeSettings, benchmark_levels, random_envelope
 from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig
 from ktdeval.typed import from_plain
-from ktdeval_board.documents import Decisions, Market, Regime, Series
+from ktdeval_board.documents import Decisions, Series
+from ktdeval_board.market_document import Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
 DIGITS = 6

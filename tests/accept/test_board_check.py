@@ -33,9 +33,10 @@ from ktdeval_board.checking.check import CheckOptions, CheckReport, OpenedMarket
 from ktdeval_board.checking.records import Case, check_records, copy_records, settle
 from ktdeval_board.checking.reruns import first_difference
 from ktdeval_board.checking.sandbox import lines_problem, table_problem
-from ktdeval_board.documents import Decisions, Market, Records, Rerun, Series, Verdict
+from ktdeval_board.documents import Decisions, Records, Rerun, Series, Verdict
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.market_document import Market
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import Limits, load_rules
 from paths import SUPPORT

@@ -21,9 +21,10 @@ from ktdeval_board.checking.findings import Finding
 from ktdeval_board.checking.records import Case, Evidence, check_records, is_whole, make_verdict, settle, write_findings, write_own
 from ktdeval_board.checking.reruns import OwnRun, load_own_run, matching_run, rerun_baseline, with_rerun
 from ktdeval_board.checking.rules import Stage, findings_of
-from ktdeval_board.documents import Market, Tier, Verdict
+from ktdeval_board.documents import Tier, Verdict
 from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
+from ktdeval_board.market_document import Market
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_errata, load_rules
 from ktdeval_board.series import make_market, windows_of

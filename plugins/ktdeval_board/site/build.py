@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 from ktdeval.errors import CardError, StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval.typed import to_plain
-from ktdeval_board.documents import Imported, Market, Series
+from ktdeval_board.documents import Imported, Series
 from ktdeval_board.entries import Board, Entry, load_board
+from ktdeval_board.market_document import Market
 from ktdeval_board.placement import replacing
 from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of

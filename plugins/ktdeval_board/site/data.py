@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import to_plain
-from ktdeval_board.documents import Market
 from ktdeval_board.entries import Board, Entry, market_of, mismatches
 from ktdeval_board.layout import path_segment
+from ktdeval_board.market_document import Market
 from ktdeval_board.ranking.describe import (
     by_trust,
     default_columns,

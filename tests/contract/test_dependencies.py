@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections import defaultdict
@@ -31,6 +32,7 @@ def dependencies() -> dict[str, str]:
     return {name: extra for extra, found in names.items() for name in found if name != "ktdeval"}
 
 
+@functools.cache
 def importers() -> dict[str, set[str]]:
     """Imported module, at every length of its path -> packages of the product that import it."""
     found: dict[str, set[str]] = defaultdict(set)

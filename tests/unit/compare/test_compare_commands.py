@@ -272,6 +272,7 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal:
 # ---- power
 
 
+@pytest.mark.slow
 def test_power_says_what_windows_and_seeds_can_do(terminal: Terminal) -> None:
     code, out, _ = terminal.call("power", "--windows", "5")
     assert code == 0
@@ -296,6 +297,7 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: Te
     assert row["effect"] > row["effect_normal"]
 
 
+@pytest.mark.slow
 def test_power_estimates_the_noise_from_cards(terminal: Terminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
     found = terminal.report("power", *paths, "--effect", "0.02")[0]

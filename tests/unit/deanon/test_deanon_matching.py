@@ -422,6 +422,7 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(repository: Pat
 # ---- real prices
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_on_real_prices_every_probe_is_found_whatever_the_mask(shared_data: Path, tmp_path: Path) -> None:
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))

@@ -64,6 +64,7 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
     assert len(items(suite)) == sum(weights) >= {"calling": 300, "planning": 100}[suite]
 
 
+@pytest.mark.slow
 def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {

@@ -73,29 +73,6 @@ _HOLIDAYS = {
         "thanksgiving": r"thanksgiving",
     }.items()
 }  # fmt: skip
-_PLAIN = frozenset(["january", "february", "april", "june", "july", "august", "september", "october", "november", "december"])
-_MONTHS_DOUBTFUL = frozenset({"march", "may"})
-_MONTHS_SHORT = frozenset(["jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"])
-_WEEKDAYS_PLAIN = frozenset(f"{day}day{s}" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun") for s in ("", "s"))
-_WEEKDAYS_SHORT = frozenset(["mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri"])
-_WEEKDAYS_DOUBTFUL = frozenset({"sat", "sun"})
-_HOLIDAYS = {
-    "spring": re.compile(r"spring[ -]festival", re.IGNORECASE),
-    "lunar": re.compile(r"lunar[ -]new[ -]year", re.IGNORECASE),
-    "chinese": re.compile(r"chinese[ -]new[ -]year", re.IGNORECASE),
-    "new": re.compile(r"new[ -]year'?s?[ -](?:day|eve)", re.IGNORECASE),
-    "national": re.compile(r"national[ -]day", re.IGNORECASE),
-    "golden": re.compile(r"golden[ -]week", re.IGNORECASE),
-    "labor": re.compile(r"labor[ -]day", re.IGNORECASE),
-    "labour": re.compile(r"labour[ -]day", re.IGNORECASE),
-    "dragon": re.compile(r"dragon[ -]boat", re.IGNORECASE),
-    "mid": re.compile(r"mid[ -]?autumn", re.IGNORECASE),
-    "qing": re.compile(r"qing[ -]?ming", re.IGNORECASE),
-    "qingming": re.compile(r"qingming", re.IGNORECASE),
-    "tomb": re.compile(r"tomb[ -]sweeping", re.IGNORECASE),
-    "christmas": re.compile(r"christmas", re.IGNORECASE),
-    "thanksgiving": re.compile(r"thanksgiving", re.IGNORECASE),
-}
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
 WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)

@@ -38,7 +38,7 @@ DIVISION, OTHER = "blinded-open-research", "bright-open-research"
 NEXT_TO_DRAW = """() => {
     const open = [...document.querySelectorAll('.chart-plot:not([data-drawn]), .loading')].filter(part => part.checkVisibility());
     open[0]?.scrollIntoView({block: 'center'});
-    return open.length > 0;
+    return open[0]?.parentElement.outerHTML.slice(0, 400);
 }"""
 
 
@@ -92,8 +92,8 @@ def numbers(text: str) -> list[float]:
 def draw_all(tab: Any) -> None:
     """Bring every chart into view, and what is loaded on the way, until all are drawn; then back to the top."""
     deadline = time.monotonic() + 240
-    while tab.evaluate(NEXT_TO_DRAW):
-        assert time.monotonic() < deadline, "charts are never drawn"
+    while waits := tab.evaluate(NEXT_TO_DRAW):
+        assert time.monotonic() < deadline, f"never drawn: {waits}"
         time.sleep(0.03)
     tab.evaluate("scrollTo(0, 0)")
 

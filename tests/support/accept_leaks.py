@@ -19,7 +19,8 @@ DATES = tuple(
     for pattern in (
         r"(?<![0-9])(?:19|20)[0-9]{2}[-/.][0-9]{1,2}[-/.][0-9]{1,2}(?![0-9])",  # 2024-09-24
         r"(?<![0-9])(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])(?![0-9])",  # 20240924
-        r"(?<![0-9.+_A-Za-z-])(?:199[0-9]|20[0-3][0-9])(?![0-9.A-Za-z])",  # a bare year; numbers that look like one carry `.0`
+        r"(?<![0-9.+_A-Za-z-])(?:199[0-9]|20(?!00)[0-3][0-9])(?![0-9.A-Za-z])",  # a bare year; numbers like one carry `.0`
+        r"\b(?:in|since|year|of|during|until) 2000(?![0-9.A-Za-z])",  # 2000 alone is a round lot, so a word must call it a year
         r"[0-9〇零一二三四五六七八九十]+ ?[年月日号]",
         r"(?:周|星期|礼拜)[一二三四五六日天]",
         rf"(?i:\b(?:{MONTHS}|{WEEKDAYS})s?\b)",

@@ -76,8 +76,10 @@ kt.charts.script(path)                    loads a script of this site once;    k
     }), {rootMargin: "400px"})
     : {observe: (plot) => figures.get(plot)?.(), unobserve: () => {}};
 
+  const unplaced = new WeakSet(); // plots that were to be drawn while they had no place on the page: drawn once they have one
   const resized = new ResizeObserver((entries) => entries.forEach(({target, contentRect}) => {
-    if (target.dataset.drawn && Math.abs(contentRect.width - Number(target.dataset.drawn)) > 2) figures.get(target)?.();
+    const drawn = unplaced.has(target) ? 0 : Number(target.dataset.drawn ?? contentRect.width);
+    if (Math.abs(contentRect.width - drawn) > 2) figures.get(target)?.();
   }));
 
   function redraw(all = false) {
@@ -126,7 +128,8 @@ kt.charts.script(path)                    loads a script of this site once;    k
   async function show(plot, spec) {
     try {
       await libraries();
-      if (!plot.isConnected || !plot.clientWidth) return;
+      if (!plot.isConnected || !plot.clientWidth) return void unplaced.add(plot);
+      unplaced.delete(plot);
       const width = plot.clientWidth;
       const whole = complete(spec, palette(), width);
       const runtime = window.vega.parse(window.vegaLite.compile(whole).spec, null, {ast: true});

@@ -7,12 +7,13 @@ from typing import Literal
 from ktdeval.errors import KtdevalError
 from ktdeval.jsonio import JsonValue
 
-Code = Literal["invalid_argument", "unauthorized", "not_found", "conflict", "too_large", "unavailable"]
+Code = Literal["invalid_argument", "unauthorized", "not_found", "conflict", "timeout", "too_large", "unavailable"]
 
 STATUS: dict[Code, int] = {
     "invalid_argument": 400,
     "unauthorized": 401,
     "not_found": 404,
+    "timeout": 408,
     "conflict": 409,
     "too_large": 413,
     "unavailable": 503,

@@ -20,10 +20,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval_qfinzero.access.bodies import Bodies, is_json
 from ktdeval_qfinzero.access.dispatch import DEFECT, Guard, Security, answer_of, dispatch, error_answer
 from ktdeval_qfinzero.access.mcp import McpEndpoint
 from ktdeval_qfinzero.access.openapi import DROPPING, OPENING, openapi_document
-from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation
@@ -57,7 +58,7 @@ def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security)
             *(_route(each.path, each.method, _endpoint(workspaces, each)) for each in catalogue.operations),
             Route(MCP_PATH, mcp),
         ],
-        middleware=[Middleware(Guard, security)],
+        middleware=[Middleware(Guard, security), Middleware(Bodies, workspaces.limits.body_s)],
         exception_handlers={HTTPException: _on_http_error, ServiceError: _on_service_error, Exception: _on_defect},
         lifespan=lifespan,
     )
@@ -131,31 +132,18 @@ def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
 
 
 async def _body(request: Request) -> dict[str, JsonValue]:
-    """Arguments of a POST: one JSON object, or nothing."""
+    """Arguments of a POST: one JSON object, or nothing. `Bodies` has read and checked it."""
     if request.query_params:
         raise invalid("arguments", "stand in the body, not in the query")
-    body = bytearray()
-    declared = request.headers.get("content-length", "")
-    _check_size(int(declared[:18]) if declared.isdecimal() else 0)
-    async for part in request.stream():
-        body += part
-        _check_size(len(body))
+    body = await request.body()
     if not body:
         return {}
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if not is_json(request.headers):
         raise invalid("Content-Type", "expected application/json")
-    try:
-        given = loads_strict(bytes(body))
-    except (ValueError, RecursionError) as error:
-        raise invalid("body", "expected one JSON object in UTF-8, without NaN or Infinity") from error
+    given = loads_strict(body)
     if not isinstance(given, dict):
         raise invalid("body", "expected one JSON object")
     return given
-
-
-def _check_size(count: int) -> None:
-    if count > MOST_BODY_BYTES:
-        raise ServiceError("too_large", f"a request's body has at most {MOST_BODY_BYTES} bytes")
 
 
 async def _on_service_error(_: Request, error: Exception) -> Response:

@@ -121,6 +121,7 @@ def _result(answer: Answer) -> types.CallToolResult:
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
+_SESSIONS_A_WORKSPACE = 16
 
 
 class McpEndpoint:
@@ -142,7 +143,7 @@ class McpEndpoint:
             mcp_server(catalogue, workspaces, self._workspace_of, _versions_for),
             json_response=True,
             session_idle_timeout=limits.idle_s,
-            max_sessions=limits.most,
+            max_sessions=_SESSIONS_A_WORKSPACE * limits.most,  # those whose workspace gave way stay until they are idle
             max_request_body_size=MOST_BODY_BYTES,
         )
 

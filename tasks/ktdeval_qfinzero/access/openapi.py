@@ -29,6 +29,7 @@ _MEANING: dict[str, str] = {
     "unauthorized": "The server's token is missing or wrong.",
     "not_found": "There is no such thing, or not yet as of the clock; or no such workspace.",
     "conflict": "The present state does not allow it.",
+    "timeout": "The request's body took too long.",
     "too_large": "The request is too large.",
     "unavailable": "Too many workspaces, or too many calls wait for this one.",
 }

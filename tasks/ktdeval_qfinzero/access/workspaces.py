@@ -30,6 +30,8 @@ class Limits:
 
     most: int = 64  # workspaces at a time
     idle_s: float = 3600.0  # seconds without a call after which one is forgotten
+    yield_s: float = 300.0  # the same where all are taken and another is wanted
+    body_s: float = 30.0  # seconds in which the body of a request has to come
     as_of_ns: int | None = None
 
 
@@ -72,12 +74,12 @@ class Workspaces:
         there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
-        self._forget_idle()
-        if len(self._held) >= self.limits.most:
+        self._forget_idle(self.limits.idle_s)
+        if len(self._held) >= self.limits.most and not self._forget_idle(min(self.limits.idle_s, self.limits.yield_s), most=1):
             raise ServiceError(
                 "unavailable",
                 f"all {self.limits.most} workspaces are in use; drop one (DELETE /workspaces/{{workspace_id}}), or wait until one "
-                f"has been idle for {self.limits.idle_s:g} s",
+                f"has been idle for {min(self.limits.idle_s, self.limits.yield_s):g} s and gives way",
             )
         name = secrets.token_urlsafe(_ID_BYTES)
         self._held[name] = Held(Workspace(self.dataset, as_of_ns), self._clock_s())
@@ -85,12 +87,13 @@ class Workspaces:
 
     def find(self, name: str) -> Held:
         """A workspace, which now is in use; raises ServiceError `not_found`."""
-        self._forget_idle()
+        self._forget_idle(self.limits.idle_s)
         held = self._held.get(name)
         if held is None:
             raise not_found(
                 HEADER,
-                f"there is no such workspace; it was dropped, or forgotten after {self.limits.idle_s:g} s without a call. "
+                f"there is no such workspace; it was dropped, or forgotten after {self.limits.idle_s:g} s without a call (sooner "
+                "where others wanted one and all were taken). "
                 "Open another with POST /workspaces, or connect anew",
             )
         self.touch(held)
@@ -104,10 +107,14 @@ class Workspaces:
         """Forget a workspace; whether there was one."""
         return self._held.pop(name, None) is not None
 
-    def _forget_idle(self) -> None:
-        latest = self._clock_s() - self.limits.idle_s
-        for name in [name for name, held in self._held.items() if held.used_s < latest and not held.turn.locked()]:
+    def _forget_idle(self, idle_s: float, most: int | None = None) -> int:
+        """Forget workspaces that were idle for longer, those of the longest time first; gives how many."""
+        latest = self._clock_s() - idle_s
+        idle = [name for name, held in self._held.items() if held.used_s < latest and not held.waiting]
+        forgotten = sorted(idle, key=lambda name: self._held[name].used_s)[:most]
+        for name in forgotten:
             del self._held[name]
+        return len(forgotten)
 
 
 def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from ktdeval.errors import DataError, UsageError, VerificationError
-from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_strict
+from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_untrusted
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
 from ktdeval_qfinzero.access.workspaces import Limits
 from ktdeval_qfinzero.benchmark.scenario import prove
@@ -79,7 +79,7 @@ def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
 
 def _read(text: str) -> object:
     try:
-        return loads_strict(text)
+        return loads_untrusted(text)
     except (ValueError, RecursionError) as error:
         raise UsageError("the arguments are no JSON; write them as one object in quotes, such as '{\"limit\": 5}'") from error
 

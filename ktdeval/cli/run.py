@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ from ktdeval.errors import CardError, EpisodeFailure, StoreError, VerificationEr
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
+    from ktdeval.registry import Plugins
     from ktdeval.runner.estimate import Amount, Finished, RunEstimate
     from ktdeval.runner.run import RunResult
 
@@ -38,7 +40,9 @@ def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
         stop.interrupt()
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Only the main thread may set handlers; on another, who called is the one to stop.
+    signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         yield
     finally:
@@ -46,20 +50,14 @@ def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@click.command("run")
-@config_options
-def run(config: RunConfig) -> None:
-    """Evaluate a model on tasks. The same command again resumes; after a finish it runs nothing twice."""
+def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
+    """Run a config from plan to cards, with progress on stderr. Raises KtdevalError, or KeyboardInterrupt with the run's folder."""
     from rich.console import Console
 
     from ktdeval.calls.stop import StopSignal
     from ktdeval.cli.progress import ProgressObserver
     from ktdeval.runner.run import execute_run, prepare_run
 
-    if config.dry_run:
-        print_plan(config)
-        return
-    plugins = open_plugins(config.plugin)
     console = Console(file=sys.stderr, quiet=config.quiet)
     stop = StopSignal()
     with _stopping_between_steps(stop):
@@ -68,23 +66,17 @@ def run(config: RunConfig) -> None:
         try:
             with ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)
-                result = execute_run(prepared)
+                return execute_run(prepared)
         except KeyboardInterrupt as interrupt:
-            click.echo(
-                f"stopped; finished steps are kept in {prepared.folder.path}: run the same command again to resume", err=True
-            )
-            raise click.Abort from interrupt  # as click does, less its empty line
+            raise KeyboardInterrupt(
+                f"stopped; finished steps are kept in {prepared.folder.path}: run the same command again to resume"
+            ) from interrupt
         finally:
             prepared.close()
-    _report(result)
 
 
-def _report(result: RunResult) -> None:
-    """Print the cards, how to go on from them, and last, as the command's error, what did not finish."""
-    _print_cards(result.cards)
-    if result.cards:
-        click.echo(f"verify  ktdeval card verify {result.cards[0] if len(result.cards) == 1 else result.folder}")
-        click.echo(f"score   ktdeval score {result.folder}")
+def check_finished(result: RunResult) -> None:
+    """Raise the reason why a run stopped before its end, or EpisodeFailure where an episode did not finish."""
     if result.stopped is not None and result.failed:
         kept = f"{len(result.failed)} of {result.episodes} episodes are not finished, their steps so far are kept"
         raise type(result.stopped)(f"{result.stopped} ({kept} in {result.folder})")
@@ -94,6 +86,27 @@ def _report(result: RunResult) -> None:
         which = f"1 episode did not finish, {where}" if count == 1 else f"{count} episodes did not finish, the first is {where}"
         hint = "" if "same command again" in str(first.error) else "; run the same command again to resume"
         raise EpisodeFailure(f"{which}: {first.error}{hint}")
+
+
+@click.command("run")
+@config_options
+def run(config: RunConfig) -> None:
+    """Evaluate a model on tasks. The same command again resumes; after a finish it runs nothing twice."""
+    if config.dry_run:
+        print_plan(config)
+        return
+    try:
+        result = run_shown(config, open_plugins(config.plugin))
+    except KeyboardInterrupt as interrupt:
+        if not str(interrupt):  # before the first step
+            raise
+        click.echo(str(interrupt), err=True)
+        raise click.Abort from interrupt  # as click does, less its empty line
+    _print_cards(result.cards)
+    if result.cards:
+        click.echo(f"verify  ktdeval card verify {result.cards[0] if len(result.cards) == 1 else result.folder}")
+        click.echo(f"score   ktdeval score {result.folder}")
+    check_finished(result)
 
 
 @click.command("score")

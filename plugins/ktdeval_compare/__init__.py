@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     import click
 
@@ -27,7 +28,14 @@ def _make(name: str) -> click.Command:
     return command
 
 
+def _function(name: str) -> Callable[..., Any]:
+    from ktdeval_compare.functions import FUNCTIONS
+
+    return FUNCTIONS[name]
+
+
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """Commands on several cards."""
-    return [Spec(name, partial(_make, name), summary) for name, summary in _COMMANDS.items()]
+    functions = {name: {"function": partial(_function, name)} for name in _COMMANDS if name != "power"}
+    return [Spec(name, partial(_make, name), summary, extra=functions.get(name, {})) for name, summary in _COMMANDS.items()]

@@ -134,10 +134,11 @@ def compare(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **
     verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     """
     report = find_differences(load_entrants(cards), CompareOptions(metrics=_names_of(metrics), **options))
-    _show(report, _compare_lines(report), as_json)
+    _show(report, compare_lines(report), as_json)
 
 
-def _compare_lines(report: Row) -> Iterator[str]:
+def compare_lines(report: Row) -> Iterator[str]:
+    """Lines of the report of `compare`."""
     pair = "windows, each the median over its seeds" if report["unit"] == "window" else "(window, seed) pairs"
     sides = (_text("task"), _text("first"), _text("second"))
     effect = Column("effect", lambda row: UNDEFINED if row["rank_biserial"] is None else f"{row['rank_biserial']:+.2f}")
@@ -190,10 +191,11 @@ def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], alpha: float, com
     effect and their interaction; several modes give the information ladder, whose contributions add up exactly.
     """
     report = find_effects(load_entrants(cards), EffectsOptions(_names_of(metrics), alpha, common, seed))
-    _show(report, _effects_lines(report), as_json)
+    _show(report, effects_lines(report), as_json)
 
 
-def _effects_lines(report: Row) -> Iterator[str]:
+def effects_lines(report: Row) -> Iterator[str]:
+    """Lines of the report of `effects`."""
     mean = (_figure_of("mean"), _UNIT, _interval(report))
     if report["effects"]:
         yield "Effects of the mask: mean over windows, paired within window and seed"
@@ -232,10 +234,12 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     unfinished ones too: the deflated Sharpe ratio asks for more than the best that so many worthless trials would have shown.
     """
     report = find_luck(load_entrants(cards), stores)
-    _show(report, _luck_lines(report), as_json)
+    _show(report, luck_lines(report), as_json)
 
 
-def _luck_lines(report: Row) -> Iterator[str]:
+def luck_lines(report: Row) -> Iterator[str]:
+    """Lines of the report of `luck`."""
+
     def rank(head: str, name: str) -> Column:
         return Column(head, lambda row: UNDEFINED if row[name] is None else f"{row[name]:g}")
 
@@ -286,10 +290,11 @@ def invariance(cards: tuple[Path, ...], alpha: float, over: Literal["episode", "
     beside it, and several seeds what another call seed does.
     """
     report = find_invariance(load_entrants(cards), InvarianceOptions(alpha, over, common))
-    _show(report, _invariance_lines(report), as_json)
+    _show(report, invariance_lines(report), as_json)
 
 
-def _invariance_lines(report: Row) -> Iterator[str]:
+def invariance_lines(report: Row) -> Iterator[str]:
+    """Lines of the report of `invariance`."""
     draws = sorted({card["mask_draw"] for card in report["cards"]})
     yield f"Episodes of one window and seed, set against each other over mask draws {', '.join(map(str, draws))}; all in per cent"
     figures = _unless_alone(report["figures"], "task")

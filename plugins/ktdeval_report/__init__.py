@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ktdeval.hookspecs import Spec, hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     import click
 
@@ -18,7 +19,14 @@ def _make_report() -> click.Command:
     return report
 
 
+def _make_function() -> Callable[..., Path]:
+    from ktdeval_report.command import draw_report
+
+    return draw_report
+
+
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
     """Command on run folders and cards."""
-    return [Spec("report", _make_report, "Draw runs as one self-contained HTML page, with plots as files when asked.")]
+    return [Spec("report", _make_report, "Draw runs as one self-contained HTML page, with plots as files when asked.",
+                 extra={"function": _make_function})]  # fmt: skip

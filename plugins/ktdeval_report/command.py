@@ -91,3 +91,13 @@ def _make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{path}: can't make the folder: {error.strerror or error}; choose another") from error
+
+
+def draw_report(*runs: object, out: str | Path = "report.html", **options: object) -> Path:
+    """`ktdeval.report`: the command as a function. `runs`: folders, cards or what `ktdeval.evaluate` returns; `options`: those of
+    the command, such as `plots="figures"`. Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
+    """
+    words = [str(getattr(run, "folder", run)) for given in runs for run in (given if isinstance(given, (list, tuple)) else [given])]
+    named = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    report.main([*words, "--out", str(out), *named], prog_name="report", standalone_mode=False)
+    return Path(out)

@@ -1,0 +1,3 @@
+from ktdeval.evaluation import Evaluation as Evaluation, evaluate as evaluate, load_run as load_run
+
+__version__: str

@@ -1,0 +1,86 @@
+"""`ktdeval.compare`, `.effects`, `.luck`, `.invariance`: the commands as Python functions, whose tables are data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ktdeval.errors import UsageError
+from ktdeval.fields import build
+from ktdeval_compare import commands
+from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
+from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
+from ktdeval_compare.entrants import Row, load_entrants
+from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
+from ktdeval_compare.luck import luck as find_luck
+
+
+class Tables(Mapping[str, Any]):
+    """A report: lists of rows as data frames, all else as it is. Printed, it is the command's text; `.report` is its `--json`."""
+
+    def __init__(self, report: Row, lines: Iterable[str]) -> None:
+        self.report, self._text = report, "\n".join(lines)
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.report[name]
+        is_table = isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+        return pd.json_normalize(value) if is_table else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.report)
+
+    def __len__(self) -> int:
+        return len(self.report)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def compare(*runs: Any, **options: Any) -> Tables:
+    """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns; `options`: `metrics`, `unit`
+    ("window" or "episode"), `alpha`, `common`, `against_first`, `seed`, `draws`. Raises KtdevalError: they can't be compared.
+    """
+    report = find_differences(load_entrants(_paths(runs)), build(CompareOptions, _listed(options), "compare"))
+    return Tables(report, commands.compare_lines(report))
+
+
+def effects(*runs: Any, **options: Any) -> Tables:
+    """The value of stock, date, data and tools; `runs` as of `compare`; `options`: `metrics`, `alpha`, `common`, `seed`."""
+    report = find_effects(load_entrants(_paths(runs)), build(EffectsOptions, _listed(options), "effects"))
+    return Tables(report, commands.effects_lines(report))
+
+
+def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
+    """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count further trials in."""
+    report = find_luck(load_entrants(_paths(runs)), [Path(store) for store in stores])
+    return Tables(report, commands.luck_lines(report))
+
+
+def invariance(*runs: Any, **options: Any) -> Tables:
+    """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`, `over`, `common`."""
+    report = find_invariance(load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance"))
+    return Tables(report, commands.invariance_lines(report))
+
+
+def _paths(runs: Iterable[Any]) -> list[Path]:
+    """Paths of runs given one by one or as lists: texts, paths, or objects with a `folder`."""
+    paths: list[Path] = []
+    for run in runs:
+        if isinstance(run, (list, tuple)):
+            paths += _paths(run)
+        else:
+            paths.append(Path(getattr(run, "folder", run)))
+    if not paths:
+        raise UsageError("no run given")
+    return paths
+
+
+def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = options.get("metrics", ())
+    return {**options, "metrics": tuple(metrics.split(",")) if isinstance(metrics, str) else tuple(metrics)}
+
+
+FUNCTIONS: Mapping[str, Callable[..., Tables]] = {function.__name__: function for function in (compare, effects, luck, invariance)}

@@ -1,0 +1,122 @@
+"""ktdeval from Python: the same runs, cards and comparisons as from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import ktdeval
+import notebook
+from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
+from ktdeval.cli.main import cli
+from paths import REPOSITORY
+
+BOOK = REPOSITORY / "examples" / "evaluate.ipynb"
+TASK = "blinded_open_research"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
+    out = tmp_path_factory.mktemp("python") / "run"
+    return ktdeval.evaluate("builtin/momentum", TASK, windows="W1,W4", seeds=2, limit=4, out=str(out), quiet=True)
+
+
+def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:
+    (card,) = run.cards
+    shown = run.metrics.loc[TASK]
+    assert list(shown.index) == [*card.task.config["metrics"]], "in the order of the panel"
+    for name, line in card.metrics.items():
+        assert line.value == (None if pd.isna(shown.value[name]) else shown.value[name])
+        assert (shown.n[name], shown.unit[name]) == (line.n, line.unit)
+    assert [*run.episodes.index] == [(TASK, episode.window, episode.seed) for episode in card.episodes]
+    assert ktdeval.load_run(run.folder).metrics.equals(run.metrics)
+
+
+def test_ledger_orders_and_equity_say_the_same_in_three_ways(run: ktdeval.Evaluation) -> None:
+    ledger, orders, equity = run.ledger(window="W4", seed=1), run.orders(window="W4", seed=1), run.equity(benchmark=True)
+    assert len(ledger) == 4
+    assert ledger.provenance.eq("model").all()
+    assert ledger.nav.iloc[-1] == pytest.approx(ledger.cash.iloc[-1] + ledger.holdings.iloc[-1])
+    assert orders.groupby("filled_on").size().sum() == ledger.orders.sum()
+    path = equity[TASK, "W4", 1].dropna()
+    assert path.iloc[0] == 1.0
+    assert path.iloc[-1] - 1 == run.episodes.total_return[TASK, "W4", 1]
+    assert (equity[TASK, "W4", "benchmark"].dropna().index == path.index).all()
+
+
+def test_a_model_may_be_a_function_or_an_object_and_its_errors_are_counted(tmp_path: Path) -> None:
+    asked: list[ModelRequest] = []
+
+    def lazy(request: ModelRequest) -> str:
+        asked.append(request)
+        return "no idea"
+
+    class Model:
+        def reply(self, request: ModelRequest) -> Reply:
+            return Reply(lazy(request))
+
+    for model, name in ((lazy, "python/lazy"), (Model(), "python/Model")):
+        run = ktdeval.evaluate(model, TASK, windows="W1", limit=1, out=str(tmp_path / name), quiet=True)
+        assert run.cards[0].model.name == name
+        assert set(run.ledger().provenance) == {"fallback"}, "what is no decision is none of the model's"
+    assert len(asked) == 10, "research and four forced submissions, twice"
+
+
+def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
+    questions = QATask([{"question": "2 + 2?", "gold": "4"}], lambda answer, sample: answer == sample["gold"], name="sums")
+
+    @metric("steps", formula="steps/1: n", unit="count", better="neither", source="here")
+    def steps(ledger: Any) -> float:
+        """Count of steps."""
+        return len(ledger.steps)
+
+    run = ktdeval.evaluate("builtin/chaos", questions, out=str(tmp_path / "sums"), quiet=True)
+    assert run.metrics.index.tolist() == [("sums", "accuracy")]
+    run = ktdeval.evaluate("builtin/hold", TASK, windows="W1", limit=2, metrics=steps, out=str(tmp_path / "steps"), quiet=True)
+    assert run.metrics.value[TASK, "steps"] == 2.0
+
+
+def test_comparisons_are_those_of_the_command_line(run: ktdeval.Evaluation, tmp_path: Path) -> None:
+    other = ktdeval.evaluate("builtin/random", TASK, windows=["W1", "W4"], seeds=2, limit=4, out=str(tmp_path / "o"), quiet=True)
+    for name, options, words in (
+        ("compare", {"metrics": "turnover", "unit": "episode"}, ["--metric", "turnover", "--pairs", "episode"]),
+        ("luck", {}, []),
+    ):
+        made = getattr(ktdeval, name)(run, [str(other.folder)], **options)
+        said = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words])
+        assert repr(made) == said.stdout.rstrip("\n"), said.output
+        said = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words, "--json"])
+        assert made.report == json.loads(said.stdout)
+    assert ktdeval.compare(run, other)["tests"].first.tolist() == ["builtin/momentum"]
+
+
+def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> None:
+    cases = [
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, window="W1"),
+            ConfigError,
+            "unknown field 'window'; did you mean 'windows'",
+        ),
+        (lambda: ktdeval.evaluate(3, TASK), UsageError, "a model is a name, an object with reply(request) or a function, not int"),
+        (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task named"),
+        (lambda: run.ledger(window="W9"), UsageError, "no finished episode with window='W9'"),
+        (lambda: run.ledger(day="W9"), UsageError, "chosen by task, window, seed, not by 'day'"),
+        (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),
+        (lambda: ktdeval.compare(), UsageError, "no run given"),
+        (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),
+    ]
+    for call, kind, words in cases:
+        with pytest.raises(kind) as caught:
+            call()
+        assert words in str(caught.value)
+
+
+def test_the_notebook_shows_what_its_cells_give_today() -> None:
+    shown, now = json.loads(BOOK.read_text(encoding="utf-8")), notebook.executed(BOOK)
+    for was, cell in zip(shown["cells"], now["cells"], strict=True):
+        assert cell.get("outputs") == was.get("outputs"), "".join(cell["source"])

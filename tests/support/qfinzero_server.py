@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -17,6 +18,7 @@ from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.listen import bind
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
+from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.operations import Catalogue
 from qfinzero_world import small_dataset
 
@@ -89,10 +91,16 @@ class Served:
 
 
 @contextmanager
-def serving(catalogue: Catalogue, limits: Limits = PLENTY, security: Security = OPEN) -> Iterator[Served]:
+def serving(
+    catalogue: Catalogue,
+    limits: Limits = PLENTY,
+    security: Security = OPEN,
+    logs: Path | None = None,
+    dataset: Dataset | None = None,
+) -> Iterator[Served]:
     """A server as long as the context lasts."""
     clock = Clock()
-    workspaces = Workspaces(small_dataset(), limits, clock)
+    workspaces = Workspaces(dataset or small_dataset(), limits, clock, logs)
     bound = bind("127.0.0.1", 0)
     app = server_app(catalogue, workspaces, security)
     server = uvicorn.Server(uvicorn.Config(app, lifespan="on", ws="none", log_level="critical", timeout_graceful_shutdown=1))

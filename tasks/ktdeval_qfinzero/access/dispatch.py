@@ -82,9 +82,16 @@ async def _take_turn(held: Held, operation: Operation, given: JsonValue) -> Answ
     held.waiting += 1
     try:
         async with held.turn:
-            return await to_thread.run_sync(lambda: answer_of(HTTPStatus.OK, operation.call(held.workspace, given)))
+            return await to_thread.run_sync(_carry_out, held, operation, given)
     finally:
         held.waiting -= 1
+
+
+def _carry_out(held: Held, operation: Operation, given: JsonValue) -> Answer:
+    try:
+        return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))
+    finally:
+        held.save_log()  # of what was refused, too
 
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp import types
@@ -88,11 +89,11 @@ def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: Works
     return server
 
 
-async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits) -> None:
+async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, logs: Path | None = None) -> None:
     """Serve one client over this process's stdin and stdout, until it closes them. It has one workspace as long as it stays.
     Raises ServiceError if the clock can't start there.
     """
-    workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0)
+    workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0, logs)
     workspace_id = workspaces.open()
     served = types.version.MODERN_PROTOCOL_VERSIONS
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 
+from ktdeval.jsonio import sha256_hex
 from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text, parse_moment
@@ -36,10 +38,12 @@ class Limits:
 
 
 class Held:
-    """A workspace, and whose turn it is to use it."""
+    """A workspace, and whose turn it is to use it. `log`: file that its broker's log goes to, made with the first command."""
 
-    def __init__(self, workspace: Workspace, used_s: float) -> None:
+    def __init__(self, workspace: Workspace, used_s: float, log: Path | None = None) -> None:
         self.workspace = workspace
+        self._log = log
+        self._logged = 0
         self.used_s = used_s
         self.turn = anyio.Lock()
         self.waiting = 0
@@ -49,15 +53,28 @@ class Held:
         if self.waiting >= _MOST_WAITING:
             raise ServiceError("unavailable", f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers")
 
+    def save_log(self) -> None:
+        """Write what is new in the broker's log to its file; raises ServiceError `unavailable`."""
+        log = self.workspace.broker.log
+        if self._log is None or self._logged == len(log.entries) or len(log.entries) == 1:
+            return
+        try:
+            with self._log.open("a", encoding="utf-8") as stream:
+                stream.writelines(f"{line}\n" for line in log.to_lines()[self._logged :])
+        except OSError as error:
+            raise ServiceError("unavailable", "the call was carried out, but the server can't write its log") from error
+        self._logged = len(log.entries)
+
 
 class Workspaces:
     """Workspaces by id. To be used from one event loop.
     `dataset`: what all of them read; `limits`: how many, how long, and how late; `clock_s`: seconds of a clock that only goes
-    forward.
+    forward; `logs`: folder for the log of each, which `log_name` names; None: they are not kept.
     """
 
-    def __init__(self, dataset: Dataset, limits: Limits, clock_s: Callable[[], float]) -> None:
+    def __init__(self, dataset: Dataset, limits: Limits, clock_s: Callable[[], float], logs: Path | None = None) -> None:
         self.dataset = dataset
+        self._logs = logs
         self.limits = limits
         self._clock_s = clock_s
         self._held: dict[str, Held] = {}
@@ -82,7 +99,8 @@ class Workspaces:
                 f"has been idle for {min(self.limits.idle_s, self.limits.yield_s):g} s and gives way",
             )
         name = secrets.token_urlsafe(_ID_BYTES)
-        self._held[name] = Held(Workspace(self.dataset, as_of_ns), self._clock_s())
+        log = None if self._logs is None else self._logs / log_name(name)
+        self._held[name] = Held(Workspace(self.dataset, as_of_ns), self._clock_s(), log)
         return name
 
     def find(self, name: str) -> Held:
@@ -115,6 +133,11 @@ class Workspaces:
         for name in forgotten:
             del self._held[name]
         return len(forgotten)
+
+
+def log_name(name: str) -> str:
+    """Name of the file of a workspace's log, which does not give away the workspace's id."""
+    return f"{sha256_hex(name)[:32]}.jsonl"
 
 
 def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:

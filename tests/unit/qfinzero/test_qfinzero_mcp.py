@@ -7,9 +7,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -18,10 +19,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.served_market import served as served_catalogue
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import Played, day, played, played_async
 from qfinzero_server import Served, serving
@@ -109,16 +112,22 @@ def story_of(dataset: Dataset) -> Played:
     return played(day(), lambda name, arguments: catalogue().find(name).call(workspace, arguments))
 
 
-async def day_of(client: Client) -> Played:
-    """A client's day; the client itself holds answers against the tools' output schemas."""
+async def day_of(client: Client, fixed: Mapping[str, Any] = MappingProxyType({})) -> Played:
+    """A client's day; the client itself holds answers against the tools' output schemas. `fixed`: the server's arguments."""
 
     async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        arguments = {key: value for key, value in arguments.items() if key not in fixed}
         result = await client.call_tool(catalogue().find(name).wire_name, arguments)
         assert not result.is_error, result.content
         assert json.loads(result.content[0].text) == result.structured_content
         return result.structured_content
 
     return await played_async(day(), use)
+
+
+def outcomes(day: Played) -> list[Any]:
+    """Answers of a day, without the hash of the log, in which the rules stand as they were given."""
+    return [(name, {**answer, "log_hash": ""}) for name, _, answer in day]
 
 
 def test_two_clients_at_once_have_the_same_day_and_never_meet() -> None:
@@ -134,17 +143,23 @@ def test_two_clients_at_once_have_the_same_day_and_never_meet() -> None:
 
 
 def test_over_stdin_and_stdout_every_tool_gives_what_the_process_gives(folder: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "ktdeval", "serve", "qfinzero", "--transport", "stdio", "--data", str(folder)]
+    rules, logs = tmp_path / "rules.yaml", tmp_path / "logs"
+    rules.write_text("fills: {max_volume_pct: 20}\naccounts: {cash: 500000}\n")
+    options = ["--data", str(folder), "--rules", str(rules), "--logs", str(logs)]
+    words = [sys.executable, "-m", "ktdeval", "serve", "qfinzero", "--transport", "stdio", *options]
     written = tmp_path / "stdout"
     server = StdioServerParameters(command="sh", args=["-c", f"{shlex.join(words)} | tee {written}"], env=dict(os.environ))
 
     async def play() -> Played:
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
-            assert [tool.name for tool in tools] == [operation.wire_name for operation in catalogue().operations]
-            return await day_of(client)
+            assert [tool.name for tool in tools] == [operation.wire_name for operation in served_catalogue(catalogue()).operations]
+            return await day_of(client, {"initial_cash": 0, "execution_config": 0})
 
-    assert asyncio.run(play()) == story_of(open_dataset(folder))
+    dataset = open_dataset(folder)
+    assert outcomes(asyncio.run(play())) == outcomes(story_of(dataset))
+    (log,) = logs.iterdir()
+    verify(log.read_text().splitlines(), dataset)
     messages = [json.loads(line) for line in written.read_text().splitlines()]  # and nothing else goes to stdout
     assert len(messages) > len(catalogue().operations)
     assert all(message["jsonrpc"] == "2.0" for message in messages)

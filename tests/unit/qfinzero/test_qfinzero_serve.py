@@ -94,6 +94,9 @@ def test_what_can_not_be_begun_is_said_in_one_line(capsys: pytest.CaptureFixture
     for transport in ("http", "stdio"):
         line = refusal(capsys, "--transport", transport, "--port", 0, "--data", tmp_path / "none")
         assert str(tmp_path / "none") in line
+    (tmp_path / "rules.yaml").write_text("fees: {tax: 1}")
+    assert "rules.yaml: fees: " in refusal(capsys, "--port", 0, "--data", folder, "--rules", tmp_path / "rules.yaml")
+    assert "--logs" in refusal(capsys, "--port", 0, "--data", folder, "--logs", tmp_path / "rules.yaml")
     for moment in ("soon", "2024-12-31", "2025-03-02"):
         line = refusal(capsys, "--port", 0, "--data", folder, "--as-of", moment)
         assert line.startswith("--as-of: expected a moment")

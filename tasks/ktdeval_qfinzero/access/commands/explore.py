@@ -8,17 +8,18 @@ from typing import cast
 
 import click
 
-from ktdeval.errors import DataError, UsageError, VerificationError
+from ktdeval.errors import DataError, UsageError
 from ktdeval.jsonio import dumps_canonical, dumps_pretty, loads_untrusted
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, source_options, start_at
+from ktdeval_qfinzero.access.served_market import check_rules, load_rules
 from ktdeval_qfinzero.access.workspaces import Limits
 from ktdeval_qfinzero.benchmark.scenario import prove
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
-from ktdeval_qfinzero.pmb.broker import rerun
-from ktdeval_qfinzero.pmb.log import read_lines, state_of_log
+from ktdeval_qfinzero.pmb.broker import verify
+from ktdeval_qfinzero.pmb.log import EventLog, read_lines, state_of_log
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_to_row
 from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.workspace import Workspace
@@ -122,24 +123,32 @@ def items(suite: str, items_seed: int, is_proved: bool, published: Path | None, 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
 @click.option("--rerun", "is_rerun", is_flag=True, help="also carry out its commands again over the data, and compare every byte")
+@click.option(
+    "--rules",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="also check that it was made under the rules of this served market",
+)
 @source_options
-def replay(log: Path, is_rerun: bool, source: Source) -> None:
-    """Verify a broker's log.
+def replay(log: Path, is_rerun: bool, rules: Path | None, source: Source) -> None:
+    """Verify a broker's log and print the state at its end.
 
     The chain of hashes is followed from line to line, and accounts are built anew from the events alone. With --rerun the commands
     are carried out again over the data that the log was made with: every line must come out the same.
     """
     lines = _lines(log)
     entries, state = read_lines(lines), state_of_log(lines)
-    click.echo(f"{log}: {len(entries)} lines follow from each other")
+    click.echo(f"{log}: {len(entries)} lines follow from each other; the last hash is {EventLog(entries).last_hash}")
+    if rules is not None:
+        check_rules(entries, load_rules(rules), str(log))
     held = f"{len(state.accounts)} accounts, {len(state.sessions)} sessions"
     click.echo(f"{held}, {len(state.orders)} orders, {len(state.trades)} trades")
+    for account in state.accounts.values():
+        units = [f"{name} {position.qty}" for name, position in sorted(account.positions.items()) if position.qty]
+        click.echo(f"{account.id}: {', '.join([f'cash {account.cash_e4 / 10_000:.2f}', *units])}")
     if not is_rerun:
         return
-    again = rerun(lines, open_data(source))
-    if again != tuple(lines):
-        number = next((row for row, pair in enumerate(zip(lines, again)) if pair[0] != pair[1]), min(len(lines), len(again)))
-        raise VerificationError(f"{log}: line {number + 1} does not come out the same when the commands are carried out again")
+    verify(lines, open_data(source))
     click.echo("carried out again: the same, byte for byte")
 
 

@@ -6,14 +6,17 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import anyio
 import click
 
+from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.listen import address_of, bind, choose_security, serve
 from ktdeval_qfinzero.access.mcp import serve_stdio
+from ktdeval_qfinzero.access.served_market import MarketRules, load_rules, served
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 
@@ -42,6 +45,13 @@ from ktdeval_qfinzero.catalogue import catalogue
     show_default=True,
     help="minutes without a call after which a workspace is forgotten",
 )
+@click.option(
+    "--rules",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="YAML with the market's fees, fills, margin and accounts, which clients can't choose; the defaults when not given",
+)
+@click.option("--logs", type=click.Path(path_type=Path), metavar="DIR", help="folder in which each client's broker leaves its log")
 def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     transport: str,
     host: str,
@@ -51,6 +61,8 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     token_env: str | None,
     max_workspaces: int,
     idle_minutes: float,
+    rules: Path | None,
+    logs: Path | None,
 ) -> None:
     """Serve prices, events and the paper broker until Ctrl-C.
 
@@ -58,23 +70,33 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     every request needs a token: the one in the variable that --token-env names, or a new one that is shown once on the terminal.
     """
     limits = Limits(max_workspaces, idle_minutes * 60)
+    operations = served(catalogue(), MarketRules() if rules is None else load_rules(rules))
+    if logs is not None:
+        _make_folder(logs)
     if transport == "stdio":
         # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
         dataset = open_data(source)
         limits = start_at(dataset, limits, as_of)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        anyio.run(serve_stdio, catalogue(), dataset, limits)
+        anyio.run(serve_stdio, operations, dataset, limits, logs)
         return
     with bind(host, port) as bound:
         security = choose_security(bound, token_env, os.environ, _show_token if sys.stderr.isatty() else None)
         dataset = open_data(source)
-        app = server_app(catalogue(), Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic), security)
+        app = server_app(operations, Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic, logs), security)
         address = address_of(bound)
         try:
             click.echo(f"serving {address} with {address}/openapi.json and {address}{MCP_PATH} (Ctrl-C ends it)")
             serve(app, bound)
         except KeyboardInterrupt:
             click.echo("")
+
+
+def _make_folder(logs: Path) -> None:
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--logs {logs}: can't make this folder: {error.strerror or error}") from error
 
 
 def _show_token(token: str) -> None:

@@ -1,0 +1,120 @@
+"""Market as a server serves it: rules and sizes of accounts are the server's, and each workspace gives its broker's log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from ktdeval.errors import ConfigError, VerificationError
+from ktdeval.typed import from_plain
+from ktdeval.yamlio import load_yaml
+from ktdeval_qfinzero.errors import conflict, invalid
+from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, summary_of, typed
+from ktdeval_qfinzero.pmb.arguments import MOST_CASH
+from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
+from ktdeval_qfinzero.pmb.log import Entry
+from ktdeval_qfinzero.pmb.values import AccountType, Rules
+from ktdeval_qfinzero.schemas import Answer, Arguments, Cursor, NextCursor, limit, read_cursor, said, write_cursor
+from ktdeval_qfinzero.workspace import Workspace
+
+
+class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Accounts that clients may open."""
+
+    cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MOST_CASH)] = 100_000
+    types: Annotated[tuple[AccountType, ...], Meta(min_length=1)] = ("MARGIN", "CASH")  # CASH alone: nobody borrows or sells short
+    most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MOST_ACCOUNTS)] = 1
+
+
+class MarketRules(Rules, frozen=True, forbid_unknown_fields=True):
+    """Rules of a served market: those of every session, and its accounts."""
+
+    accounts: AccountRules = AccountRules()
+
+    @property
+    def fixed(self) -> Mapping[str, Plain]:
+        """Arguments that the server gives: command -> name -> value."""
+        rules = {name: msgspec.to_builtins(getattr(self, name)) for name in Rules.__struct_fields__}
+        return {"account.create": {"initial_cash": self.accounts.cash}, "session.create": {"execution_config": rules}}
+
+
+DEFAULT_RULES: Final = MarketRules()
+
+
+def load_rules(path: Path) -> MarketRules:
+    """Read rules from YAML; raises ConfigError with the place of what is unknown, ill-typed or out of range."""
+    return from_plain(load_yaml(path), MarketRules, str(path), ConfigError)
+
+
+def check_rules(entries: list[Entry], rules: MarketRules, where: str) -> None:
+    """Raise VerificationError if an account or a session of a log was not opened under these rules."""
+    for entry in entries:
+        given = entry.data if isinstance(entry.data, Mapping) and entry.kind == "command" else {}
+        for name, value in rules.fixed.get(entry.type, {}).items() if given else ():
+            if given.get(name) != value:
+                raise VerificationError(f"{where}: line {entry.seq + 1} has another {name} than the rules")
+
+
+def served(catalogue: Catalogue, rules: MarketRules = DEFAULT_RULES) -> Catalogue:
+    """Make the catalogue that clients see: what the rules fix is no argument of theirs, and there is the log."""
+    made = [_ruled(each, rules) if each.name in _OF_COMMAND else each for each in catalogue.operations]
+    return Catalogue((*made, LOG))
+
+
+_OF_COMMAND: Final = {"PMB.account.create": "account.create", "PMB.session.create": "session.create"}
+
+
+def _ruled(operation: Operation, rules: MarketRules) -> Operation:
+    """An operation without the arguments that the server gives."""
+    fixed = rules.fixed[_OF_COMMAND[operation.name]]
+    fields = [each for each in msgspec.structs.fields(operation.takes) if each.name not in fixed]
+    left = [(each.name, each.type) if each.required else (each.name, each.type, each.default) for each in fields]
+
+    def handler(workspace: Workspace, given: Plain) -> Answer:
+        if operation.name == "PMB.account.create":
+            _check_account(workspace, given, rules.accounts)
+        return operation.handler(workspace, {**given, **fixed})
+
+    takes: type[Any] = msgspec.defstruct(operation.takes.__name__, left, bases=(Arguments,), kw_only=True)
+    return replace(operation, takes=takes, handler=handler)
+
+
+def _check_account(workspace: Workspace, given: Plain, rules: AccountRules) -> None:
+    if given["account_type"] not in rules.types:
+        raise invalid("account_type", f"accounts of this market are {' or '.join(rules.types)}; give one of these")
+    if len(workspace.broker.state.accounts) >= rules.most:
+        raise conflict(f"a client of this market has at most {rules.most} accounts; PMB.account.list gives them")
+
+
+class LogQuery(Arguments):
+    """Lines of the log."""
+
+    limit: Annotated[int, limit(1_000)] = 100
+    cursor: Cursor | None = None
+
+
+class LogPage(Answer):
+    """Lines of a log, without line ends."""
+
+    lines: Annotated[list[str], said("Each as it stands in the log: write them to a file, one a line.")]
+    log_hash: Annotated[str, said("Hash of the log's last line, which stands for the whole log.")]
+    next_cursor: NextCursor
+
+
+def give_log(workspace: Workspace, given: LogQuery) -> LogPage:
+    """Broker's log of this workspace, to be kept and replayed."""
+    first = 0 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
+    log = workspace.broker.log
+    lines = log.to_lines()
+    last = first + given.limit
+    cursor = write_cursor(last) if last < len(lines) else None
+    return LogPage(moment_text(workspace.clock.as_of_ns), list(lines[first:last]), log.last_hash, cursor)
+
+
+LOG: Final = Operation("PMB.log.get", "GET", "/v1/log", summary_of(give_log), *typed(give_log, lambda workspace: workspace))

@@ -1,0 +1,171 @@
+"""A served market's rules are the server's, and what its clients did is on disk, to be fetched and replayed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval.errors import ConfigError
+from ktdeval_qfinzero.access.served_market import load_rules, served as served_catalogue
+from ktdeval_qfinzero.access.workspaces import log_name
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from qfinzero_server import Served, serving
+from qfinzero_world import small_dataset
+
+RULES = """
+fees: {stock_per_share_e4: 100}
+fills: {slippage_bps: 20}
+margin: {debit_interest_bps: 900}
+accounts: {cash: 20000, types: [CASH], most: 1}
+"""
+SPAN = {"frequency": "1d", "start_ts": "2025-01-07", "end_ts": "2025-01-10", "universe": {"stocks": ["AVLN"]}}
+ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 10}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rules, a dataset and a place for logs."""
+    data, folder = small_dataset(), tmp_path_factory.mktemp("served")
+    save_dataset(folder / "data", data.prices, data.calendars.rows, data.news.rows, data.info)
+    (folder / "rules.yaml").write_text(RULES)
+    (folder / "logs").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[Served]:
+    rules = load_rules(folder / "rules.yaml")
+    with serving(served_catalogue(catalogue(), rules), logs=folder / "logs", dataset=open_dataset(folder / "data")) as server:
+        yield server
+
+
+def traded(served: Served) -> str:
+    """A workspace in which something was bought."""
+    mine = served.open()
+    session = {"session_id": "sess-000001"}
+    for path, given in (
+        ("/v1/accounts", {"account_type": "CASH"}),
+        ("/v1/sessions", {"account_id": "acct-000001", **SPAN}),
+        ("/v1/orders", {**session, "account_id": "acct-000001", "order": ORDER}),
+        ("/v1/sessions/sess-000001/step", {"step": 1}),
+    ):
+        reply = served.post(path, given, mine)
+        assert reply.status == 200, reply.text
+    return mine
+
+
+def fetched(served: Served, mine: str) -> list[str]:
+    """Whole log, in pages."""
+    page: dict[str, Any] = {"next_cursor": ""}
+    lines: list[str] = []
+    while page["next_cursor"] is not None:
+        page = served.get("/v1/log?limit=3" + (f"&cursor={page['next_cursor']}" if lines else ""), mine).body
+        lines += page["lines"]
+    assert json.loads(lines[-1])["hash"] == page["log_hash"]
+    return lines
+
+
+def replay(capsys: pytest.CaptureFixture[str], log: Path, *words: object) -> tuple[int, str]:
+    """Exit code and all that was printed."""
+    code = main(["qfinzero", "replay", str(log), *map(str, words)])
+    out, errors = capsys.readouterr()
+    return code, out + errors
+
+
+def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(served: Served) -> None:
+    document = served.get("/openapi.json").body["paths"]
+    for path, gone in (("/v1/accounts", "initial_cash"), ("/v1/sessions", "execution_config")):
+        assert gone not in document[path]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    mine = served.open()
+    assert served.post("/v1/accounts", {"initial_cash": 10**9}, mine).error["field"] == "arguments"
+    assert "CASH" in served.post("/v1/accounts", {"account_type": "MARGIN"}, mine).error["message"]
+    assert served.post("/v1/accounts", {"account_type": "CASH"}, mine).body["account"]["cash"] == 20_000
+    assert served.post("/v1/accounts", {"account_type": "CASH"}, mine).status == 409
+    begun = {"account_id": "acct-000001", **SPAN}
+    assert served.post("/v1/sessions", {**begun, "execution_config": {"fees": {}}}, mine).error["field"] == "arguments"
+    rules = served.post("/v1/sessions", begun, mine).body["session"]["execution_config"]
+    assert (rules["fees"]["stock_per_share_e4"], rules["fills"]["slippage_bps"], rules["fills"]["max_volume_pct"]) == (100, 20, 10)
+
+
+def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end(
+    served: Served, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = traded(served)
+    log = folder / "logs" / log_name(mine)
+    assert log.name == f"{hashlib.sha256(mine.encode()).hexdigest()[:32]}.jsonl"
+    assert log.read_text().splitlines() == fetched(served, mine)
+    refused = served.post("/v1/orders/ord-000009/cancel", {"session_id": "sess-000001", "account_id": "acct-000001"}, mine)
+    assert refused.status == 404
+    assert "COMMAND_REFUSED" in log.read_text().splitlines()[-1]
+    served.send("DELETE", f"/workspaces/{mine}")
+    code, told = replay(capsys, log, "--rerun", "--data", folder / "data", "--rules", folder / "rules.yaml")
+    assert code == 0, told
+    assert "acct-000001: cash " in told
+    assert "STOCK:AVLN 10" in told
+    assert "the same, byte for byte" in told
+    assert not list((folder / "logs").glob(log_name(served.open()))), "a workspace that did nothing leaves no file"
+
+
+def chained(lines: list[str]) -> list[str]:
+    """A log whose hashes were made anew after it was changed."""
+    last, made = "0" * 64, []
+    for line in lines:
+        content = {key: value for key, value in json.loads(line).items() if key != "hash"}
+        dumped = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        last = hashlib.sha256(f"{last}{dumped}".encode()).hexdigest()
+        made.append(json.dumps({**content, "hash": last}, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    return made
+
+
+def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
+    served: Served, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = fetched(served, traded(served))
+    trade = next(number for number, line in enumerate(lines) if '"type":"TRADE' in line or '"type":"ORDER_FILLED' in line)
+    account = next(number for number, line in enumerate(lines) if '"type":"account.create"' in line)
+    cheaper = [line.replace('"price_e4":', '"price_e4":1') if number == trade else line for number, line in enumerate(lines)]
+    richer = [line.replace('"initial_cash":20000', '"initial_cash":90000') for line in lines]
+    assert cheaper != lines
+    assert richer != lines
+    log, rules, rerun = tmp_path / "log.jsonl", ("--rules", folder / "rules.yaml"), ("--rerun", "--data", folder / "data")
+    for changed, words, number in (
+        (cheaper, (), trade + 1),
+        (chained(cheaper), rerun, trade + 1),
+        (chained(richer), rules, account + 1),
+        (chained(richer), rerun, account + 2),
+        ([*lines[:3], *lines[4:]], (), 4),
+    ):
+        log.write_text("\n".join(changed))
+        code, told = replay(capsys, log, *words)
+        assert code in (1, 2), told
+        assert f"line {number}" in told
+        assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("fees: {stock_per_share_e4: -1}", "fees.stock_per_share_e4"),
+        ("fees: {stock_per_share_e4: cheap}", "fees.stock_per_share_e4"),
+        ("fills: {slip: 1}", "slip"),
+        ("accounts: {cash: 0}", "accounts.cash"),
+        ("accounts: {types: [RICH]}", "accounts.types"),
+        ("tax: 1", "tax"),
+        ("fees: {}\nfees: {}", "fees"),
+        ("- 1", "rules.yaml"),
+    ],
+)
+def test_rules_that_can_not_be_used_are_named_in_one_line(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=named) as caught:
+        load_rules(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` shows a run, `make test` runs the tests. Both make the virtual environment they need.
+# Two commands do everything: `make demo` shows what it is for, `make test` runs the tests. Both make the virtual environment they need.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: help demo test test-rest test-all lint format build worked-example clean
 
 help:
-	@echo "make demo     install into $(VENV) and run one masked episode with a keyless model"
+	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
 	@echo "make test-all all tests: also whole systems, pages in a browser, fuzzing"
 	@echo "make lint     ruff, mypy and import-linter"
@@ -19,7 +19,7 @@ help:
 	@echo "make clean    remove what these commands made"
 
 demo: $(VENV)/.installed
-	$(BIN)/ktdeval --model builtin/momentum --tasks blinded_open_research
+	$(BIN)/ktdeval demo
 
 # Tests wait for the disk more than for the processor, so their files are in memory where there is plenty; and as workers share the
 # cores, numerical libraries take one thread each.

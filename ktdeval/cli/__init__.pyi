@@ -2,4 +2,5 @@
 
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import config_option as config_option, open_plugins as open_plugins
+from ktdeval.cli.run import check_finished as check_finished, run_shown as run_shown
 from ktdeval.cli.table import grid_lines as grid_lines, print_json as print_json, print_table as print_table

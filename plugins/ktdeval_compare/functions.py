@@ -16,6 +16,7 @@ from ktdeval_compare.effects import Options as EffectsOptions, effects as find_e
 from ktdeval_compare.entrants import Row, load_entrants
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
 from ktdeval_compare.luck import luck as find_luck
+from ktdeval_compare.paper_tables import paper_frame
 
 
 class Tables(Mapping[str, Any]):
@@ -65,6 +66,11 @@ def invariance(*runs: Any, **options: Any) -> Tables:
     return Tables(report, commands.invariance_lines(report))
 
 
+def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
+    """The figures of a paper's table, such as `like="ktdfin-4"`, from `runs` as of `compare`; `cohorts`: as of the command."""
+    return paper_frame(like, _paths(runs), tuple(cohorts))
+
+
 def _paths(runs: Iterable[Any]) -> list[Path]:
     """Paths of runs given one by one or as lists: texts, paths, or objects with a `folder`."""
     paths: list[Path] = []
@@ -83,4 +89,4 @@ def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "metrics": tuple(metrics.split(",")) if isinstance(metrics, str) else tuple(metrics)}
 
 
-FUNCTIONS: Mapping[str, Callable[..., Tables]] = {function.__name__: function for function in (compare, effects, luck, invariance)}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {made.__name__: made for made in (compare, effects, luck, invariance, table)}

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, MemoryParams, RandomParams, RankParams
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, GoogleParams, OpenAIParams
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec("builtin/reversal", builtin, "Holds the lowest 20-day return", RankParams),
         Spec("builtin/low_volatility", builtin, "Holds the lowest 60-day volatility", RankParams),
         Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", LinearFactorParams),
+        Spec(
+            "builtin/memory",
+            _lazy("memory", "make_memory"),
+            "Remembers the market where codes or days show: what masks are for",
+            MemoryParams,
+        ),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", ChaosParams),
         Spec("replay", _lazy("replay", "make_replay"), "Answers from the transcripts of an earlier run: replay/RUN"),
         provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", OpenAIParams),

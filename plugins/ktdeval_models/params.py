@@ -27,6 +27,15 @@ class LinearFactorParams(RankParams):
 
 
 @dataclass(frozen=True)
+class MemoryParams(RankParams):
+    """Parameters of `builtin/memory`."""
+
+    positions: int = option(10, help="names held; never more than the task allows", minimum=1, maximum=1000)
+    market: str = option("synthetic", help="the market that it remembers: a snapshot folder, or a data provider")
+    horizon: int = option(20, help="trading days that it looks ahead", minimum=1, maximum=1000)
+
+
+@dataclass(frozen=True)
 class EqualWeightParams:
     """Parameters of `builtin/equal_weight`."""
 

@@ -1,0 +1,221 @@
+"""`ktdeval table`: the tables of the papers, from one's own cards, as text, CSV, Markdown or LaTeX."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import click
+import pandas as pd
+
+from ktdeval.cards import ScoringCard, TradingCard, load_card
+from ktdeval.cli import grid_lines
+from ktdeval.errors import CardError, UsageError
+from ktdeval.yamlio import load_yaml
+from ktdeval_compare.entrants import Entrant, label, load_entrants
+from ktdeval_compare.luck import luck
+
+Row = dict[str, float | str | None]
+UNDEFINED = "-"
+MASKS = ("bright", "stock_blind", "date_blind", "blinded")
+MODES = ("open_research", "fixed_candidate", "memory_only")
+_SHOWN: Mapping[str, Callable[[float], str]] = {
+    "percent": lambda value: f"{100 * value:+.2f}",
+    "share": lambda value: f"{100 * value:.2f}",
+    "ratio": lambda value: f"{value:.2f}",
+    "small": lambda value: f"{value:.3f}",
+    "rank": lambda value: f"{value:g}",
+}
+
+
+@click.command("table")
+@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CARD…")
+@click.option("--like", "name", required=True, metavar="NAME", help="which table, such as ktdfin-4 (KTD-Fin's Table 4)")
+@click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "latex"]), default="text", show_default=True,
+              help="how it is written; CSV has every digit")  # fmt: skip
+@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=GLOB", help="models whose mean is one column of ktdfin-8")
+def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[str, ...]) -> None:
+    """Print a table of a paper, made of your own cards.
+
+    CARD is a card file or a run folder. Figures are those of the cards: medians over the windows and seeds that each has.
+    """
+    click.echo(write_table(table_of(name), paper_frame(name, cards, cohorts), form), nl=False)
+
+
+def table_of(name: str) -> Mapping[str, Any]:
+    """Caption, source, rows and columns of a table. Raises UsageError: there is none of that name."""
+    known: dict[str, Any] = load_yaml(Path(str(files("ktdeval_compare") / "paper_tables.yaml")))
+    if name not in known:
+        listed = "; ".join(f"{table} ({re.split('[,;]', what['caption'])[0]})" for table, what in known.items())
+        raise UsageError(f"there is no table {name!r}; known are {listed}")
+    return dict(known[name])
+
+
+def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -> pd.DataFrame:
+    """[rows x columns] of a table, as numbers with all their digits. Raises UsageError, CardError: the cards don't give it."""
+    spec = table_of(name)
+    if cohorts and spec["rows"] != "factors":
+        raise UsageError(f"--cohort: {name} has no cohorts; ktdfin-8 has")
+    rows, metrics = spec["rows"], [column[1] for column in spec["columns"]]
+    if rows == "attackers":
+        return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
+    entrants = load_entrants(paths)
+    if rows == "factors":
+        return _exposure_frame(entrants, cohorts)
+    if rows == "models":
+        return _model_frame(entrants, metrics)
+    return _mode_frame(entrants) if rows == "modes" else _mask_frame(entrants, metrics)
+
+
+def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
+    """A frame in one of the formats, with the caption and source of its table; CSV by the metrics' names, as fractions."""
+    if form == "csv":
+        return str(frame.to_csv())
+    columns = {metric: (head, how) for head, metric, how in spec["columns"]} or {str(name): (str(name), "ratio") for name in frame}
+    if spec["rows"] == "modes":
+        frame, columns = _spelled(frame), {mask: (mask, "") for mask in MASKS}
+    frame = frame[[name for name in columns if name in frame and (spec["rows"] == "attackers" or frame[name].notna().any())]]
+    words = [str(name) for name in frame.index.names]
+    heads = [*words, *(columns[name][0] for name in frame)]
+    shown = [[_cell(value, columns[name][1]) for value in frame[name]] for name in frame]
+    cells = [[*(key if isinstance(key, tuple) else (key,)), *row] for key, *row in zip(frame.index, *shown, strict=True)]
+    caption = f"{spec['caption']} ({spec['source']})"
+    if form == "latex":
+        layout = "l" * len(words) + "r" * (len(heads) - len(words))
+        return str(pd.DataFrame(cells, columns=heads).to_latex(index=False, escape=True, caption=caption, column_format=layout))
+    if form == "markdown":
+        rule = ["---" if head in words else "---:" for head in heads]
+        lines = [f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in (heads, rule, *cells)]
+        return "\n".join([caption, "", *lines, ""])
+    return "\n".join([caption, *(f"  {line}" for line in grid_lines(heads, cells, words)), ""])
+
+
+def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Median and quartiles of each mask in one text."""
+
+    def text(row: pd.Series[float], mask: str) -> str:
+        low, high = (_cell(row[f"{mask}_{end}"], "percent") for end in ("low", "high"))
+        return _cell(row[mask], "percent") + ("" if UNDEFINED in (low, high) else f" [{low}, {high}]")
+
+    return pd.DataFrame({mask: [text(row, mask) for _, row in frame.iterrows()] for mask in MASKS if mask in frame}, frame.index)
+
+
+def _cell(value: Any, how: str) -> str:
+    if isinstance(value, str):
+        return value
+    return UNDEFINED if value is None or pd.isna(value) else _SHOWN[how](value)
+
+
+def _figure(card: TradingCard, metric: str) -> float | None:
+    line = card.metrics.get(metric)
+    return None if line is None else line.value
+
+
+def _excess(card: TradingCard) -> float | None:
+    """Median over episodes of the total return less that of the benchmark, bought and held."""
+    held = {window: policy.metrics.total_return.value for window, policy in card.reference.benchmark_buy_and_hold.items()}
+    pairs = [(episode.metrics["total_return"].value, held.get(episode.window)) for episode in card.episodes]
+    known = [own - other for own, other in pairs if own is not None and other is not None]
+    return median(known) if known else None
+
+
+def _row(card: TradingCard, metrics: Sequence[str]) -> Row:
+    """Figures of one card; a metric that it does not have is undefined."""
+    return {metric: _excess(card) if metric == "excess" else _figure(card, metric) for metric in metrics}
+
+
+def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
+    """One row a model, best return first, and in a table with excess returns the benchmark at its place."""
+    tasks = {entrant.card.task.name for entrant in entrants}
+    if len(tasks) > 1:
+        raise CardError(f"a table of models is of one task, these cards are of {', '.join(sorted(tasks))}; give those of one")
+    rows = {entrant.label: _row(entrant.card, metrics) for entrant in label(entrants)}
+    if "selection_rank" in metrics:
+        ranks = pd.Series([_figure(entrant.card, "selection_alpha") for entrant in entrants], dtype=float).rank(ascending=False)
+        for row, place in zip(rows.values(), ranks, strict=True):
+            row["selection_rank"] = float(place)
+    if "excess" in metrics:
+        card = entrants[0].card
+        held = [policy.metrics for policy in card.reference.benchmark_buy_and_hold.values()]
+        rows[f"{card.snapshot.benchmark_name} buy-and-hold"] = {
+            metric: median(known) if (known := [line.value for one in held if (line := getattr(one, metric, None)) is not None
+                                                and line.value is not None]) else None
+            for metric in metrics
+        }  # fmt: skip
+    frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis("Model")
+    return frame.sort_values("total_return", ascending=False, kind="stable")
+
+
+def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
+    """Models and modes x masks: the median of each (`bright`) and its quartiles (`bright_low`, `bright_high`)."""
+    cells: dict[tuple[str, ...], Row] = {}
+    for entrant in entrants:
+        card, line = entrant.card, entrant.card.metrics["total_return"]
+        row = cells.setdefault((card.model.name, card.task.mode), {})
+        _check_new(card.task.mask not in row, entrant)
+        row |= {card.task.mask: line.value}
+        row |= {f"{card.task.mask}_{end}": getattr(line.interval, end, None) for end in ("low", "high")}
+    frame = pd.DataFrame.from_dict(cells, orient="index", dtype=float).rename_axis(["Model", "Mode"])
+    return _in_order(frame, "Mode", MODES)
+
+
+def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
+    """One row a model and mask."""
+    if len({entrant.card.task.mode for entrant in entrants}) > 1:
+        raise CardError("a table of masks is of one mode; give cards of one, such as open_research")
+    rows: dict[tuple[str, ...], Row] = {}
+    for entrant in entrants:
+        key = (entrant.card.model.name, entrant.card.task.mask)
+        _check_new(key not in rows, entrant)
+        rows[key] = _row(entrant.card, metrics)
+    return _in_order(pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis(["Model", "Mask"]), "Mask", MASKS)
+
+
+def _check_new(is_new: bool, entrant: Entrant) -> None:
+    if not is_new:
+        task, model = entrant.card.task, entrant.card.model.name
+        raise CardError(f"{entrant.path}: {model} has two cards of {task.mask} {task.mode}; give one")
+
+
+def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
+    """Rows by model as given, inside it in the order of the benchmark."""
+    models = list(dict.fromkeys(frame.index.get_level_values(0)))
+    found = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
+    return frame.loc[sorted(frame.index, key=lambda key: (models.index(key[0]), found.index(key[1])))]
+
+
+def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.DataFrame:
+    """Factors x models, or x cohorts and, of two, their difference."""
+    rows = luck(entrants, ())["exposures"]
+    frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}).T.rename_axis("Factor")
+    if not cohorts:
+        return frame.assign(mean=frame.mean(axis=1))
+    means = {}
+    for text in cohorts:
+        name, _, pattern = text.partition("=")
+        members = [model for model in frame.columns if fnmatch.fnmatchcase(model, pattern)]
+        if not members:
+            raise UsageError(f"--cohort {text!r}: no model is called so; there are {', '.join(frame.columns)}")
+        means[name] = frame[members].mean(axis=1)
+    found = pd.DataFrame(means)
+    if len(means) == 2:
+        first, second = means
+        found[f"{first} - {second}"] = found[first] - found[second]
+    return found
+
+
+def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
+    """One row an attacker, best first, then what chance alone gives on the same probes."""
+    cards = [card for path in paths for file in (sorted((path / "cards").glob("*.json")) if path.is_dir() else [path])
+             if isinstance(card := load_card(file), ScoringCard) and "ticker_top1" in card.scores]  # fmt: skip
+    if not cards:
+        raise UsageError(f"{paths[0]}: no card of a de-anonymization probe here; run --tasks deanon_probe")
+    for card in sorted(cards, key=lambda card: -(card.scores[scores[-1]].value or 0.0)):
+        yield {"Attacker": card.model.name, **{score: card.scores[score].value for score in scores}}
+    chance = {score: [found for card in cards if (found := card.scores[score].baseline) is not None] for score in scores}
+    yield {"Attacker": "random baseline", **{score: fmean(known) if known else None for score, known in chance.items()}}

@@ -1,0 +1,96 @@
+"""A model that has read the market beforehand: the positive control of the masks. What it can't recognise it can't remember."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import open_snapshot
+from ktdeval_models.catalogue import RankModel
+from ktdeval_models.conversation import Conversation, Row
+from ktdeval_models.params import MemoryParams
+from ktdeval_models.portfolio import Intent, Ranking, Sizing, rebalance
+
+CONFIDENT = 0.8
+
+
+class MemoryModel(RankModel):
+    """Recalls prices where it recognises what they belong to, and otherwise ranks by momentum.
+
+    Codes and days: it holds what will rise most over the next `horizon` days. Codes alone: what rose most over the whole market,
+    whenever that is. Days alone: it is invested while the market will rise. Neither: `builtin/momentum`.
+    """
+
+    def __init__(self, params: MemoryParams) -> None:
+        super().__init__("MOM_12_1", False, params)
+        self._source, self._horizon, self._positions = params.market, params.horizon, params.positions
+
+    @cached_property
+    def _market(self) -> MarketSnapshot:
+        return open_snapshot(load_plugins(), self._source, {})
+
+    @cached_property
+    def _adjusted(self) -> FloatArray:
+        """[days, assets] adjusted closes; a day without a bar has the last one before it."""
+        closes = self._market.close * self._market.factor
+        known = np.maximum.accumulate(np.where(np.isfinite(closes), np.arange(len(closes))[:, None], 0), axis=0)
+        filled: FloatArray = np.take_along_axis(closes, known, axis=0)
+        return filled
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """The remembered names where codes are recognised; the ranking where they are not, or cash where a fall is remembered."""
+        row = self._row_of(str(conversation.state["day"]))
+        if self._recognises(conversation):
+            return self._hold(conversation, row)
+        if row is None or self._rises(row):
+            return super().plan(conversation)
+        held = conversation.rows(conversation.state["positions"])
+        reason = "the market is remembered to fall from here"
+        return [Intent(one["stock_id"], "SELL", 0.0, CONFIDENT, reason) for one in held if one["shares"] > one["locked_shares"]]
+
+    def _row_of(self, day: str) -> int | None:
+        """Row of a real day; None for a masked one."""
+        found = np.flatnonzero(self._market.days.astype(str) == day)
+        return int(found[0]) if found.size else None
+
+    def _rises(self, row: int) -> bool:
+        levels = self._market.indices[self._market.meta.benchmark]
+        return bool(levels[min(row + self._horizon, len(levels) - 1)] > levels[row])
+
+    def _recognises(self, conversation: Conversation) -> bool:
+        """Whether anything shown is a code of the market."""
+        shown = [row["stock_id"] for row in conversation.rows(conversation.result("screen_candidates").get("candidates"))]
+        shown += [row["stock_id"] for row in conversation.rows(conversation.state.get("candidates"))]
+        return any(label in self._market.asset_index for label in (*shown, *conversation.state.get("universe", ())))
+
+    def _hold(self, conversation: Conversation, row: int | None) -> Sequence[Intent]:
+        """Bring the portfolio to the names that are remembered to rise most."""
+        start, end = (0, len(self._adjusted) - 1) if row is None else (row, min(row + self._horizon, len(self._adjusted) - 1))
+        growth = self._adjusted[end] / self._adjusted[start]
+        members = self._market.member[end if row is None else row]
+        order = np.argsort(np.where(members & np.isfinite(growth), -growth, np.inf), kind="stable")
+        best = [self._market.codes[asset] for asset in order[: 2 * self._positions]]
+        sizing = Sizing.equal(conversation.state, self._positions, self.params.invested, self.band)
+        rows = [self._row(code, row) for code in best]
+        ranking = Ranking(
+            [one for one in rows if one["close_cny"] is not None], frozenset(best), "what is remembered to have risen"
+        )
+        return rebalance(conversation, ranking, sizing)
+
+    def _row(self, code: str, row: int | None) -> Row:
+        asset = self._market.asset_index[code]
+        price = self._market.close[-1 if row is None else row, asset]
+        return {
+            "stock_id": code,
+            "close_cny": float(price) if np.isfinite(price) else None,
+            "board": str(self._market.boards[asset]),
+        }
+
+
+def make_memory(_name: str, params: MemoryParams | None = None) -> MemoryModel:
+    """Return the model that follows `builtin/memory`, with its defaults where there are no parameters."""
+    return MemoryModel(params or MemoryParams())

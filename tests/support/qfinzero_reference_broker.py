@@ -146,6 +146,11 @@ class ReferenceBroker:
     borrow_fees: int = 0
     dividends: int = 0
     kept: set[str] = field(default_factory=set)
+    opened: int = 0
+    """End of the last bar whose open is over; `at_open`: orders whose stop it reached; `room`: what it has left to fill."""
+    at_open: set[int] = field(default_factory=set)
+    room: dict[str, int] = field(default_factory=dict)
+    bar_end: int = 0
     before_split: dict[str, int] = field(default_factory=dict)
     """Options' last prices before the last split."""
 
@@ -184,6 +189,7 @@ class ReferenceBroker:
 
     def stop(self) -> None:
         self._must_run()
+        self._must_be_free(self.orders)
         self._finish()
 
     def place(self, ticket: Ticket) -> None:
@@ -202,12 +208,14 @@ class ReferenceBroker:
     def cancel(self, number: int) -> None:
         self._must_run()
         ticket = self._working(number)
+        self._must_be_free([ticket])
         for leg in ticket.spread.legs if ticket.spread else [ticket]:
             leg.status = "CANCELLED"
 
     def modify(self, number: int, qty: int | None, limit: int | None, stop: int | None) -> None:
         self._must_run()
         old = self._working(number)
+        self._must_be_free([old])
         lacks = (limit is not None and old.limit is None) or (stop is not None and (old.stop is None or old.triggered))
         if old.spread or lacks or (qty is not None and qty <= old.filled):
             raise Refused
@@ -221,6 +229,7 @@ class ReferenceBroker:
         self._must_run()
         if self.qty(symbol) < qty:
             raise Refused
+        self._must_be_free(self.orders)
         self._deliver(symbol, qty)
 
     def keep(self, symbol: str) -> None:
@@ -248,6 +257,7 @@ class ReferenceBroker:
             if self.running and moment == self.end and (what == 3 or (what == 2 and not at_close)):
                 self._finish()
         self.now = max(to, self.now)
+        self._stand_inside()
         self._expire_orders()
 
     # -- helps
@@ -394,36 +404,65 @@ class ReferenceBroker:
     # -- a tick
 
     def _tick(self) -> None:
-        bars = self._bars(self.now)
-        start = self.now - MINUTE
-        if self.terms.frequency == "1d":
-            start = next(opens for _, opens, closes in self.sessions if closes == self.now)
-        room = {symbol: bar[4] * self.terms.volume_pct // 100 for symbol, bar in bars.items()}
-        for ticket in list(self.orders):
-            if not ticket.works:
-                continue
-            if ticket.until is not None and ticket.until < self.now:
-                ticket.status = "EXPIRED"
-            elif ticket.since <= start:
-                self._meet(ticket, bars, room)
+        bars, self.bar_end = self._bars(self.now), self.now
+        self._bar_opens(bars)
+        inside = []
+        for ticket in self._in_the_bar():
+            bar = bars.get(ticket.symbol)
+            if bar is not None and bar[4] and ticket.spread is None and id(ticket) not in self.at_open:
+                reached = self._price_inside(ticket, bar)
+                if reached is not None:
+                    inside.append((ticket.sign * (bar[0] - reached) * 1_000_000 // bar[0], self.orders.index(ticket), reached))
+        for _, number, price in sorted(inside):  # the path inside a bar is the worst for the trader
+            ticket = self.orders[number]
+            self._fill(ticket, min(self.room[ticket.symbol], ticket.qty - ticket.filled), price)
         self._expire_orders()
         assert self.ticked is not None
         self.ticked |= closes_of(bars)
 
-    def _meet(self, ticket: Ticket, bars: dict[str, Row], room: dict[str, int]) -> None:
-        if ticket.spread is not None:
-            if ticket is ticket.spread.legs[0]:
-                self._meet_spread(ticket.spread, bars, room)
-            return
-        bar = bars.get(ticket.symbol)
-        if bar is None or bar[4] == 0:
-            return
-        price = self._price(ticket, bar)
-        if price is not None:
-            self._fill(ticket, min(room[ticket.symbol], ticket.qty - ticket.filled), price, room)
+    def _in_the_bar(self) -> list[Ticket]:
+        start = self.bar_start()
+        in_time = (each for each in self.orders if each.works and each.since <= start)
+        return [each for each in in_time if each.until is None or each.until >= self.bar_end]
 
-    def _meet_spread(self, spread: Spread, bars: dict[str, Row], room: dict[str, int]) -> None:
-        if any(leg.symbol not in bars or room[leg.symbol] < leg.qty for leg in spread.legs):
+    def bar_start(self) -> int:
+        if self.terms.frequency == "1m":
+            return self.bar_end - MINUTE
+        return next(opens for _, opens, closes in self.sessions if closes == self.bar_end)
+
+    def _bar_opens(self, bars: dict[str, Row]) -> None:
+        """Whatever fills at the opens of the bars, as soon as the clock passes them, and only once."""
+        if self.opened == self.bar_end:
+            return
+        self.opened, self.at_open = self.bar_end, set()
+        self.room = {symbol: bar[4] * self.terms.volume_pct // 100 for symbol, bar in bars.items()}
+        for ticket in self._in_the_bar():
+            if ticket.spread is not None:
+                if ticket is ticket.spread.legs[0]:
+                    self._meet_spread(ticket.spread, bars)
+            elif ticket.symbol in bars and bars[ticket.symbol][4]:
+                price = self._price_at_open(ticket, bars[ticket.symbol][0])
+                if price is not None:
+                    self._fill(ticket, min(self.room[ticket.symbol], ticket.qty - ticket.filled), price)
+
+    def _stand_inside(self) -> None:
+        """The clock stops between two ticks: what fills at the open has filled."""
+        ends = self.ticks(self.now, self.end)
+        self.bar_end = ends[0] if self.running and ends else 0
+        if self.bar_end and self.bar_start() < self.now:
+            now, self.now = self.now, self.bar_start()
+            self._bar_opens(self._bars(self.bar_end))
+            self.now = now
+
+    def _must_be_free(self, tickets: list[Ticket]) -> None:
+        """Orders in a bar that runs stay in it."""
+        ends = self.ticks(self.now, self.end)
+        self.bar_end = ends[0] if ends else 0
+        if self.bar_end and self.bar_start() < self.now and any(each.works and each.since <= self.bar_start() for each in tickets):
+            raise Refused
+
+    def _meet_spread(self, spread: Spread, bars: dict[str, Row]) -> None:
+        if any(leg.symbol not in bars or self.room[leg.symbol] < leg.qty for leg in spread.legs):
             return
         prices = [self._slip(leg, bars[leg.symbol][0]) for leg in spread.legs]
         net = Fraction(0)
@@ -431,35 +470,42 @@ class ReferenceBroker:
             net += Fraction(leg.sign * ratio * price * shares_of(leg.symbol), 100)
         if spread.limit is None or net <= spread.limit:
             for leg, price in zip(spread.legs, prices, strict=True):
-                self._fill(leg, leg.qty, price, room)
+                self._fill(leg, leg.qty, price)
 
     def _slip(self, ticket: Ticket, price: int) -> int:
         spread = Fraction(self.terms.spread_bps, 2) if ticket.symbol.startswith("O:") else 0
         return slipped(price, ticket.sign, self.terms.slippage_bps + Fraction(spread), ticket.symbol)
 
-    def _price(self, ticket: Ticket, bar: Row) -> int | None:
-        opens, high, low = bar[:3]
-        buys, was_triggered = ticket.sign > 0, ticket.triggered
-        if ticket.stop is not None and not was_triggered:
+    def _price_at_open(self, ticket: Ticket, opens: int) -> int | None:
+        buys = ticket.sign > 0
+        within = ticket.limit is None or (opens <= ticket.limit if buys else opens >= ticket.limit)
+        if ticket.stop is not None and not ticket.triggered:
+            ticket.triggered = opens >= ticket.stop if buys else opens <= ticket.stop
+            if not ticket.triggered:
+                return None
+            self.at_open.add(id(ticket))
+        if not within:
+            return None
+        return opens if ticket.limit is not None else self._slip(ticket, opens)
+
+    def _price_inside(self, ticket: Ticket, bar: Row) -> int | None:
+        _, high, low = bar[:3]
+        buys = ticket.sign > 0
+        if ticket.stop is not None and not ticket.triggered:
             ticket.triggered = high >= ticket.stop if buys else low <= ticket.stop
             if not ticket.triggered:
                 return None
-            reached = max(opens, ticket.stop) if buys else min(opens, ticket.stop)
-            if ticket.kind == "STOP":
-                return self._slip(ticket, reached)
-            assert ticket.limit is not None
-            return reached if (reached <= ticket.limit if buys else reached >= ticket.limit) else None
-        if ticket.kind in ("MARKET", "STOP"):
-            return self._slip(ticket, opens)
-        assert ticket.limit is not None
-        if opens <= ticket.limit if buys else opens >= ticket.limit:
-            return opens
+            if ticket.limit is None:
+                return self._slip(ticket, ticket.stop)
+            return ticket.stop if (ticket.stop <= ticket.limit if buys else ticket.stop >= ticket.limit) else None
+        if ticket.limit is None:
+            return None
         return ticket.limit if (low <= ticket.limit if buys else high >= ticket.limit) else None
 
-    def _fill(self, ticket: Ticket, qty: int, price: int, room: dict[str, int]) -> None:
+    def _fill(self, ticket: Ticket, qty: int, price: int) -> None:
         if qty <= 0:
             return
-        room[ticket.symbol] -= qty
+        self.room[ticket.symbol] -= qty
         ticket.filled += qty
         ticket.status = "FILLED" if ticket.filled == ticket.qty else "PARTIALLY_FILLED"
         value = ticket.sign * qty * price * shares_of(ticket.symbol)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ktdeval.jsonio import content_hash
@@ -79,6 +79,7 @@ def step(engine: Engine, given: take.Step) -> str:
 def stop(engine: Engine, given: take.OneSession) -> str:
     """End a session now; its working orders expire, positions stay."""
     session = placement.running_session(engine, given.session_id)
+    _require_no_bar(engine, tuple(engine.state.working.values()), "session_id")
     end_session(engine, session, engine.now_ns, stopped=True)
     return session.id
 
@@ -197,6 +198,7 @@ def exercise(engine: Engine, given: take.ExerciseOption) -> str:
     problem = exercise_problem(account, instrument, given.qty, trading_hours().session_day(engine.now_ns + 1))
     if problem is not None or position is None:
         raise conflict(str(problem), "contract")
+    _require_no_bar(engine, tuple(engine.state.working.values()), "contract")
     spot = engine.marks().get(f"STOCK:{instrument.underlying}")
     if spot is None:
         raise conflict("no price of the underlying is known yet; exercise later", "contract")
@@ -252,7 +254,18 @@ def _working(engine: Engine, given: take.CancelOrder | take.ModifyOrder) -> Orde
         raise conflict(f"the order is {order.status}", "order_id")
     if order.forced:
         raise conflict("the broker placed the order to meet a margin call; it can't be changed", "order_id")
+    _require_no_bar(engine, (order,), "order_id")
     return order
+
+
+def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None:
+    """Refuse what would take orders back from a bar that has begun: its beginning may have been shown, its end decides on them.
+    Raises ServiceError `conflict`.
+    """
+    for order in orders:
+        if (end_ns := engine.bar_end(order)) is not None:
+            words = f"{order.id} works in the bar that ends at {moment_text(end_ns)} since its open; step to that moment first"
+            raise conflict(words, field)
 
 
 def _known(engine: Engine, session: Session, client_id: str | None, content: str) -> str | None:

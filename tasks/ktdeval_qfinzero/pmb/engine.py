@@ -20,6 +20,15 @@ Observer = Callable[[BrokerState, Mapping[str, int]], None]
 
 
 @dataclass(slots=True)
+class OpenBars:
+    """What the open of a tick's bars has left: units taken of each column, and orders whose stop it reached."""
+
+    tick: int
+    taken: dict[int, int] = field(default_factory=dict)
+    triggered: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class Engine:
     """State, calendar and bars that commands and ticks act on."""
 
@@ -30,6 +39,7 @@ class Engine:
     opened: bool = False  # whether that day's open is over
     frame: Frame | None = None  # bars of the running session's present or last day
     done: int = 0  # ticks of the frame that are over
+    begun: OpenBars | None = None  # of the tick that runs, once the open of its bars is over
     feed: BarFeed | None = None  # of the running session
     due: dict[str, int] = field(default_factory=dict)  # order or spread id -> tick at which it can next fill or expire
     observer: Observer | None = None
@@ -63,6 +73,14 @@ class Engine:
         self.opened = int(hours.open_ns[self.day_row]) <= ns
         self.frame = None
 
+    def bar_end(self, order: Order) -> int | None:
+        """End of the bar that the clock is inside of and that the order works in since its open; None where it is in none."""
+        if self.frame is None or self.session is None or self.done == len(self.frame.tick_ns):
+            return None
+        start_ns, end_ns = int(self.frame.start_ns[self.done]), int(self.frame.tick_ns[self.done])
+        inside = start_ns < self.now_ns and end_ns <= self.session.end_ns
+        return end_ns if inside and order.accepted_ns <= start_ns else None
+
     def marks(self) -> Mapping[str, int]:
         """Last prices of everything held and everything in the running session's universe, with the underlyings of options."""
         if self.frame is not None:
@@ -86,7 +104,7 @@ class Engine:
 
     def load_frame(self, opened: Mapping[str, int]) -> None:
         """Read the bars of the running session's day. `opened`: marks at the day's open."""
-        self.due, self.done, self.frame = {}, 0, None
+        self.due, self.done, self.frame, self.begun = {}, 0, None, None
         if self.feed is not None and self.session is not None:
             self.frame = self.feed.frame(self.day_row, self.instruments(), opened)
             self.done = int(np.searchsorted(self.frame.tick_ns, self.now_ns, side="right"))

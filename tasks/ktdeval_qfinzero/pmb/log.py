@@ -14,7 +14,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.pmb import holding_events as holding_events  # its kinds of events are read too
 from ktdeval_qfinzero.pmb.events import HAPPENINGS, BrokerState, Event, Happening, apply
 
-FORMAT = "qfinzero-broker-log/1"
+FORMAT = "qfinzero-broker-log/2"
 _START = "0" * 64
 
 Payload = Mapping[str, JsonValue]

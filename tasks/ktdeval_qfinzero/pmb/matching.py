@@ -55,15 +55,18 @@ def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules)
     return max(step, received // step * step)
 
 
-def match(order: Order, bar: Bar, left: int, rules: FillRules) -> Match:
-    """Match an order with a bar.
+def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> Match:
+    """Match an order with the open of a bar, or with what comes after it.
     `order`: working; its bar starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's capacity
-    that orders before this one have left.
+    that orders before this one have left; `at_open`: whether it is the open, else the order did nothing there.
     """
-    triggered = False
-    if order.stop_e4 is not None and not order.triggered:
-        triggered = bar.high_e4 >= order.stop_e4 if order.side == "BUY" else bar.low_e4 <= order.stop_e4
-    price_e4 = _price(order, bar, triggered, rules)
+    triggered, waits = False, order.stop_e4 is not None and not order.triggered
+    high_e4, low_e4 = (bar.open_e4, bar.open_e4) if at_open else (bar.high_e4, bar.low_e4)
+    if order.stop_e4 is not None and waits:
+        triggered = high_e4 >= order.stop_e4 if order.side == "BUY" else low_e4 <= order.stop_e4
+    price_e4 = _price(order, bar, triggered, rules) if triggered or (at_open and not waits) else None
+    if not waits and order.limit_e4 is not None:
+        price_e4 = _limit_price(order.side, order.limit_e4, bar, at_open)
     qty = min(order.open_qty, left)
     return Match(triggered, Fill(qty, price_e4) if price_e4 is not None and qty > 0 else None)
 
@@ -88,18 +91,17 @@ def match_spread(legs: Sequence[Leg], net_limit_e4: int | None, units: int, rule
 
 
 def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | None:
-    """Price at which the order could fill on the bar; None where it can't."""
-    if order.stop_e4 is None or order.triggered:
-        if order.limit_e4 is None:
-            return slipped(bar.open_e4, order.side, order.instrument, rules)
-        better, reached = (bar.open_e4 <= order.limit_e4, bar.low_e4 <= order.limit_e4)
-        if order.side == "SELL":
-            better, reached = (bar.open_e4 >= order.limit_e4, bar.high_e4 >= order.limit_e4)
-        return bar.open_e4 if better else order.limit_e4 if reached else None
-    if not triggered:
-        return None
-    buys = order.side == "BUY"
-    reached_e4 = max(bar.open_e4, order.stop_e4) if buys else min(bar.open_e4, order.stop_e4)
-    if order.limit_e4 is None:
-        return slipped(reached_e4, order.side, order.instrument, rules)
-    return reached_e4 if (reached_e4 <= order.limit_e4 if buys else reached_e4 >= order.limit_e4) else None
+    """Price of a market order, or of a stop that is reached on this bar; None where its limit forbids it."""
+    price_e4, buys = bar.open_e4, order.side == "BUY"
+    if triggered and order.stop_e4 is not None:
+        price_e4 = max(price_e4, order.stop_e4) if buys else min(price_e4, order.stop_e4)
+        if order.limit_e4 is not None:
+            return price_e4 if (price_e4 <= order.limit_e4 if buys else price_e4 >= order.limit_e4) else None
+    return slipped(price_e4, order.side, order.instrument, rules)
+
+
+def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:
+    """Price of a limit order: the open where that is no worse, later its limit where that is reached."""
+    if at_open:
+        return bar.open_e4 if (bar.open_e4 <= limit_e4 if side == "BUY" else bar.open_e4 >= limit_e4) else None
+    return limit_e4 if (bar.low_e4 <= limit_e4 if side == "BUY" else bar.high_e4 >= limit_e4) else None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval_qfinzero.pmb.day_events import settlement_day
-from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.engine import Engine, OpenBars
 from ktdeval_qfinzero.pmb.events import OrderAccepted, OrderCancelled, OrderExpired, OrderTriggered, Traded, order_payload
 from ktdeval_qfinzero.pmb.frames import NEVER, Frame
 from ktdeval_qfinzero.pmb.holding_events import MarginCalled, MarginCallMet
@@ -147,11 +147,12 @@ class Execution:
     bar: Bar
 
 
-def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], now_ns: int) -> bool:
+def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], known_ns: int, now_ns: int) -> bool:
     """Fill an order, or all legs of a spread; where the account can't bear it any more, cancel instead.
-    `executions`: one, or one for each leg; `marks`: before the tick. Returns whether it was filled.
+    `executions`: one, or one for each leg; `marks`: before the tick; `known_ns`: the bar's start, of when locates are. Returns
+    whether it was filled.
     """
-    problem = None if executions[0].order.forced else _problem(engine, executions, marks, now_ns)
+    problem = None if executions[0].order.forced else _problem(engine, executions, marks, known_ns)
     if problem is not None:
         for execution in executions:
             engine.journal.emit(now_ns, OrderCancelled(execution.order.id, f"{problem.code}: {problem.words}"))
@@ -166,7 +167,7 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
     return True
 
 
-def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], now_ns: int) -> Problem | None:
+def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], known_ns: int) -> Problem | None:
     order = executions[0].order
     session = engine.state.sessions[order.session_id]
     prices = {execution.order.instrument.id: execution.fill.price_e4 for execution in executions}
@@ -175,7 +176,7 @@ def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str
         for order, fill in ((execution.order, execution.fill) for execution in executions)
     )
     sold = (trade.instrument.symbol for trade in wanted if trade.side == "SELL" and trade.instrument.kind == "STOCK")
-    circumstances = Circumstances(engine.day, engine.reference.borrowable(sold, now_ns))
+    circumstances = Circumstances(engine.day, engine.reference.borrowable(sold, known_ns))
     return order_problem(engine.state.accounts[order.account_id], wanted, {**marks, **prices}, session.rules, circumstances)
 
 
@@ -188,11 +189,11 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
     account, rules = engine.state.accounts[session.account_id], session.rules
     look = next_look(account, rules, frame, engine.done) if engine.done < stop else NEVER
     _plan(engine, frame, engine.done)
-    while engine.done < stop:
+    while True:
         tick = min(min(engine.due.values(), default=NEVER), look, stop)
         _pass(engine, frame, tick)
         if tick == stop:
-            return
+            break
         before = len(engine.state.trades)
         _Tick(engine, session, frame, tick).run()
         engine.done = tick + 1
@@ -204,64 +205,101 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
             look = next_look(account, rules, frame, tick + 1)
         _plan(engine, frame, tick + 1)
         _observe(engine, frame)
+    bar_runs = stop < len(frame.tick_ns) and frame.tick_ns[stop] <= session.end_ns and frame.start_ns[stop] < until_ns
+    if bar_runs:
+        _Tick(engine, session, frame, stop).open(int(frame.start_ns[stop]))
 
 
 class _Tick:
-    """One tick at which orders may act. `tick`: its place in the frame."""
+    """One tick at which orders may act, first at the open of its bars, then inside them. `tick`: its place in the frame."""
 
     def __init__(self, engine: Engine, session: Session, frame: Frame, tick: int) -> None:
         self._engine, self._frame, self._tick = engine, frame, tick
         self._fills = session.rules.fills
+        self._start_ns = int(frame.start_ns[tick])
         self._now_ns = int(frame.tick_ns[tick])
-        self._taken: dict[int, int] = {}
+        self._bars = engine.begun if engine.begun is not None and engine.begun.tick == tick else OpenBars(tick)
 
     def run(self) -> None:
-        """Match and expire the orders that are due, in time priority."""
-        due, state = self._engine.due, self._engine.state
-        for order in tuple(state.working.values()):
-            key = order.spread_id or order.id
-            if order.id not in state.working or due.get(key, NEVER) > self._tick:
-                continue
-            orders = self._engine.legs_of(order)
-            late = order.expire_ns is not None and order.expire_ns < self._now_ns
-            if not late and order.accepted_ns <= self._frame.start_ns[self._tick]:
-                self._match(orders)
+        """Match and expire the orders that are due."""
+        self.open(self._now_ns)
+        due = self._due()
+        for orders in sorted(due, key=self._benefit):
+            if self._may_match(orders) and not orders[0].spread_id:
+                self._match(orders, at_open=False, now_ns=self._now_ns)
+        for orders in due:
             expire_orders(self._engine, orders, self._now_ns)
-            del due[key]
+            del self._engine.due[orders[0].spread_id or orders[0].id]
 
-    def _match(self, orders: Sequence[Order]) -> None:
+    def open(self, now_ns: int) -> None:
+        """Match what is due with the open of the bars, once, in time priority: nothing of the bars has been shown by then."""
+        if self._engine.begun is self._bars:
+            return
+        self._engine.begun = self._bars
+        for orders in self._due():
+            if self._may_match(orders):
+                self._match(orders, at_open=True, now_ns=now_ns)
+
+    def _due(self) -> list[Sequence[Order]]:
+        """Orders, and legs of spreads, that can act at this tick, in time priority."""
+        due, state = self._engine.due, self._engine.state
+        found = {order.spread_id or order.id: self._engine.legs_of(order) for order in state.working.values()}
+        return [orders for key, orders in found.items() if due.get(key, NEVER) <= self._tick]
+
+    def _may_match(self, orders: Sequence[Order]) -> bool:
+        order = orders[0]
+        late = order.expire_ns is not None and order.expire_ns < self._now_ns
+        return order.status in WORKING and not late and order.accepted_ns <= self._start_ns
+
+    def _benefit(self, orders: Sequence[Order]) -> int:
+        """How much better than the open an order fills inside its bar, in millionths; the worst is first on the path."""
+        order, column = orders[0], self._frame.column.get(orders[0].instrument.id)
+        if column is None or not (bar := self._frame.bar(self._tick, column)).volume:
+            return 0
+        fill = match(order, bar, order.open_qty, self._fills, at_open=False).fill
+        better = 0 if fill is None else bar.open_e4 - fill.price_e4
+        return (better if order.side == "BUY" else -better) * 1_000_000 // bar.open_e4
+
+    def _match(self, orders: Sequence[Order], *, at_open: bool, now_ns: int) -> None:
         frame, tick = self._frame, self._tick
         columns = [frame.column.get(order.instrument.id, -1) for order in orders]
-        if min(columns) < 0 or not frame.volume[tick, columns].all() or self._needless(orders[0]):
+        if min(columns) < 0 or not frame.volume[tick, columns].all() or self._needless(orders[0], now_ns):
             return
-        bars = [frame.bar(tick, column) for column in columns]
-        left = [capacity(bar, self._fills) - self._taken.get(column, 0) for bar, column in zip(bars, columns, strict=True)]
+        bars, taken = [frame.bar(tick, column) for column in columns], self._bars.taken
+        left = [capacity(bar, self._fills) - taken.get(column, 0) for bar, column in zip(bars, columns, strict=True)]
         if orders[0].spread_id:
             spread = self._engine.state.spreads[orders[0].spread_id]
             legs = [Leg(*leg) for leg in zip(orders, bars, left, strict=True)]
             fills = match_spread(legs, spread.net_limit_e4, spread.units, self._fills)
         else:
-            found = match(orders[0], bars[0], min(left[0], self._most(orders[0])), self._fills)
-            if found.triggered:
-                self._engine.journal.emit(self._now_ns, OrderTriggered(order_id=orders[0].id))
-            fills = None if found.fill is None else (found.fill,)
+            fills = self._match_order(orders[0], bars[0], left[0], at_open=at_open, now_ns=now_ns)
         if fills is None:
             return
         executions = [Execution(*parts) for parts in zip(orders, fills, bars, strict=True)]
-        marks = frame.marks_at(tick + 1) | frame.marks_at(tick)  # before the tick; of what has its first bar now, after it
-        if execute(self._engine, executions, marks, self._now_ns):
+        first = dict(zip(frame.column, frame.open_e4[tick].tolist(), strict=True)) if at_open else frame.marks_at(tick + 1)
+        marks = {name: mark for name, mark in first.items() if mark} | frame.marks_at(tick)  # of a first bar, what it has shown
+        if execute(self._engine, executions, marks, self._start_ns, now_ns):
             for column, fill in zip(columns, fills, strict=True):
-                self._taken[column] = self._taken.get(column, 0) + fill.qty
+                taken[column] = taken.get(column, 0) + fill.qty
+
+    def _match_order(self, order: Order, bar: Bar, left: int, *, at_open: bool, now_ns: int) -> tuple[Fill, ...] | None:
+        if order.id in self._bars.triggered:
+            return None
+        found = match(order, bar, min(left, self._most(order)), self._fills, at_open=at_open)
+        if found.triggered:
+            self._engine.journal.emit(now_ns, OrderTriggered(order_id=order.id))
+            self._bars.triggered.add(order.id)
+        return None if found.fill is None else (found.fill,)
 
     def _most(self, order: Order) -> int:
         """Units that an order may fill, whatever its bar has."""
         return closable(self._engine.state.accounts[order.account_id], order) if order.forced else order.open_qty
 
-    def _needless(self, order: Order) -> bool:
+    def _needless(self, order: Order, now_ns: int) -> bool:
         """Take a forced order from the state when there is nothing left to close; whether it was."""
         needless = order.forced and not self._most(order)
         if needless:
-            self._engine.journal.emit(self._now_ns, OrderCancelled(order.id, NOTHING_LEFT))
+            self._engine.journal.emit(now_ns, OrderCancelled(order.id, NOTHING_LEFT))
         return needless
 
 

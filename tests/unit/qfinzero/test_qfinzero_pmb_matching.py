@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.frames import NEVER, Frame
-from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread, price_step, slipped
+from ktdeval_qfinzero.pmb.matching import Leg, Match, capacity, match, match_spread, price_step, slipped
 from ktdeval_qfinzero.pmb.ticks import next_tick
 from ktdeval_qfinzero.pmb.values import Bar, Fill, FillRules, Instrument, Order
 from qfinzero_broker_play import OPEN
@@ -35,8 +35,14 @@ def order(
     return Order("o", 1, "a", "s", "", instrument, side, kind, qty, "GTC", OPEN, **prices)  # type: ignore[arg-type]
 
 
+def match_bar(order_: Order, bar_: Bar, left: int, rules: FillRules) -> Match:
+    """An order on a whole bar: at its open, and inside where nothing happened there."""
+    at_open = match(order_, bar_, left, rules, at_open=True)
+    return match(order_, bar_, left, rules, at_open=False) if at_open == Match() else at_open
+
+
 def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
-    fill = match(order_, bar_, PLENTY, rules).fill
+    fill = match_bar(order_, bar_, PLENTY, rules).fill
     return None if fill is None else fill.price_e4 / 10_000
 
 
@@ -110,7 +116,7 @@ def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigge
 
 def test_a_stop_limit_order_beyond_its_limit_triggers_and_waits() -> None:
     waiting = order("BUY", limit=101, stop=99)
-    gapped = match(waiting, bar(102, 103, 98, 99), PLENTY, NO_COST)  # 98 may have come before the stop was reached
+    gapped = match_bar(waiting, bar(102, 103, 98, 99), PLENTY, NO_COST)  # 98 may have come before the stop was reached
     assert (gapped.triggered, gapped.fill) == (True, None)
     waiting.triggered = True
     assert price(waiting, bar(102, 103, 101, 102)) == 101  # no stop to be reached again
@@ -121,9 +127,9 @@ def test_a_stop_limit_order_beyond_its_limit_triggers_and_waits() -> None:
 
 def test_fills_take_at_most_their_share_of_the_volume() -> None:
     assert capacity(bar(1, 1, 1, 1, 1_005), FillRules(max_volume_pct=10)) == 100
-    assert match(order("BUY", qty=500), bar(1, 1, 1, 1), 100, NO_COST).fill == Fill(100, 10_000)
-    assert match(order("BUY"), bar(1, 1, 1, 1), 0, NO_COST).fill is None
-    assert match(order("BUY", stop=1), bar(1, 1, 1, 1), 0, NO_COST).triggered, "even where nothing can be filled"
+    assert match_bar(order("BUY", qty=500), bar(1, 1, 1, 1), 100, NO_COST).fill == Fill(100, 10_000)
+    assert match_bar(order("BUY"), bar(1, 1, 1, 1), 0, NO_COST).fill is None
+    assert match_bar(order("BUY", stop=1), bar(1, 1, 1, 1), 0, NO_COST).triggered, "even where nothing can be filled"
 
 
 def test_a_spread_fills_at_the_opens_within_its_net_limit() -> None:
@@ -165,7 +171,7 @@ RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.inte
 def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
     order_: Order, bar_: Bar, rules: FillRules, left: int
 ) -> None:
-    found = match(order_, bar_, left, rules)
+    found = match_bar(order_, bar_, left, rules)
     if (fill := found.fill) is None:
         return
     assert 0 < fill.qty <= min(order_.qty, left)
@@ -199,7 +205,7 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
     found = next_tick(order_, frame_of(bars), first)
     for tick, each in enumerate(bars):
         late = tick >= first and OPEN + tick * MINUTE >= order_.accepted_ns
-        outcome = match(order_, each, PLENTY, NO_COST) if late and each is not None else None
+        outcome = match_bar(order_, each, PLENTY, NO_COST) if late and each is not None else None
         if outcome is not None and (outcome.triggered or outcome.fill is not None):
             assert found == tick
             return

@@ -402,6 +402,27 @@ def test_on_a_phone_the_model_stays_in_sight_and_filters_are_folded(session: Rea
 
 
 @needs_browser
+def test_on_a_phone_no_word_is_broken_and_a_table_says_that_more_columns_follow(session: Reader) -> None:
+    tab = session.open("index.html", width=390)
+    lines_of_parts = """() => [...document.querySelectorAll('.model .name')].flatMap(name => {
+        const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT), found = [];
+        while (walker.nextNode()) {
+            const range = document.createRange();
+            range.selectNodeContents(walker.currentNode);
+            found.push([walker.currentNode.data, range.getClientRects().length]);
+        }
+        return found;
+    })"""
+    assert {lines for text, lines in tab.evaluate(lines_of_parts) if " " not in text} == {1}
+    region = tab.locator(".scroll").first
+    hint = "element => getComputedStyle(element, '::before').content"
+    assert region.evaluate(hint) == '"more columns →"'
+    region.evaluate("element => { element.scrollLeft = element.scrollWidth; }")
+    tab.wait_for_selector(".scroll:not(.cut)")
+    assert region.evaluate(hint) == "none", "until the last is in sight"
+
+
+@needs_browser
 def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> None:
     tab = session.open("index.html", color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"

@@ -438,16 +438,20 @@ def test_decisions_stand_side_by_side_where_they_differ(session: Reader, forged_
         assert order["code"] in fold.inner_text()
 
 
-def test_two_cards_are_chosen_from_lists(session: Reader, forged_site: Path) -> None:
-    first, second = ranked(forged_site)[:2]
+def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(session: Reader, forged_site: Path) -> None:
+    first, second, third = ranked(forged_site)[:3]
     tab = session.open("compare.html")
-    assert "Choose two cards" in tab.inner_text("main")
-    assert tab.evaluate("document.querySelectorAll('script[src*=vendor]').length") == 0  # nothing is drawn, so nothing is loaded
-    tab.select_option("label:has-text('First (A)') select", first["card"])
-    assert "Choose the other card" in tab.inner_text("main")
-    tab.select_option("label:has-text('Second (B)') select", second["card"])
     tab.wait_for_selector(".verdict")
     assert f"a={first['card']}&b={second['card']}" in tab.url
+    tab.select_option("label:has-text('First (A)') select", "")
+    tab.wait_for_selector("text=Choose the other card")
+    tab.select_option("label:has-text('First (A)') select", third["card"])
+    tab.wait_for_selector(".verdict")
+    assert f"a={third['card']}" in tab.url
+    tab.select_option("label:has-text('Division') select", OTHER)
+    tab.wait_for_selector(".verdict")
+    best = [row["card"] for row in read_data(forged_site, f"division/{OTHER}/all")["rows"] if row["ranked"]][:2]
+    assert f"a={best[0]}&b={best[1]}" in tab.url
 
 
 # -- one card

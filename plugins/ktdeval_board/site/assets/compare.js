@@ -45,6 +45,14 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     };
   }
 
+  /** The two best cards of a division, by rank and then in the order of the board. */
+  async function topTwo(division) {
+    if (!division) return [];
+    const {rows} = await kt.load(`division/${division}/all`);
+    const place = ({rank}) => rank ?? Infinity;
+    return rows.filter(({card}) => card).sort((one, other) => place(one) - place(other) || 0).slice(0, 2).map(({card}) => card);
+  }
+
   /** Why two cards can't be compared, in words; empty where they can. */
   function obstacles(first, second) {
     if (first.id === second.id) return ["Both are the same card."];
@@ -346,9 +354,14 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       const [a, b] = [kt.state.get("a"), kt.state.get("b")];
       const division = names.get(a)?.division || names.get(b)?.division || kt.state.get("division") || board.divisions[0]?.id;
       picked.set(division, a, b);
+      if (!a && !b) {
+        const [first, second] = await topTwo(division);
+        if (second && kt.state.get("a") === a) kt.state.set({a: first, b: second}, {replace: true}); // which draws them
+        if (second) return;
+      }
       if (!a || !b) {
         view = null;
-        kt.replace(place, el("p.empty", {}, a || b ? "Choose the other card." : "Choose two cards."));
+        kt.replace(place, el("p.empty", {}, a || b ? "Choose the other card." : "There are no two cards to compare here."));
         return;
       }
       if (view && view.ids === `${a} ${b}`) {

@@ -67,7 +67,14 @@ window.kt = (() => {
 
   const section = (title, ...children) => el("section", {}, el("h2", {}, title), children);
   const details = (summary, ...children) => el("details", {}, el("summary", {}, summary), el("div.fold", {}, children));
-  const scroller = (name, ...children) => el("div.scroll", {role: "region", tabindex: "0", "aria-label": name}, children);
+  function scroller(name, ...children) {
+    const region = el("div.scroll", {role: "region", tabindex: "0", "aria-label": name}, children);
+    // More columns stand beyond the edge: the style says so until they are reached.
+    const look = () => region.classList.toggle("cut", region.scrollLeft + region.clientWidth < region.scrollWidth - 2);
+    region.addEventListener("scroll", look, {passive: true});
+    new ResizeObserver(look).observe(region);
+    return region;
+  }
   const button = (text, onClick, attributes) => el("button", {type: "button", click: onClick, ...attributes}, text);
 
   function facts(pairs) {
@@ -215,7 +222,9 @@ window.kt = (() => {
     market: (snapshot) => at("market.html", {snapshot}),
     board: (values) => at("index.html", values),
   };
-  const modelLink = (name, text, more) => el("a", {href: address.model(name, more)}, text || name);
+  /** A name that may go on in the next line after its slashes, dashes and low lines, and not inside a word. */
+  const breakable = (name) => name.split(/(?<=[/_-])/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
+  const modelLink = (name, text, more) => el("a", {href: address.model(name, more)}, breakable(text || name));
   const cardLink = (id, text) => el("a", {href: address.card(id)}, text || format.short(id));
   const compareLink = (a, b, text) => el("a", {href: address.compare(a, b)}, text || "head-to-head");
 

@@ -12,7 +12,8 @@ from ktdeval_qfinzero.errors import invalid
 
 Right = Literal["C", "P"]
 
-TICKER = re.compile(r"[A-Z][A-Z0-9.]{0,9}")
+MOST_TICKER = 16  #: Characters
+TICKER = re.compile(r"[A-Z0-9^][A-Z0-9.^=-]{0,15}")  #: `AVLN`, `BRK.B`, `600519.SH`, `BTC-USD`, `^GSPC`, `EURUSD=X`
 _OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)
 CONTRACT_SIZE = 100  #: Shares that one option contract is about
 
@@ -25,11 +26,12 @@ class OptionContract:
     expiry: date  #: last trading day
     strike_e4: int  #: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths
     right: Right  #: call or put
+    root: str = ""  #: of its OPRA symbol where that is not the underlying (`SPXW` of `^GSPC`)
 
     @property
     def symbol(self) -> str:
         """Its OPRA symbol."""
-        return f"O:{self.underlying}{self.expiry:%y%m%d}{self.right}{self.strike_e4 // 10:08d}"
+        return f"O:{self.root or self.underlying}{self.expiry:%y%m%d}{self.right}{self.strike_e4 // 10:08d}"
 
     def intrinsic_e4(self, spot_e4: int) -> int:
         """What exercise is worth for one share, in ten-thousandths of a dollar."""
@@ -38,7 +40,9 @@ class OptionContract:
 
 @lru_cache(maxsize=65_536)
 def read_contract(symbol: str) -> OptionContract | None:
-    """The contract of an OPRA symbol; None where the text is none. Roots may hold digits and dots."""
+    """The contract of an OPRA symbol, on the underlying that is named as its root; None where the text is none. Roots may hold
+    digits and dots. A dataset's contracts say where the underlying is another one.
+    """
     match = _OPRA.fullmatch(symbol)
     if match is None:
         return None
@@ -63,5 +67,5 @@ def parse_tickers(text: str, field: str) -> tuple[str, ...]:
     tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for ticker in tickers:
         if not TICKER.fullmatch(ticker):
-            raise invalid(field, "expected tickers in capitals, separated by commas, such as AVLN,BRKT")
+            raise invalid(field, "expected tickers in capitals, separated by commas, such as AVLN,600519.SH,BTC-USD")
     return tickers

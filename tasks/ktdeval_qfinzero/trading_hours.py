@@ -1,4 +1,4 @@
-"""Trading days and hours of the stock market that the services are about (XNYS), early closes among them."""
+"""Trading days and hours of the market that a dataset is about, early closes among them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.errors import DataError
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
 
-FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)  #: The calendar's reach
+FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)  #: Reach of calendars; those that are known for fewer years end before
+DEFAULT = "XNYS"  #: Calendar of a dataset that names none, and of the embedded market
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +24,11 @@ class TradingHours:
     days: npt.NDArray[np.datetime64]  #: [n] datetime64[D], ascending
     open_ns: npt.NDArray[np.int64]
     close_ns: npt.NDArray[np.int64]
+
+    @property
+    def reach(self) -> str:
+        """First and last day, for messages."""
+        return f"{self.day(0)} to {self.day(len(self.days) - 1)}"
 
     def row_of(self, day: date) -> int | None:
         """Row of a trading day; None on a day without a session."""
@@ -49,37 +56,45 @@ class TradingHours:
     def last_closed(self, ns: int) -> date:
         """The last trading day whose session is over. Raises ServiceError: `invalid_argument`: outside the calendar."""
         if ns > self.close_ns[-1]:
-            raise _out_of_reach()
+            raise self._out_of_reach()
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
 
     def last_expiry_session(self, expiry: date) -> date:
         """The last trading day up to an expiry. Raises ServiceError: `invalid_argument`: outside the calendar."""
         if as_datetime64(expiry) > self.days[-1]:
-            raise _out_of_reach()
+            raise self._out_of_reach()
         return self._day_in_reach(int(np.searchsorted(self.days, as_datetime64(expiry), side="right")) - 1)
 
     def _day_in_reach(self, row: int) -> date:
         if not 0 <= row < len(self.days):
-            raise _out_of_reach()
+            raise self._out_of_reach()
         return self.day(row)
+
+    def _out_of_reach(self) -> ServiceError:
+        return invalid("calendar", f"the calendar of sessions reaches from {self.reach}; choose moments within")
 
     def minutes(self, row: int) -> npt.NDArray[np.int64]:
         """[m] starts of a session's minutes."""
         return np.arange(self.open_ns[row], self.close_ns[row], MINUTE, dtype=np.int64)
 
 
-def _out_of_reach() -> ServiceError:
-    return invalid("calendar", f"the calendar of sessions reaches from {FIRST} to {LAST}; choose moments within")
-
-
 @cache
-def trading_hours() -> TradingHours:
-    """The calendar, read once; dates are fixed, so it does not depend on today."""
+def trading_hours(calendar: str = DEFAULT) -> TradingHours:
+    """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`), read once; dates are fixed, so it does not depend on today.
+    Raises DataError: there is no such calendar.
+    """
     import exchange_calendars  # noqa: PLC0415 - heavy (it builds its calendars on import)
     import pandas as pd  # noqa: PLC0415 - as above
+    from exchange_calendars.errors import InvalidCalendarName  # noqa: PLC0415 - as above
 
-    calendar = exchange_calendars.get_calendar("XNYS", start=pd.Timestamp(FIRST), end=pd.Timestamp(LAST + timedelta(days=14)))
-    schedule = calendar.schedule.loc[: pd.Timestamp(LAST)]
+    try:
+        known = exchange_calendars.get_calendar(calendar)
+    except InvalidCalendarName as error:
+        raise DataError(
+            f"calendar: expected a name of exchange_calendars such as XNYS, XSHG or 24/7, was {calendar[:20]!r}"
+        ) from error
+    last = min(pd.Timestamp(LAST + timedelta(days=14)), known.bound_max() or pd.Timestamp.max)
+    schedule = type(known)(start=pd.Timestamp(FIRST), end=last).schedule.loc[: pd.Timestamp(LAST)]
     return TradingHours(
         schedule.index.to_numpy().astype("datetime64[D]"),
         schedule["open"].dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64),

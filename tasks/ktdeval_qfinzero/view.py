@@ -23,7 +23,7 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.data.stores import Dataset, Page, Span, Tags
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class View:
 
     dataset: Dataset  #: the stores
     as_of_ns: int  #: the moment
+
+    @property
+    def hours(self) -> TradingHours:
+        """Sessions of the dataset's market."""
+        return self.dataset.info.hours
 
     def symbols(self) -> Sequence[SymbolRow]:
         """Stocks and coins listed so far."""
@@ -94,7 +99,7 @@ class View:
         """The last day whose bar is complete."""
         if asset_class == "crypto":
             return day_of(self.as_of_ns) - timedelta(days=1)
-        return trading_hours().last_closed(self.as_of_ns)
+        return self.hours.last_closed(self.as_of_ns)
 
     def _complete(self, asset_class: AssetClass, resolution: Resolution, span: Span) -> Span:
         """The span without what can't be complete: nothing later is even asked for."""

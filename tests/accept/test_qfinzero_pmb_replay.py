@@ -19,6 +19,7 @@ from ktdeval_qfinzero.pmb.broker import COMMANDS, Broker, rerun, verify
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.frames import ticks_by
 from ktdeval_qfinzero.pmb.log import state_of_log
+from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_broker_play import FLAT, Play, thing
 from qfinzero_invariants import InvariantWatch, check_invariants
 from qfinzero_memory import MemoryCalendars, MemoryNews
@@ -162,7 +163,9 @@ def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tupl
     start, end = broker.clock.as_of_ns, dataset.info.last_day.isoformat()
     asked = {"frequency": "1m", "start_ts": moment_text(start), "end_ts": end, "universe": {"stocks": symbols}}
     both = {"account_id": account, "session_id": broker.execute("session.create", {"account_id": account, **asked}).id}
-    ticks = ticks_by(broker.state.sessions[both["session_id"]].end_ns, "1m") - ticks_by(start, "1m")
+    ticks = ticks_by(trading_hours(), broker.state.sessions[both["session_id"]].end_ns, "1m") - ticks_by(
+        trading_hours(), start, "1m"
+    )
     chance = np.random.default_rng(5)
     for number in range(orders):
         symbol = symbols[int(chance.integers(len(symbols)))]

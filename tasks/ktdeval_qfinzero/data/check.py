@@ -34,7 +34,7 @@ from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import strays_of
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, day_start
-from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
+from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Finding:
 
 @dataclass(slots=True)
 class _Read:
+    hours: TradingHours
     tables: dict[TableName, list[Any]] = field(default_factory=lambda: {name: [] for name in TABLES})
     reaches: Reaches = field(default_factory=dict)
     outside: dict[str, int] = field(default_factory=dict)
@@ -67,7 +68,7 @@ def check_dataset(folder: Path) -> tuple[Finding, ...]:
 
 
 def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
-    read = _Read()
+    read = _Read(manifest.info.hours)
     broken = 0
     for part in manifest.parts.values():
         for line in _part_problems(folder, part, read):
@@ -112,7 +113,7 @@ def _bars_problems(path: Path, part: Part, place: BarsPlace, read: _Read) -> lis
     reach = (int(block.bars.start_ns.min()), int(block.bars.start_ns.max()))
     lines += _recorded(part, len(block), content_of(block), reach)
     add_reach(read.reaches, place, block)
-    outside = 0 if place.asset_class == "crypto" else _outside_sessions(block, place)
+    outside = 0 if place.asset_class == "crypto" else _outside_sessions(block, place, read.hours)
     read.outside |= {part.file: outside} if outside else {}
     return lines
 
@@ -158,8 +159,8 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
             yield Finding("warning", "tables/symbols", f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise")
 
 
-def _outside_sessions(block: Block, place: BarsPlace) -> int:
-    hours, start = trading_hours(), block.bars.start_ns
+def _outside_sessions(block: Block, place: BarsPlace, hours: TradingHours) -> int:
+    start = block.bars.start_ns
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
     if place.resolution == "day":
         return int((~np.isin(start.astype("datetime64[ns]").astype("datetime64[D]"), hours.days)).sum())

@@ -17,6 +17,7 @@ from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
+from ktdeval_qfinzero.trading_hours import trading_hours
 
 _NO_DAY = date(1970, 1, 1)
 
@@ -70,7 +71,8 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
     if moment is None:
         raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z; a new dataset needs one")
     found = read_files(spec, base)
-    info = DatasetInfo(spec.name, spec.synthetic, "", _NO_DAY, _NO_DAY, _NO_DAY, _NO_DAY, moment)
+    trading_hours(spec.calendar)
+    info = DatasetInfo(spec.name, spec.synthetic, "", _NO_DAY, _NO_DAY, _NO_DAY, _NO_DAY, moment, spec.calendar, spec.currency)
     return save_dataset(folder, found.prices, found.events, found.news, info), found.report
 
 

@@ -156,8 +156,8 @@ class Form:
         return {name: next(f"{name}{end}" for end in ("", "_ns", "_e4") if f"{name}{end}" in known) for name in fields}
 
 
-def _contract_row(symbol: OptionContract, listed: int) -> ContractRow:
-    return ContractRow(symbol.symbol, symbol.underlying, symbol.expiry, symbol.strike_e4, symbol.right, listed)
+def _contract_row(symbol: OptionContract, listed: int, underlying: str) -> ContractRow:
+    return ContractRow(symbol.symbol, underlying or symbol.underlying, symbol.expiry, symbol.strike_e4, symbol.right, listed)
 
 
 def _rate_row(day: date, available: int, **yields_pct: float | None) -> RateRow:
@@ -179,7 +179,7 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
             {"symbol": _text, "asset_class": kind, "name": _text, "listed": _moment},
             {"sector": text, "has_options": (_flag, False)}
         ),
-        "contracts": Form(_contract_row, {"symbol": _contract, "listed": _moment}),
+        "contracts": Form(_contract_row, {"symbol": _contract, "listed": _moment}, {"underlying": text}),
         "rates": Form(_rate_row, {"day": _day, "available": _moment}, dict.fromkeys(TENOR_YEARS, (_number, None))),
         "dividends": Form(
             DividendRow, {"symbol": _text, "ex_day": _day, "pay_day": _day, "amount": amount, "declared": _moment}

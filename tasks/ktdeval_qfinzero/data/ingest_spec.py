@@ -44,6 +44,8 @@ class IngestSpec:
     default_as_of: str | None = option(
         None, help="where a clock starts that nobody sets, such as 2025-01-06T21:00:00Z; a new dataset needs it"
     )
+    calendar: str = option("XNYS", help="sessions of its stocks and options: a name of exchange_calendars, such as XSHG, or 24/7")
+    currency: str = option("USD", help="currency of all prices, such as CNY")
     synthetic: bool = option(False, help="whether the market is invented")
     round: bool = option(False, help="round prices of more than four decimals, halves to even, instead of refusing them")
     bars: tuple[BarSource, ...] = option((), help="bars")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -24,6 +24,7 @@ from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.moments import day_of, moment_text, parse_moment
+from ktdeval_qfinzero.trading_hours import DEFAULT, trading_hours
 
 FORMAT = "ktdeval-qfinzero-dataset"
 VERSION = 1
@@ -33,7 +34,7 @@ TableName = Literal["symbols", "contracts", "rates", "dividends", "splits", "bor
 SINGLE_TABLES: tuple[TableName, ...] = ("symbols", "rates", "dividends", "splits", "borrow", "events", "news")
 """Tables of one file each; contracts have one for each underlying."""
 
-_SYMBOL = r"[A-Z][A-Z0-9_]{0,9}"
+_SYMBOL = r"[A-Z0-9^][A-Z0-9_^=~]{0,15}"
 _BARS = re.compile(rf"prices/(stock|option|crypto)/(day|minute)/({_SYMBOL})/(\d{{4}})")
 _CONTRACTS = re.compile(rf"tables/contracts/({_SYMBOL})")
 _KEY = re.compile(rf"{_BARS.pattern}|{_CONTRACTS.pattern}|tables/({'|'.join(SINGLE_TABLES[:-2])})|{EVENTS}|{NEWS}")
@@ -47,7 +48,7 @@ class BarsPlace:
 
     asset_class: AssetClass
     resolution: Resolution
-    symbol: str  #: ticker; of options the underlying's, and the file holds all of them
+    symbol: str  #: ticker; of options the root of their OPRA symbols, and the file holds all of them
     year: int  #: calendar year in UTC in which the bars start
 
     @property
@@ -89,10 +90,16 @@ class Manifest:
 
 
 def path_name(symbol: str) -> str:
-    """Return a ticker as the name of a folder: a dot becomes an underscore, which no ticker has. Raises DataError: not a ticker."""
+    """Return a ticker as the name of a folder: a dot becomes an underscore and a hyphen a tilde, which no ticker has. Raises
+    DataError: not a ticker.
+    """
     if not TICKER.fullmatch(symbol):
-        raise DataError(f"{symbol[:40]!r}: expected a ticker: a capital, then up to nine capitals, digits and dots")
-    return symbol.replace(".", "_")
+        raise DataError(f"{symbol[:40]!r}: expected a ticker: up to 16 of capitals, digits and .-^=, such as 600519.SH")
+    return symbol.replace(".", "_").replace("-", "~")
+
+
+def _ticker(name: str) -> str:
+    return name.replace("_", ".").replace("~", "-")
 
 
 def read_place(key: str) -> BarsPlace | None:
@@ -101,7 +108,7 @@ def read_place(key: str) -> BarsPlace | None:
     if match is None:
         return None
     asset_class, resolution, symbol, year = match.groups()
-    return BarsPlace(cast(AssetClass, asset_class), cast(Resolution, resolution), symbol.replace("_", "."), int(year))
+    return BarsPlace(cast(AssetClass, asset_class), cast(Resolution, resolution), _ticker(symbol), int(year))
 
 
 def contracts_key(underlying: str) -> str:
@@ -117,7 +124,7 @@ def table_key(name: TableName) -> str:
 def table_of(key: str) -> tuple[TableName, str]:
     """Return the table that the part of a key, not of bars, belongs to, and the underlying of contracts."""
     match = _CONTRACTS.fullmatch(key)
-    return ("contracts", match[1].replace("_", ".")) if match else (cast(TableName, key.rpartition("/")[2]), "")
+    return ("contracts", _ticker(match[1])) if match else (cast(TableName, key.rpartition("/")[2]), "")
 
 
 def file_name(key: str, generation: int) -> str:
@@ -139,7 +146,9 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
     """SHA-256 over what a dataset holds and where its clock starts; its name is no part of it."""
     moment, held = moment_text(info.default_as_of_ns), {part.key: part.content for part in parts}
     form: dict[str, JsonValue] = {"format": FORMAT, "version": VERSION, "synthetic": info.synthetic}
-    return content_hash({**form, "default_as_of": moment, "parts": held})
+    market: dict[str, JsonValue] = {"calendar": info.calendar, "currency": info.currency}
+    named = {} if market == {"calendar": DEFAULT, "currency": "USD"} else market
+    return content_hash({**form, **named, "default_as_of": moment, "parts": held})
 
 
 def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Manifest:
@@ -147,6 +156,7 @@ def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Mani
     where there are any, else of what there is; without bars of minutes their first day is after the last. Raises DataError: there
     are no day bars at all, or the clock starts at no moment that data can have.
     """
+    trading_hours(info.calendar)
     if not 0 <= info.default_as_of_ns < 2**62:
         raise DataError("default_as_of: expected a moment from 1970 to 2115")
     by_key = {part.key: part for part in sorted(parts, key=lambda part: part.key)}
@@ -155,7 +165,7 @@ def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Mani
         raise DataError("a dataset needs bars of days: there are none")
     first, last = minutes or (days[1] + timedelta(days=1), days[1])
     identity = content_id(info, by_key.values())
-    named = DatasetInfo(info.name, info.synthetic, identity, *days, first, last, info.default_as_of_ns)
+    named = replace(info, content_id=identity, first_day=days[0], last_day=days[1], minute_first_day=first, minute_last_day=last)
     return Manifest(named, generation, by_key)
 
 
@@ -177,6 +187,8 @@ class _Info(Value, frozen=True):
     minute_first_day: date
     minute_last_day: date
     default_as_of: str
+    calendar: str = DEFAULT
+    currency: str = "USD"
 
 
 class _Head(msgspec.Struct):

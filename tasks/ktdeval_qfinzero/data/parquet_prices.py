@@ -55,6 +55,7 @@ class _Contracts:
 
     rows: tuple[ContractRow, ...]
     listed_ns: IntArray
+    roots: frozenset[str]
 
 
 class ParquetPrices:
@@ -88,7 +89,7 @@ class ParquetPrices:
             contract = read_contract(symbol)
             if contract is None:
                 return empty_bars()
-            of = contract.underlying
+            of = contract.underlying  # its root, in fact
         found = []
         for part in self._years.get((asset_class, of, resolution), ()):
             for block in self._blocks_of(part, span, symbol):
@@ -101,7 +102,9 @@ class ParquetPrices:
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
         """Bars of all options on an underlying in the span, by OPRA symbol in order. Raises ServiceError: `unavailable`."""
         found: dict[str, list[Bars]] = {}
-        for part in self._years.get(("option", underlying, resolution), ()):
+        contracts = self._contract_parts.get(underlying)
+        roots = {underlying} if contracts is None else self._contracts_of(contracts.file).roots
+        for part in (part for root in sorted(roots) for part in self._years.get(("option", root, resolution), ())):
             for block in self._blocks_of(part, span):
                 for symbol, bars in _in_span(block, span):
                     found.setdefault(symbol, []).append(bars)
@@ -156,7 +159,7 @@ class ParquetPrices:
     @cachedmethod(attrgetter("_contracts"), lock=_LOCK)
     def _contracts_of(self, file: str) -> _Contracts:
         rows = self._rows(file, "contracts")
-        return _Contracts(tuple(rows), np.array([row.listed_ns for row in rows], np.int64))
+        return _Contracts(tuple(rows), np.array([row.listed_ns for row in rows], np.int64), frozenset(row.root for row in rows))
 
     @cachedmethod(attrgetter("_tables"), lock=_LOCK)
     def _table(self, name: TableName) -> Mapping[str, Sequence[Any]]:

@@ -23,7 +23,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.data.sqlite_files import checked_record
-from ktdeval_qfinzero.instruments import TICKER, OptionContract, read_contract
+from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text
 
 LONGEST = {"title": 500, "name": 200, "sector": 100, "source": 100, "description": 20_000, "body": 2_000_000}
@@ -38,7 +38,7 @@ Reaches = dict[Instrument, tuple[int, int]]  #: When the first bar of an instrum
 
 Rule = tuple[bool, str, str]  #: Whether it holds, the field, and what is expected of it
 _MOMENT = "a moment from 1970 to 2115"
-_TICKER = "a ticker in capitals"
+_TICKER = "a ticker in capitals, such as AVLN, 600519.SH or BTC-USD"
 
 
 def _is_moment(ns: int) -> bool:
@@ -58,8 +58,8 @@ def _symbol_rules(row: SymbolRow) -> Iterator[Rule]:
 
 
 def _contract_rules(row: ContractRow) -> Iterator[Rule]:
-    same = read_contract(row.symbol) == OptionContract(row.underlying, row.expiry, row.strike_e4, row.right)
-    yield same, "symbol", "the OPRA symbol of its underlying, expiry, right and strike"
+    yield row.contract.symbol == row.symbol, "symbol", "the OPRA symbol of its expiry, right and strike"
+    yield _is_ticker(row.underlying), "underlying", _TICKER
     yield _is_moment(row.listed_ns), "listed", _MOMENT
     yield row.strike_e4 > 0, "strike", "a price above 0"
     yield row.listed_ns < day_start(row.expiry) + DAY, "listed", "a moment before the end of its expiry"

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.instruments import Right
+from ktdeval_qfinzero.instruments import OptionContract, Right, read_contract
 
 AssetClass = Literal["stock", "option", "crypto"]
 Resolution = Literal["day", "minute"]
@@ -82,6 +82,18 @@ class ContractRow:
     strike_e4: int
     right: Right
     listed_ns: int
+
+    @property
+    def contract(self) -> OptionContract:
+        """Terms of the option."""
+        root = "" if self.root == self.underlying else self.root
+        return OptionContract(self.underlying, self.expiry, self.strike_e4, self.right, root)
+
+    @property
+    def root(self) -> str:
+        """Root of its OPRA symbol; empty where it is none."""
+        read = read_contract(self.symbol)
+        return "" if read is None else read.underlying
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
+from ktdeval_qfinzero.trading_hours import DEFAULT, TradingHours, trading_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,13 @@ class DatasetInfo:
     minute_first_day: date
     minute_last_day: date
     default_as_of_ns: int  #: where a clock starts that nobody sets
+    calendar: str = DEFAULT  #: name that exchange_calendars has for the sessions of its stocks and options
+    currency: str = "USD"  #: of all prices and accounts, by ISO 4217 or a coin's code
+
+    @property
+    def hours(self) -> TradingHours:
+        """Sessions of its market."""
+        return trading_hours(self.calendar)
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ def _merge(run: _Run, addition: Addition) -> None:
             merged = _merge_table(run, key, name, group)
             whole[name] += merged.rows
             underlying = table_of(key)[1]
-            changed |= {underlying} if underlying and merged.tally.other else set()
+            changed |= {row.root for row in group} if underlying and merged.tally.other else set()
     reaches = _merge_bars(run, addition.prices, changed)
     whole["contracts"] += _contracts_beside(run, whole["contracts"], reaches)
     for line in table_problems(whole, reaches):
@@ -297,9 +297,14 @@ def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> M
 def _contracts_beside(run: _Run, merged: Sequence[ContractRow], reaches: Reaches) -> list[ContractRow]:
     """Return the stored contracts of underlyings whose options got bars and to which no contract came."""
     contracts = (read_contract(symbol) for asset_class, symbol in reaches if asset_class == "option")
-    underlyings = {contract.underlying for contract in contracts if contract} - {row.underlying for row in merged}
-    paths = [run.stored(contracts_key(underlying)) for underlying in sorted(underlyings)]
-    return [row for path in paths if path is not None for row in TABLES["contracts"].read(path)]
+    roots = {contract.underlying for contract in contracts if contract} - {row.root for row in merged}
+    keys = {contracts_key(root) for root in roots}
+    if not keys <= run.manifest.parts.keys():  # a root of its own: any underlying's may be it
+        keys = {key for key in run.manifest.parts if table_of(key)[0] == "contracts"}
+    known = {row.symbol for row in merged}
+    paths = [run.stored(key) for key in sorted(keys)]
+    stored = (row for path in paths if path is not None for row in TABLES["contracts"].read(path))
+    return [row for row in stored if row.symbol not in known]
 
 
 def _publish(run: _Run, addition: Addition) -> UpdateReport:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market
+from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.schemas import Answer, Arguments, Row, Shown, joined, said
 
 Mode = Literal["upcoming", "just_happened", "window"]
@@ -35,7 +36,7 @@ StreamCursor = Annotated[
     Meta(max_length=500),
     said("The `next_cursor` of the answer before: gives what is known since. HEAD or absent: the last five minutes."),
 ]
-_TICKERS = Annotated[list[Annotated[str, Meta(pattern="^[A-Z][A-Z0-9.]{0,9}$")]], Meta(max_length=100)]
+_TICKERS = Annotated[list[Annotated[str, Meta(pattern=f"^{TICKER.pattern}$")]], Meta(max_length=100)]
 
 
 def _listed(meaning: str) -> Meta:

@@ -23,7 +23,7 @@ class AccountShown(Row):
 
     account_id: Id
     account_type: Annotated[AccountType, said("MARGIN or CASH.")]
-    base_currency: Annotated[str, said("USD.")]
+    base_currency: Annotated[str, said("Currency of the market.")]
     opened_at: Moment
     session_id: Annotated[str | None, said("The account's running session.")]
     initial_cash: Annotated[float, said("Paid in.")]

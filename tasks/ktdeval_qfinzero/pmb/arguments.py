@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from ktdeval_qfinzero.instruments import MOST_TICKER
 from ktdeval_qfinzero.pmb.values import AccountType, Frequency, Kind, OrderStatus, OrderType, Rules, Side, TimeInForce
 from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
 
@@ -44,7 +45,7 @@ class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     """An instrument as calls name it."""
 
     type: Annotated[Kind, said("STOCK or OPTION.")]
-    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", 10)] | None = None
+    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MOST_TICKER)] | None = None
     contract: Contract | None = None
 
 
@@ -80,15 +81,13 @@ class Leg(Arguments):
     ratio: Annotated[int, _whole("Shares or contracts of one unit of the spread.", 1, 1_000)] = 1
 
 
-_Ticker = Annotated[str, text("Ticker.", 10)]
+_Ticker = Annotated[str, text("Ticker.", MOST_TICKER)]
 
 
 class Universe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Symbols of a session."""
 
-    stocks: Annotated[list[Annotated[str, text("Ticker.", 10)]], Meta(description="Tickers.", max_length=MOST_SYMBOLS)] | None = (
-        None
-    )
+    stocks: Annotated[list[_Ticker], Meta(description="Tickers.", max_length=MOST_SYMBOLS)] | None = None
     options: Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MOST_SYMBOLS)] | None = None
 
 
@@ -98,7 +97,7 @@ class Universe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CreateAccount(Arguments):
     """A new account."""
 
-    base_currency: Annotated[Literal["USD"], said("Currency.")] = "USD"
+    base_currency: Annotated[str, text("Currency: the market's own, which is meant when left out.", 8)] | None = None
     account_type: Annotated[AccountType, said("MARGIN may borrow and go short; CASH buys with settled cash only.")] = "MARGIN"
     initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MOST_CASH)] = 100_000
     start_date: Annotated[str, text("First day of use, such as 2025-01-06; not before the clock.")] | None = None

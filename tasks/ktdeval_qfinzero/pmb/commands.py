@@ -17,7 +17,7 @@ from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
 from ktdeval_qfinzero.pmb.values import WORKING, Instrument, Order, Rules, Session
-from ktdeval_qfinzero.trading_hours import FIRST, LAST, trading_hours
+from ktdeval_qfinzero.trading_hours import FIRST, LAST
 
 MOST_ACCOUNTS = 100
 MOST_WORKING = 5_000
@@ -30,6 +30,9 @@ def create_account(engine: Engine, given: take.CreateAccount) -> str:
         raise conflict(f"a workspace has at most {MOST_ACCOUNTS} accounts")
     if given.start_date is not None and parse_day(given.start_date, "start_date") < day_of(engine.now_ns):
         raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; accounts can't be opened before it", "start_date")
+    currency = engine.reference.dataset.info.currency
+    if given.base_currency not in (None, currency):
+        raise invalid("base_currency", f"accounts of this market are in {currency}")
     account_id = f"acct-{len(engine.state.accounts) + 1:06d}"
     engine.emit(events.AccountCreated(account_id, given.account_type, placement.exact_e4(given.initial_cash, "initial_cash")))
     return account_id
@@ -52,8 +55,10 @@ def create_session(engine: Engine, given: take.CreateSession) -> str:
     terms = (session_id, account.id, given.frequency, start_ns, end_ns, list(stocks), list(options), rules)
     engine.emit(events.SessionCreated(*terms, equity_e4(account, engine.marks())))
     # From here on the session's bars can be read, and the present day's are loaded where it is open.
-    session, hours = engine.state.sessions[session_id], trading_hours()
-    engine.feed = BarFeed(engine.reference.prices, session.frequency, int(hours.close_ns.searchsorted(last_tick(session))))
+    session, hours = engine.state.sessions[session_id], engine.hours
+    engine.feed = BarFeed(
+        engine.reference.prices, hours, session.frequency, int(hours.close_ns.searchsorted(last_tick(hours, session)))
+    )
     if engine.opened:
         before_ns = int(hours.open_ns[engine.day_row]) if session.frequency == "1m" else engine.now_ns
         engine.load_frame(engine.visible_marks(engine.instruments(), before_ns))
@@ -63,11 +68,11 @@ def create_session(engine: Engine, given: take.CreateSession) -> str:
 def step(engine: Engine, given: take.Step) -> str:
     """Let ticks pass, or time up to a moment; orders fill on the bars in between."""
     session = placement.running_session(engine, given.session_id)
-    final = last_tick(session)
+    final = last_tick(engine.hours, session)
     if given.until_ts is None:
-        number = ticks_by(engine.now_ns, session.frequency) + given.step
-        reached = number >= ticks_by(final, session.frequency)
-        to_ns = final if reached else tick_at(number, session.frequency)
+        number = ticks_by(engine.hours, engine.now_ns, session.frequency) + given.step
+        reached = number >= ticks_by(engine.hours, final, session.frequency)
+        to_ns = final if reached else tick_at(engine.hours, number, session.frequency)
     else:
         to_ns = min(parse_moment(given.until_ts, "until_ts"), final)
         if to_ns <= engine.now_ns:
@@ -98,8 +103,8 @@ def _span(engine: Engine, given: take.CreateSession) -> tuple[int, int]:
         raise conflict(f"the clock stands at {moment_text(engine.now_ns)}; a session can't start before it", "start_ts")
     if not FIRST <= day_of(start_ns) <= day_of(end_ns) <= LAST:
         raise invalid("end_ts", f"expected start_ts before end_ts, both between {FIRST} and {LAST}")
-    require_reach(end_ns, "end_ts")
-    if ticks_by(end_ns, given.frequency) <= ticks_by(start_ns, given.frequency):
+    require_reach(engine.hours, end_ns, "end_ts")
+    if ticks_by(engine.hours, end_ns, given.frequency) <= ticks_by(engine.hours, start_ns, given.frequency):
         raise invalid("end_ts", "the market is not open between start_ts and end_ts")
     info = engine.reference.dataset.info
     # Where the data end is not told: it may lie ahead of the clock. Beyond it a session has ticks and no bars.
@@ -118,10 +123,10 @@ def _universe(engine: Engine, given: take.Universe, start_ns: int) -> tuple[tupl
     for number, symbol in enumerate(stocks):
         if not TICKER.fullmatch(symbol) or not engine.reference.listed(Instrument("STOCK", symbol), engine.now_ns):
             raise invalid(f"universe.stocks[{number}]", "no such stock is listed as of the clock")
-    first_day = trading_hours().session_day(start_ns + 1)
+    first_day = engine.hours.session_day(start_ns + 1)
     for number, symbol in enumerate(options):
         contract = parse_contract(symbol, f"universe.options[{number}]")
-        if settlement_session(Instrument("OPTION", contract.symbol)) < first_day:
+        if settlement_session(engine.hours, Instrument("OPTION", contract.symbol)) < first_day:
             raise invalid(f"universe.options[{number}]", "the contract has expired at the start")
     return stocks, options
 
@@ -195,14 +200,14 @@ def exercise(engine: Engine, given: take.ExerciseOption) -> str:
             raise conflict("the account holds no such contract", "contract")
         engine.emit(OptionInstructed(account.id, instrument.symbol, bool(given.do_not_exercise)))
         return instrument.symbol
-    problem = exercise_problem(account, instrument, given.qty, trading_hours().session_day(engine.now_ns + 1))
+    problem = exercise_problem(account, instrument, given.qty, engine.hours.session_day(engine.now_ns + 1))
     if problem is not None or position is None:
         raise conflict(str(problem), "contract")
     _require_no_bar(engine, tuple(engine.state.working.values()), "contract")
     spot = engine.marks().get(f"STOCK:{instrument.underlying}")
     if spot is None:
         raise conflict("no price of the underlying is known yet; exercise later", "contract")
-    settles = settlement_day(engine.day).isoformat()
+    settles = settlement_day(engine.hours, engine.day).isoformat()
     engine.emit(delivery_event(Ending(account.id, position, spot, session.rules.fees, settles), given.qty))
     return instrument.symbol
 

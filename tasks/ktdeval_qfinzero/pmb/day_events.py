@@ -28,7 +28,7 @@ from ktdeval_qfinzero.pmb.holding_events import (
     PositionSplit,
 )
 from ktdeval_qfinzero.pmb.values import WORKING, Account, FeeRules, Instrument, Order, Position, Rules
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 THRESHOLD_E4 = 100
 """Least amount in the money, of one share, at which an expiring option is exercised: a cent."""
@@ -47,9 +47,9 @@ class Ending:
     settles: str  # day on which cash settles
 
 
-def settlement_session(instrument: Instrument) -> date:
+def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
     """Session at whose close an option expires: its expiry, or the last trading day before one without a session."""
-    return trading_hours().last_expiry_session(_contract(instrument).expiry)
+    return hours.last_expiry_session(_contract(instrument).expiry)
 
 
 def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver | None:
@@ -103,7 +103,7 @@ def exercise_problem(account: Account, instrument: Instrument, qty: int, today: 
     held = 0 if position is None else position.qty
     if not 0 < qty <= held:
         return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
-    if today > settlement_session(instrument):
+    if today > instrument.contract.expiry:
         return "the option has expired"
     return _cash_account_problem(account, instrument.contract, qty, today) if account.type == "CASH" else None
 
@@ -248,9 +248,8 @@ class Charges:
     borrow_e4: Mapping[str, int]
 
 
-def settlement_day(trade_day: date) -> date:
+def settlement_day(hours: TradingHours, trade_day: date) -> date:
     """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
-    hours = trading_hours()
     return hours.day(int(np.searchsorted(hours.days, as_datetime64(trade_day), side="right")))
 
 

@@ -13,7 +13,7 @@ from ktdeval_qfinzero.pmb.frames import BarFeed, Frame, require_reach
 from ktdeval_qfinzero.pmb.log import Journal
 from ktdeval_qfinzero.pmb.reference import Reference
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Rules, Session
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 Observer = Callable[[BrokerState, Mapping[str, int]], None]
 """Called after each tick of a session with the state and the marks (instrument id -> price)."""
@@ -55,6 +55,11 @@ class Engine:
         self.journal.emit(self.now_ns if ts_ns is None else ts_ns, data)
 
     @property
+    def hours(self) -> TradingHours:
+        """Sessions of the dataset's market."""
+        return self.reference.hours
+
+    @property
     def session(self) -> Session | None:
         """Running session."""
         return self.state.sessions[self.state.running] if self.state.running else None
@@ -62,12 +67,12 @@ class Engine:
     @property
     def day(self) -> date:
         """Trading day that runs, or comes next."""
-        return trading_hours().day(self.day_row)
+        return self.hours.day(self.day_row)
 
     def place_in_calendar(self, ns: int) -> None:
         """Go to a moment up to which nothing can happen; raises ServiceError `invalid_argument`."""
-        require_reach(ns, "clock")
-        hours = trading_hours()
+        hours = self.hours
+        require_reach(hours, ns, "clock")
         self.now_ns = ns
         self.day_row = int(np.searchsorted(hours.close_ns, ns, side="right"))
         self.opened = int(hours.open_ns[self.day_row]) <= ns

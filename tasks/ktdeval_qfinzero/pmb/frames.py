@@ -14,33 +14,30 @@ from ktdeval_qfinzero.data.stores import PriceStore, Span
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 from ktdeval_qfinzero.pmb.values import Bar, Frequency, Instrument
-from ktdeval_qfinzero.trading_hours import TradingHours, trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 _DAYS_AHEAD = 40
 """Trading days that must follow on any moment: an unmet margin call may last 30 of them."""
 
 
 @cache
-def _ticks_before() -> IntArray:
+def _ticks_before(hours: TradingHours) -> IntArray:
     """[n + 1] minutes of all sessions before each."""
-    hours = trading_hours()
     return np.concatenate(([0], np.cumsum((hours.close_ns - hours.open_ns) // MINUTE)))
 
 
-def ticks_by(ns: int, frequency: Frequency) -> int:
+def ticks_by(hours: TradingHours, ns: int, frequency: Frequency) -> int:
     """How many ticks of the calendar lie at or before a moment."""
-    hours = trading_hours()
     row = int(np.searchsorted(hours.close_ns, ns, side="right"))
     if frequency == "1d":
         return row
     inside = 0 if row == len(hours.open_ns) else max(0, (ns - int(hours.open_ns[row])) // MINUTE)
-    return int(_ticks_before()[row]) + inside
+    return int(_ticks_before(hours)[row]) + inside
 
 
-def tick_at(number: int, frequency: Frequency) -> int:
+def tick_at(hours: TradingHours, number: int, frequency: Frequency) -> int:
     """Moment of a tick; the calendar's first one is number 1; raises ServiceError `invalid_argument`: the calendar ends before."""
-    hours = trading_hours()
-    counts = _ticks_before()
+    counts = _ticks_before(hours)
     last = len(hours.close_ns) if frequency == "1d" else int(counts[-1])
     if not 1 <= number <= last:
         raise invalid("step", "the trading calendar ends before; take fewer steps")
@@ -50,18 +47,16 @@ def tick_at(number: int, frequency: Frequency) -> int:
     return int(hours.open_ns[row]) + (number - int(counts[row])) * MINUTE
 
 
-def day_order_end(now_ns: int, frequency: Frequency) -> int:
+def day_order_end(hours: TradingHours, now_ns: int, frequency: Frequency) -> int:
     """When a DAY order of a moment expires: at the close of the trading day of the first bar that it can fill on."""
-    hours = trading_hours()
     last_starts = hours.open_ns if frequency == "1d" else hours.close_ns - MINUTE
     return int(hours.close_ns[int(np.searchsorted(last_starts, now_ns))])
 
 
-def require_reach(ns: int, field: str) -> None:
+def require_reach(hours: TradingHours, ns: int, field: str) -> None:
     """Refuse moments so late that settlement days and days of margin calls would lie after the end of the calendar.
     Raises ServiceError `invalid_argument`.
     """
-    hours = trading_hours()
     if ns >= int(hours.open_ns[-_DAYS_AHEAD]):
         raise invalid(field, f"the broker's calendar ends at the open of {hours.day(len(hours.days) - _DAYS_AHEAD)}")
 
@@ -104,6 +99,7 @@ class BarFeed:
     """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick by tick, see them."""
 
     prices: PriceStore
+    hours: TradingHours  # of the dataset
     frequency: Frequency  # of the session
     last_row: int  # last trading day (row of the calendar) that is needed
     _chunks: dict[Instrument, tuple[range, Bars]] = field(default_factory=dict)
@@ -112,7 +108,7 @@ class BarFeed:
         """A day's bars of some instruments.
         `row`: the day's row in the calendar; `instruments`: columns; `carried`: instrument id -> mark at the open.
         """
-        hours = trading_hours()
+        hours = self.hours
         start_ns, tick_ns = bar_times(hours, row, self.frequency)
         shape = (len(_BAR_FIELDS), len(instruments), len(tick_ns))
         table = np.zeros(shape, np.int64)
@@ -140,10 +136,10 @@ class BarFeed:
 
     def _bars(self, row: int, instrument: Instrument, count: int) -> Bars:
         """Bars of a day, from a chunk of some days."""
-        hours = trading_hours()
+        hours = self.hours
         chunk = self._chunks.get(instrument)
         if chunk is None or row not in chunk[0]:
-            per_day = 1 if self.frequency == "1d" else 390
+            per_day = 1 if self.frequency == "1d" else max(1, int(hours.close_ns[row] - hours.open_ns[row]) // MINUTE)
             length = max(1, min(_MOST_DAYS[self.frequency], _MOST_BARS // (per_day * count)))
             rows = range(row, max(row, min(row + length - 1, self.last_row)) + 1)
             span = Span(self._span(hours, row).start_ns, self._span(hours, rows[-1]).end_ns)

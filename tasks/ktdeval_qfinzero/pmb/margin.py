@@ -56,7 +56,7 @@ class Requirements:
 class Circumstances:
     """Circumstances that decide on a trade."""
 
-    today: date  # the account's trading day, `trading_hours().session_day(clock)`
+    today: date  # the account's trading day, `engine.hours.session_day(clock)`
     borrowable: Mapping[str, int]  # ticker -> `BorrowRow.shares`; a ticker that is absent has no locate
     reserved_e4: int = 0  # sum of `reservation_e4` over the account's OTHER working orders
 

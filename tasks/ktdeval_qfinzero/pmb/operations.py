@@ -162,7 +162,7 @@ def market(engine: Engine, given: take.OneSession) -> give.Market:
     session = session_of(engine, given.session_id)
     resolution: Resolution = "minute" if session.frequency == "1m" else "day"
     last = {name: engine.reference.last_bar(name, resolution, engine.now_ns) for name in session.universe}
-    bars = [show.bar_shown(name, bars, session.frequency) for name, bars in last.items() if bars is not None]
+    bars = [show.bar_shown(engine.hours, name, bars, session.frequency) for name, bars in last.items() if bars is not None]
     without_bar = [name.id for name, bars in last.items() if bars is None]
     return _answer(give.Market, engine, session_id=session.id, frequency=session.frequency, bars=bars, without_bar=without_bar)
 

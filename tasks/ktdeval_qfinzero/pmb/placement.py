@@ -18,7 +18,6 @@ from ktdeval_qfinzero.pmb.frames import day_order_end
 from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
 from ktdeval_qfinzero.pmb.matching import price_step, slipped
 from ktdeval_qfinzero.pmb.values import FillRules, Instrument, Kind, Order, OrderType, Session, Side, TimeInForce
-from ktdeval_qfinzero.trading_hours import trading_hours
 
 NOT_OURS = "don't have it"
 _PRICES: Mapping[OrderType, tuple[str, ...]] = {
@@ -110,7 +109,7 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
         return
     if not held and not engine.reference.listed(instrument, engine.now_ns):
         raise invalid(field, "no such contract is listed as of the clock")
-    if settlement_session(instrument) < trading_hours().session_day(engine.now_ns + 1):
+    if settlement_session(engine.hours, instrument) < engine.hours.session_day(engine.now_ns + 1):
         raise invalid(field, "the contract has expired")
 
 
@@ -130,7 +129,7 @@ def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides:
     account = engine.state.accounts[session.account_id]
     sold = [spec.instrument.symbol for spec in specs if spec.side == "SELL" and spec.instrument.kind == "STOCK"]
     reserved = reserved_e4(engine, account.id, besides)
-    today = trading_hours().session_day(engine.now_ns + 1)
+    today = engine.hours.session_day(engine.now_ns + 1)
     circumstances = Circumstances(today, engine.reference.borrowable(sold, engine.now_ns), reserved)
     problem = order_problem(account, wanted, marks, session.rules, circumstances)
     if problem is not None:
@@ -157,7 +156,7 @@ def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) 
 def new_order(engine: Engine, session: Session, spec: OrderSpec, **more: str | int | bool) -> Order:
     """Order of a spec, with the next number."""
     number = len(engine.state.orders) + 1
-    expire_ns = day_order_end(engine.now_ns, session.frequency) if spec.time_in_force == "DAY" else spec.expire_ns
+    expire_ns = day_order_end(engine.hours, engine.now_ns, session.frequency) if spec.time_in_force == "DAY" else spec.expire_ns
     ids = (f"ord-{number:06d}", number, session.account_id, session.id)
     fields = {**asdict(spec), "instrument": spec.instrument, "expire_ns": expire_ns, "client_order_id": "", **more}
     return Order(*ids, accepted_ns=engine.now_ns, **fields)

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
 from ktdeval_qfinzero.pmb.day_events import adjusted_contract
 from ktdeval_qfinzero.pmb.values import Instrument
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 from ktdeval_qfinzero.view import View
 
 _EVER = 2**62
@@ -31,6 +31,11 @@ class Reference:
     _listed: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
 
     @property
+    def hours(self) -> TradingHours:
+        """Sessions of the dataset's market."""
+        return self.dataset.info.hours
+
+    @property
     def prices(self) -> PriceStore:
         """Store of prices."""
         return self.dataset.prices
@@ -38,14 +43,16 @@ class Reference:
     def splits_on(self, symbol: str, day: date) -> Sequence[SplitRow]:
         """Splits that take effect at a trading day's open, announced by then."""
         rows = self._splits_of(symbol)
-        return [row for row in rows if _effective(row.ex_day) == day and row.announced_ns <= _open_of(day)] if rows else ()
+        return (
+            [row for row in rows if self._effective(row.ex_day) == day and row.announced_ns <= self._open_of(day)] if rows else ()
+        )
 
     def dividends_on(self, symbol: str, day: date, known_ns: int) -> Sequence[DividendRow]:
         """Dividends that take effect at a trading day's open, as known at a moment."""
         if symbol not in self._dividends:
             self._dividends[symbol] = tuple(self.prices.dividends(symbol, _EVER))
         rows = self._dividends[symbol]
-        return [row for row in rows if _effective(row.ex_day) == day and row.declared_ns <= known_ns] if rows else ()
+        return [row for row in rows if self._effective(row.ex_day) == day and row.declared_ns <= known_ns] if rows else ()
 
     def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
         """Whether a stock or a contract has been listed by then."""
@@ -75,7 +82,9 @@ class Reference:
         Of two that end at the same moment, it is the day's: the official close.
         """
         day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))
-        found = [(_end(bar, resolution), bar) for bar, resolution in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None]
+        found = [
+            (self._end(bar, resolution), bar) for bar, resolution in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None
+        ]
         bar = max(found, key=lambda pair: pair[0])[1] if found else None
         contract = instrument.contract
         if contract is not None:
@@ -95,7 +104,7 @@ class Reference:
         """Last price of a stock as the corporate actions at the open of a day leave it, rounded down; at least one step."""
         for split in self.splits_on(symbol, day):
             price_e4 = price_e4 * split.old // split.new
-        for dividend in self.dividends_on(symbol, day, _open_of(day)):
+        for dividend in self.dividends_on(symbol, day, self._open_of(day)):
             price_e4 -= dividend.amount_e4
         return max(1, price_e4)
 
@@ -106,14 +115,14 @@ class Reference:
 
     def _option_mark(self, contract: OptionContract, bar: Bars | None, as_of_ns: int) -> int | None:
         """Close of an option's last bar; where a split came after it, that of the series which it made this one of."""
-        splits = [row for row in self._splits_of(contract.underlying) if row.announced_ns <= _open_of(row.ex_day) <= as_of_ns]
+        splits = [row for row in self._splits_of(contract.underlying) if row.announced_ns <= self._open_of(row.ex_day) <= as_of_ns]
         if splits and (bar is None or bar.start_ns[0] < day_start(splits[-1].ex_day)):
             return self._inherited_mark(contract, splits[-1])
         return None if bar is None else int(bar.close_e4[0])
 
     def _inherited_mark(self, contract: OptionContract, split: SplitRow) -> int | None:
         """An option's price at the ex-day's open, from the last one of the series that it was before; None without any."""
-        open_ns = _open_of(split.ex_day)
+        open_ns = self._open_of(split.ex_day)
         exact = replace(contract, strike_e4=contract.strike_e4 * split.new // split.old)
         listed = (read_contract(row.symbol) for row in self.prices.contracts(contract.underlying, open_ns))
         for series in (exact, *(each for each in listed if each is not None)):
@@ -125,28 +134,24 @@ class Reference:
 
     def _adjusted(self, symbol: str, price_e4: int, start_ns: int, as_of_ns: int) -> int:
         """A price of a bar as the corporate actions at the opens after it, up to a moment, leave it."""
-        hours = trading_hours()
+        hours = self.hours
         first = int(np.searchsorted(hours.days, as_datetime64(day_of(start_ns)), side="right"))
         stop = int(np.searchsorted(hours.open_ns, as_of_ns, side="right"))
         for row in range(first, stop):
             price_e4 = self.ex_price(symbol, price_e4, hours.day(row))
         return price_e4
 
+    def _effective_row(self, ex_day: date) -> int:
+        """Row of the trading day at whose open an action takes effect: the ex-day, or the first one after it."""
+        days = self.hours.days
+        return min(int(np.searchsorted(days, as_datetime64(ex_day))), len(days) - 1)
 
-def _effective_row(ex_day: date) -> int:
-    """Row of the trading day at whose open an action takes effect: the ex-day, or the first one after it."""
-    hours = trading_hours()
-    return min(int(np.searchsorted(hours.days, as_datetime64(ex_day))), len(hours.days) - 1)
+    def _effective(self, ex_day: date) -> date:
+        return self.hours.day(self._effective_row(ex_day))
 
+    def _open_of(self, ex_day: date) -> int:
+        return int(self.hours.open_ns[self._effective_row(ex_day)])
 
-def _effective(ex_day: date) -> date:
-    return trading_hours().day(_effective_row(ex_day))
-
-
-def _open_of(ex_day: date) -> int:
-    return int(trading_hours().open_ns[_effective_row(ex_day)])
-
-
-def _end(bar: Bars, resolution: str) -> int:
-    start = int(bar.start_ns[0])
-    return start + MINUTE if resolution == "minute" else trading_hours().close_of(day_of(start))
+    def _end(self, bar: Bars, resolution: str) -> int:
+        start = int(bar.start_ns[0])
+        return start + MINUTE if resolution == "minute" else self.hours.close_of(day_of(start))

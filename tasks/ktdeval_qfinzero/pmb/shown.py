@@ -24,7 +24,7 @@ from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
 from ktdeval_qfinzero.pmb.values import Account, DayClose, Frequency, Instrument, Order, Position, Session, Trade
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 TRADING_DAYS = 252
 """Trading days of a year, by which volatility and Sharpe ratio are annualised."""
@@ -56,7 +56,7 @@ def _row(kind: type[_Row], source: object, **given: object) -> _Row:
 def account_shown(engine: Engine, account: Account) -> give.AccountShown:
     """An account at the last prices."""
     marks, session = engine.marks(), engine.session
-    today = trading_hours().session_day(engine.now_ns + 1)
+    today = engine.hours.session_day(engine.now_ns + 1)
     margin = margin_state(account, marks, engine.rules_of(account), today)
     held = [position for position in account.positions.values() if position.qty]
     values = [position.value_e4(marks[position.instrument.id]) for position in held]
@@ -66,7 +66,7 @@ def account_shown(engine: Engine, account: Account) -> give.AccountShown:
         account,
         account_id=account.id,
         account_type=account.type,
-        base_currency="USD",
+        base_currency=engine.reference.dataset.info.currency,
         opened_at=moment_text(account.opened_ns),
         session_id=session.id if session is not None and session.account_id == account.id else None,
         unsettled_cash=dollars(account.cash_e4 - account.settled_e4(today)),
@@ -163,9 +163,9 @@ def event_shown(event: Event) -> give.EventShown:
     return _row(give.EventShown, event, ts=moment_text(event.ts_ns), data=_in_dollars(msgspec.to_builtins(event.data)))
 
 
-def bar_shown(instrument: Instrument, bars: Bars, frequency: Frequency) -> give.BarShown:
+def bar_shown(hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency) -> give.BarShown:
     """Bar of a table of one row."""
-    start_ns, hours = int(bars.start_ns[0]), trading_hours()
+    start_ns = int(bars.start_ns[0])
     if frequency == "1m":
         end_ns = start_ns + MINUTE
     else:
@@ -246,7 +246,7 @@ def summary_shown(engine: Engine, session: Session) -> Any:
 
 def _closes(engine: Engine, session: Session) -> tuple[tuple[date, int], ...]:
     """Equity at the closes of the session's days; at last that of a day which is not over, or was not when it ended."""
-    state, hours = engine.state, trading_hours()
+    state, hours = engine.state, engine.hours
     closes = [(close.day, close.equity_e4) for close in state.days[session.account_id] if close.session_id == session.id]
     row = int(np.searchsorted(hours.close_ns, session.clock_ns))
     if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):

@@ -24,7 +24,6 @@ from ktdeval_qfinzero.pmb.margin import (
 )
 from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread
 from ktdeval_qfinzero.pmb.values import WORKING, Account, Bar, Fill, Order, Rules, Session, TimeInForce
-from ktdeval_qfinzero.trading_hours import trading_hours
 
 LIQUIDATION = "LIQUIDATION: an unmet margin call is liquidated"
 NO_LONGER_NEEDED = "MARGIN_CALL_MET: the margin call is met"
@@ -64,7 +63,7 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
                 engine.journal.emit(now_ns, OrderCancelled(order.id, NO_LONGER_NEEDED))
         return
     if (due := account.margin_call_due) is None:
-        due = trading_hours().day(engine.day_row + session.rules.margin.call_days)
+        due = engine.hours.day(engine.day_row + session.rules.margin.call_days)
         engine.journal.emit(now_ns, MarginCalled(*_figures(session, state), due.isoformat()))
     is_due = engine.day > due or (engine.day == due and (at_close or not session.rules.margin.call_days))
     if is_due and not any(order.forced for order in engine.state.working.values()):
@@ -157,7 +156,7 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
         for execution in executions:
             engine.journal.emit(now_ns, OrderCancelled(execution.order.id, f"{problem.code}: {problem.words}"))
         return False
-    settles = settlement_day(engine.day).isoformat()
+    settles = settlement_day(engine.hours, engine.day).isoformat()
     for execution in executions:
         order, fill, bar = execution.order, execution.fill, execution.bar
         fee_e4 = engine.state.sessions[order.session_id].rules.fees.trade_e4(order.instrument, fill.qty)

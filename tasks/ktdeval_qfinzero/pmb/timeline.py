@@ -12,7 +12,7 @@ from ktdeval_qfinzero.pmb.holding_events import BorrowFeeCharged, DayClosed, Int
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.ticks import expire_orders, review, run_ticks
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Session
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.trading_hours import TradingHours
 
 CONTRACT_EXPIRED = "CONTRACT_EXPIRED: the option has expired"
 SESSION_OVER = "SESSION_OVER: the session has ended"
@@ -21,7 +21,7 @@ SPLIT = "SPLIT: the order's terms were about units from before the split"
 
 def open_day(engine: Engine) -> None:
     """Open of the engine's day: splits and dividends, then the day's frame where a session runs."""
-    engine.now_ns = int(trading_hours().open_ns[engine.day_row])
+    engine.now_ns = int(engine.hours.open_ns[engine.day_row])
     marks = _marks_at_open(engine)
     for ticker in dict.fromkeys(instrument.underlying for instrument in engine.instruments()):
         marks = _split(engine, ticker, marks)
@@ -35,7 +35,7 @@ def open_day(engine: Engine) -> None:
 
 def close_day(engine: Engine) -> None:
     """Close of the engine's day, after its last tick."""
-    engine.now_ns = int(trading_hours().close_ns[engine.day_row])
+    engine.now_ns = int(engine.hours.close_ns[engine.day_row])
     holders = {account.id for account in engine.state.accounts.values() if any(held.qty for held in account.positions.values())}
     for account in engine.state.accounts.values():
         if account.id in holders:
@@ -83,9 +83,13 @@ def _split(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]
 
 def _expire_options(engine: Engine, account: Account) -> None:
     """Settle what expires at this close, and what could not be settled before for want of a price."""
-    fees, settles = engine.rules_of(account).fees, days.settlement_day(engine.day).isoformat()
+    fees, settles = engine.rules_of(account).fees, days.settlement_day(engine.hours, engine.day).isoformat()
     for _, position in sorted(account.positions.items()):
-        if position.instrument.kind == "STOCK" or not position.qty or days.settlement_session(position.instrument) > engine.day:
+        if (
+            position.instrument.kind == "STOCK"
+            or not position.qty
+            or days.settlement_session(engine.hours, position.instrument) > engine.day
+        ):
             continue
         spot = engine.reference.visible_mark(Instrument("STOCK", position.instrument.underlying), engine.now_ns)
         kept = (account.id, position.instrument.symbol) in engine.state.kept
@@ -98,14 +102,14 @@ def _expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
     """Take orders for contracts that expire at this close from the state."""
     for order in tuple(engine.state.working.values()):
         is_option = order.id in engine.state.working and order.instrument.kind == "OPTION"
-        if is_option and days.settlement_session(order.instrument) <= engine.day:
+        if is_option and days.settlement_session(engine.hours, order.instrument) <= engine.day:
             for leg in engine.legs_of(order):
                 engine.emit(OrderExpired(leg.id, CONTRACT_EXPIRED), now_ns)
 
 
 def _assign_early(engine: Engine, account: Account) -> None:
     """Assign short calls whose holders exercise for tomorrow's dividend."""
-    tomorrow = days.settlement_day(engine.day)
+    tomorrow = days.settlement_day(engine.hours, engine.day)
     dividends = {
         ticker: amount
         for ticker in {position.instrument.underlying for position in account.positions.values() if position.qty < 0}
@@ -123,7 +127,7 @@ def _finance(engine: Engine, account: Account) -> None:
     shorts = [held.instrument.symbol for held in account.positions.values() if held.qty < 0 and held.instrument.kind == "STOCK"]
     if account.cash_e4 >= 0 and not shorts:
         return
-    nights = (days.settlement_day(engine.day) - engine.day).days
+    nights = (days.settlement_day(engine.hours, engine.day) - engine.day).days
     bps = engine.reference.borrow_bps(shorts, engine.now_ns)
     charges = days.daily_charges(account, engine.marks(), engine.rules_of(account), bps, nights)
     if charges.interest_e4:
@@ -143,7 +147,7 @@ def _record_close(engine: Engine, account: Account, session: Session | None) -> 
             account_id=account.id,
             session_id="" if session is None else session.id,
             day=engine.day.isoformat(),
-            next_day=days.settlement_day(engine.day).isoformat(),
+            next_day=days.settlement_day(engine.hours, engine.day).isoformat(),
             cash_e4=account.cash_e4,
             equity_e4=state.equity_e4,
             long_value_e4=sum(value for value in values if value > 0),
@@ -157,8 +161,8 @@ def advance(engine: Engine, to_ns: int) -> None:
     """Let everything happen that happens up to a moment; the running session ends after its last tick.
     Raises ServiceError `invalid_argument`: the calendar does not reach far enough beyond the moment.
     """
-    require_reach(to_ns, "clock")
-    hours = trading_hours()
+    require_reach(engine.hours, to_ns, "clock")
+    hours = engine.hours
     if engine.session is None:
         engine.frame = None
     if _nothing_to_do(engine):
@@ -184,9 +188,9 @@ def advance(engine: Engine, to_ns: int) -> None:
         engine.emit(ClockMoved())
 
 
-def last_tick(session: Session) -> int:
+def last_tick(hours: TradingHours, session: Session) -> int:
     """Session's last tick."""
-    return tick_at(ticks_by(session.end_ns, session.frequency), session.frequency)
+    return tick_at(hours, ticks_by(hours, session.end_ns, session.frequency), session.frequency)
 
 
 def end_session(engine: Engine, session: Session, now_ns: int, *, stopped: bool) -> None:
@@ -201,15 +205,15 @@ def end_session(engine: Engine, session: Session, now_ns: int, *, stopped: bool)
 def _run_session(engine: Engine, to_ns: int) -> None:
     if (session := engine.session) is not None and (frame := engine.frame) is not None:
         run_ticks(engine, session, frame, to_ns)
-        if last_tick(session) < int(frame.tick_ns[-1]):
+        if last_tick(engine.hours, session) < int(frame.tick_ns[-1]):
             _finish(engine, to_ns)
 
 
 def _finish(engine: Engine, now_ns: int) -> None:
     session = engine.session
-    if session is not None and now_ns >= last_tick(session):
-        end_session(engine, session, last_tick(session), stopped=False)
-        engine.frame = engine.frame if now_ns == last_tick(session) else None
+    if session is not None and now_ns >= last_tick(engine.hours, session):
+        end_session(engine, session, last_tick(engine.hours, session), stopped=False)
+        engine.frame = engine.frame if now_ns == last_tick(engine.hours, session) else None
 
 
 def _nothing_to_do(engine: Engine) -> bool:

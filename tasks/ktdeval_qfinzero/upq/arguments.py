@@ -12,7 +12,7 @@ from ktdeval.fields import near_matches
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, Resolution
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.instruments import parse_tickers
+from ktdeval_qfinzero.instruments import MOST_TICKER, parse_tickers
 from ktdeval_qfinzero.moments import DAY, day_start, parse_day, parse_moment
 from ktdeval_qfinzero.schemas import Arguments, Cursor, limit, said, text
 from ktdeval_qfinzero.upq.columns import MOST_BARS, MOST_INDICATORS
@@ -124,7 +124,7 @@ Strike = Annotated[float, Meta(ge=0, le=99_999.999)]
 class ChainQuery(Arguments):
     """Options on a stock that traded on a day."""
 
-    underlying: Annotated[str, text("Ticker of the stock.", 10)]
+    underlying: Annotated[str, text("Ticker of the stock or index.", MOST_TICKER)]
     date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
     expiry_min: Annotated[str, text("First expiry wanted.")] | None = None
     expiry_max: Annotated[str, text("Last expiry wanted.")] | None = None

@@ -23,7 +23,6 @@ from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArra
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
-from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq import columns
 from ktdeval_qfinzero.upq.answers import AdjustmentShown, CoinDayBars, CoinMinuteBars, Rows, StockDayBars, StockMinuteBars
 from ktdeval_qfinzero.upq.arguments import (
@@ -69,7 +68,7 @@ def adjustments(view: View, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
     splits = [
         Adjustment(ticker, "split", *ex, row.old / row.new, row.new / row.old)
         for row in view.splits(ticker)
-        if (ex := _ex_session(row.ex_day, view.as_of_ns)) is not None
+        if (ex := _ex_session(view, row.ex_day)) is not None
     ]
     dividends = _dividends(view, ticker, splits) if mode == "total" else []
     return tuple(sorted(splits + dividends, key=lambda event: (event.ex_day, event.kind, event.volume_factor)))
@@ -85,11 +84,11 @@ def factors(events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolu
     return price, volume
 
 
-def _ex_session(ex_day: date, as_of_ns: int) -> tuple[date, int] | None:
+def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
     """First session without the event, and its open; None where it has not opened yet."""
-    hours = trading_hours()
+    hours = view.hours
     row = int(np.searchsorted(hours.days, as_datetime64(ex_day)))
-    if row == len(hours.days) or hours.open_ns[row] > as_of_ns:
+    if row == len(hours.days) or hours.open_ns[row] > view.as_of_ns:
         return None
     return hours.day(row), int(hours.open_ns[row])
 
@@ -98,7 +97,7 @@ def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Ad
     """One event for each ex-day, of all the cash of that day."""
     cash: dict[tuple[date, int], int] = {}
     for row in view.dividends(ticker):
-        if (ex := _ex_session(row.ex_day, view.as_of_ns)) is not None:
+        if (ex := _ex_session(view, row.ex_day)) is not None:
             cash[ex] = cash.get(ex, 0) + row.amount_e4
     if not cash:
         return []

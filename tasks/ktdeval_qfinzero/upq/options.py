@@ -15,7 +15,6 @@ from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
-from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq import columns
 from ktdeval_qfinzero.upq.answers import Chain, ContractBars, Rows
 from ktdeval_qfinzero.upq.arguments import (
@@ -80,11 +79,10 @@ def chain_query(view: View, given: ChainQuery) -> Chain:
     chosen = [symbol for symbol in sorted(found) if symbol in listed and wanted.passes(listed[symbol])]
     left = [symbol for symbol in chosen if after is None or symbol > after]
     page = left[: min(given.limit, MOST_VALUED) if given.include_greeks else given.limit]
-    rows = (listed[symbol] for symbol in page)
-    contracts = tuple(OptionContract(row.underlying, row.expiry, row.strike_e4, row.right) for row in rows)
+    contracts = tuple(listed[symbol].contract for symbol in page)
     table = Table(underlying, contracts, join([found[symbol] for symbol in page]), "day")
     known = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
-    hours = trading_hours()
+    hours = view.hours
     closed: DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
     status: DayStatus = "no_session" if hours.row_of(day) is None else closed
     return Chain(
@@ -109,7 +107,8 @@ def ticker_query(view: View, given: ContractQuery) -> ContractBars:
     )
     if resolution == "day":
         span = span_of(day_of(span.start_ns), day_of(span.end_ns - 1))
-    listed = any(row.symbol == contract.symbol for row in view.contracts(contract.underlying))
+    row = _row_of(view, contract)
+    listed, contract = row is not None, contract if row is None else row.contract
     bars = view.bars("option", contract.symbol, resolution, span) if listed else empty_bars()
     left = bars if after is None else bars.take(bars.start_ns > after)
     page = left.take(slice(0, (min(given.limit, MOST_VALUED) if given.include_greeks else given.limit)))
@@ -120,6 +119,16 @@ def ticker_query(view: View, given: ContractQuery) -> ContractBars:
         unknown=[] if listed else [contract.symbol],
         next_cursor=write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None,
     )
+
+
+def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
+    """The listed contract of an OPRA symbol, whose root is mostly its underlying."""
+    others = (row.symbol for row in view.symbols() if row.has_options)
+    for underlying in dict.fromkeys((contract.underlying, *others)):
+        for row in view.contracts(underlying):
+            if row.symbol == contract.symbol:
+                return row
+    return None
 
 
 def _rows(view: View, table: Table, names: Sequence[str], given: ChainQuery | ContractQuery) -> Rows:
@@ -149,7 +158,7 @@ def _greek_columns(view: View, table: Table, field: PriceField) -> dict[str, col
         return {}
     if table.resolution == "day":
         days, place = np.unique(start_ns, return_inverse=True)
-        moments = np.array([day_moment(day_of(int(day)), field) for day in days], dtype=np.int64)[place]
+        moments = np.array([day_moment(view, day_of(int(day)), field) for day in days], dtype=np.int64)[place]
         spots = spots_of_days(view, table.underlying, days, field)[place]
     else:
         moments = start_ns + (MINUTE if field == "close" else 0)

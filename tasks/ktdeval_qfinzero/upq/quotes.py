@@ -20,7 +20,6 @@ from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, Ra
 from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
-from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq import pricing
 from ktdeval_qfinzero.upq.arguments import PriceField
 from ktdeval_qfinzero.view import View
@@ -100,7 +99,7 @@ class Valuation:
 def value_quotes(view: View, quotes: Quotes) -> Valuation:
     """Implied volatility, Greeks, what they were computed from, and what came of it."""
     count = len(quotes.contracts)
-    hours = trading_hours()
+    hours = view.hours
     closes = {day: hours.close_of(hours.last_expiry_session(day)) for day in {contract.expiry for contract in quotes.contracts}}
     expiry_ns = np.array([closes[contract.expiry] for contract in quotes.contracts], dtype=np.int64)
     years = (expiry_ns - quotes.moment_ns) / _YEAR_NS
@@ -126,9 +125,9 @@ def value_quotes(view: View, quotes: Quotes) -> Valuation:
     return Valuation(values | inputs, status)
 
 
-def day_moment(day: date, field: PriceField) -> int:
+def day_moment(view: View, day: date, field: PriceField) -> int:
     """When the opening or closing price of a day was made."""
-    hours = trading_hours()
+    hours = view.hours
     row = hours.row_of(day)
     if row is None:
         return hours.close_of(day)
@@ -148,7 +147,7 @@ def spots_of_days(view: View, underlying: str, start_ns: IntArray, field: PriceF
 
 def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatArray:
     """[n] close of the underlying's last minute that was complete at each moment, in the same session; NaN where there is none."""
-    hours = trading_hours()
+    hours = view.hours
     sessions = np.searchsorted(hours.close_ns, moment_ns)
     opens = hours.open_ns[np.minimum(sessions, len(hours.open_ns) - 1)]
     bars = view.bars("stock", underlying, "minute", Span(int(opens.min()), int(moment_ns.max()) - MINUTE + 1))
@@ -162,7 +161,7 @@ def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatA
 
 def _dividends(view: View, quotes: Quotes, expiry_ns: IntArray, curves: Curves) -> FloatArray:
     """[n] present value of the dividends to come before expiry, in dollars."""
-    hours = trading_hours()
+    hours = view.hours
     total = np.zeros(len(quotes.contracts))
     for row in view.dividends(quotes.underlying):
         session = int(np.searchsorted(hours.days, as_datetime64(row.ex_day)))

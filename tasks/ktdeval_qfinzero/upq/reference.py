@@ -151,7 +151,7 @@ def _newest_bar(
             day = day_of(max(starts))
             if resolution == "minute":
                 return max(starts) + MINUTE, day
-            return (max(starts) + DAY if asset_class == "crypto" else day_moment(day, "close")), day
+            return (max(starts) + DAY if asset_class == "crypto" else day_moment(view, day, "close")), day
     return None
 
 

@@ -22,6 +22,7 @@ from ktdeval_qfinzero.pmb.margin import (
 )
 from ktdeval_qfinzero.pmb.portfolio import portfolio_of
 from ktdeval_qfinzero.pmb.values import Account, Instrument, MarginRules, Position, Rules, Side
+from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_margin import STOCK, account, e4, marks, option
 
 RULES = Rules()
@@ -325,7 +326,7 @@ def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_th
 
 def test_sales_settle_on_the_next_trading_day() -> None:
     for sold, settled in ((6, 7), (8, 10), (10, 13)):  # the 9th is no trading day, the 11th a Saturday
-        assert settlement_day(date(2025, 1, sold)) == date(2025, 1, settled)
+        assert settlement_day(trading_hours(), date(2025, 1, sold)) == date(2025, 1, settled)
     held = account(1_000, type="CASH")
     held.unsettled = [(TODAY, e4(100)), (TOMORROW, e4(200))]
     assert held.settled_e4(TODAY) == e4(800)

@@ -52,12 +52,12 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     first = hours.row_of(date(2025, 7, 2))
     assert first is not None
     ticks = [int(tick) for row in range(first, first + 4) for tick in bar_times(hours, row, frequency)[1]]  # July 3 closes early
-    before = ticks_by(ticks[0] - 1, frequency)
-    assert [tick_at(before + 1 + place, frequency) for place in range(len(ticks))] == ticks
-    assert [ticks_by(tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
+    before = ticks_by(hours, ticks[0] - 1, frequency)
+    assert [tick_at(hours, before + 1 + place, frequency) for place in range(len(ticks))] == ticks
+    assert [ticks_by(hours, tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
     same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")  # of a day session the day's bar has begun
-    assert day_order_end(at("2025-01-06T15:00:00Z"), frequency) == same_day
-    assert day_order_end(at("2025-01-06T21:00:00Z"), frequency) == at("2025-01-07T21:00:00Z")
+    assert day_order_end(hours, at("2025-01-06T15:00:00Z"), frequency) == same_day
+    assert day_order_end(hours, at("2025-01-06T21:00:00Z"), frequency) == at("2025-01-07T21:00:00Z")
 
 
 def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back() -> None:

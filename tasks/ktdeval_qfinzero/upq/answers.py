@@ -25,7 +25,11 @@ _BAR_VALUES: Final = {
     "volume": Annotated[float, said("Shares, contracts or coins traded.")],
     "transactions": Annotated[int, said("Trades.")],
 }
-MinuteBar = row_type("MinuteBar", {"ticker": Ticker, "window_start": Moment}, _BAR_VALUES)
+_REACH: Final = {
+    "window_end": Annotated[Moment, said("Until when it reaches; of bars longer than a minute.")],
+    "is_whole": Annotated[bool, said("Whether it reaches over its whole interval.")],
+}
+MinuteBar = row_type("MinuteBar", {"ticker": Ticker, "window_start": Moment}, {**_REACH, **_BAR_VALUES})
 _MACD: Final = {
     "macd": "EMA(12) − EMA(26) of the closes.",
     "macd_signal": "EMA(9) of macd.",

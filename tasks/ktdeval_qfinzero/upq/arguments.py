@@ -61,6 +61,14 @@ Adjust = Annotated[
     ),
 ]
 _LIMIT: Final = limit(100_000)
+Interval = Literal["1m", "5m", "15m", "30m", "60m"]
+_Interval = Annotated[
+    Interval,
+    said(
+        "Length of a bar. Longer ones are made of minutes, counted from the session's open (coins: midnight in UTC); window_end "
+        "and is_whole say how far they reach: the last of a session, or as of the clock, may be shorter."
+    ),
+]
 
 
 class StockMinutes(Arguments):
@@ -70,6 +78,7 @@ class StockMinutes(Arguments):
     start: StartMoment
     end: EndMoment
     fields: Annotated[str, _MINUTE_FIELDS] | None = None
+    interval: _Interval = "1m"
     adjust: Adjust = "none"
     limit: Annotated[int, _LIMIT] = 10_000
     cursor: Cursor | None = None
@@ -95,6 +104,7 @@ class CoinMinutes(Arguments):
     start: StartMoment
     end: EndMoment
     fields: Annotated[str, _MINUTE_FIELDS] | None = None
+    interval: _Interval = "1m"
     limit: Annotated[int, _LIMIT] = 10_000
     cursor: Cursor | None = None
 

@@ -39,6 +39,7 @@ from ktdeval_qfinzero.upq.arguments import (
     span_of,
 )
 from ktdeval_qfinzero.upq.columns import indicator_columns, read_indicators
+from ktdeval_qfinzero.upq.intervals import interval_bars, interval_ends
 from ktdeval_qfinzero.view import View
 
 _EARLY_TRADING = 330 * MINUTE  #: Trading before the session's open, which is ex already: from 04:00 in New York
@@ -129,6 +130,7 @@ class BarQuery:
     indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
     adjust: Mode = "none"  #: for what prices are adjusted
     limit: int = 10_000  #: most rows of a page
+    step_ns: int = MINUTE  #: length of bars of minutes
     after: Key | None = None  #: key (ticker, start) of the last row of the page before
 
     def span_of(self, ticker: str) -> Span:
@@ -145,7 +147,7 @@ def stock_daily(view: View, given: StockDays) -> StockDayBars:
 
 
 def stock_minute(view: View, given: StockMinutes) -> StockMinuteBars:
-    """Minute bars of stocks that start in a range of moments."""
+    """Bars of stocks that start in a range of moments, of one minute or of 5 to 60."""
     rows, adjusted, rest = _page(view, "stock", given, adjust=given.adjust)
     return StockMinuteBars(bars=rows, adjustments=adjusted, **rest)
 
@@ -157,7 +159,7 @@ def crypto_daily(view: View, given: CoinDays) -> CoinDayBars:
 
 
 def crypto_minute(view: View, given: CoinMinutes) -> CoinMinuteBars:
-    """Minute bars of coins, which trade day and night, that start in a range of moments."""
+    """Bars of coins, which trade day and night, that start in a range of moments, of one minute or of 5 to 60."""
     rows, _, rest = _page(view, "crypto", given)
     return CoinMinuteBars(bars=rows, **rest)
 
@@ -186,7 +188,9 @@ def _page(
     fields = tuple(name for name in names if name in VALUES)
     after = None if given.cursor is None else read_cursor(given.cursor, (str, int))
     chosen = read_indicators(indicators)
-    query = BarQuery(asset_class, resolution, tickers, span, fields, chosen, adjust, given.limit, cast("Key | None", after))
+    step_ns = MINUTE if isinstance(given, StockDays | CoinDays) else int(given.interval.removesuffix("m")) * MINUTE
+    key = cast("Key | None", after)
+    query = BarQuery(asset_class, resolution, tickers, span, fields, chosen, adjust, given.limit, step_ns, key)
     rows, applied, next_cursor = bar_rows(view, query)
     unknown = [ticker for ticker in asked if ticker not in listed]
     rest = _Common(as_of_ts=moment_text(view.as_of_ns), unknown=unknown, next_cursor=next_cursor)
@@ -200,7 +204,7 @@ def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str |
     applied: list[Adjustment] = []
     last_key: Key | None = None
     for ticker in query.tickers:
-        bars = view.bars(query.asset_class, ticker, query.resolution, query.span_of(ticker))
+        bars = _bars(view, query, ticker)
         room = query.limit - len(rows)
         if room and len(bars):
             page = bars.take(slice(0, room))
@@ -213,10 +217,20 @@ def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str |
     return rows, applied, None
 
 
+def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
+    span = query.span_of(ticker)
+    if query.step_ns == MINUTE:
+        return view.bars(query.asset_class, ticker, query.resolution, span)
+    return interval_bars(view, query.asset_class, ticker, span, query.step_ns)
+
+
 def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, columns.Column]:
     price, volume = factors(events, bars.start_ns, query.resolution) if events else (None, None)
     found: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
     found[TIME_FIELD[query.resolution]] = (columns.days if query.resolution == "day" else columns.moments)(bars.start_ns)
+    if query.step_ns > MINUTE:
+        ends, whole = interval_ends(view, query.asset_class, bars.start_ns, query.step_ns)
+        found |= {"window_end": columns.moments(ends), "is_whole": whole.tolist()}
     found |= {name: columns.bar_value(bars, name, price, volume) for name in query.fields}
     if query.indicators:
         found |= {name: columns.numbers(values) for name, values in _indicators(view, query, ticker, bars, events).items()}

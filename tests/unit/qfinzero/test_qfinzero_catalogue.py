@@ -121,8 +121,8 @@ def test_models_and_logs_are_told_what_they_were() -> None:
     """A change of either hash means that recorded answers and broker logs are of another version."""
     workspace = Workspace(small_dataset())
     played(trading(), lambda name, arguments: in_process(workspace, name, arguments))
-    assert workspace.broker.log.last_hash == "09358a1ab2dee49abb66ac33a8e95e4ab520ae4de5384ec25906a289da92f493"
-    assert content_hash(tool_hashes()) == "434cb623c0c65717173d0a44af0471adfba50fa706ec12d634040f627e38dd5f"
+    assert workspace.broker.log.last_hash == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
+    assert content_hash(tool_hashes()) == "ba848a8fe68ba9f2f6020d8c14e831ee9c871cf62d0563455b328e4e86c5ffbe"
 
 
 # ---- what is answered

@@ -230,5 +230,5 @@ def test_moments_are_compared_as_moments_not_as_texts() -> None:
 
 
 def test_tickers_that_are_none_are_refused() -> None:
-    for tickers in (["avln"], ["AVLN\n"], [""], ["A" * 11], ["AVLN"] * 101, "AVLN", [1]):
+    for tickers in (["avln"], ["AVLN\n"], [""], ["A" * 17], ["AVLN"] * 101, "AVLN", [1]):
         assert refused(workspace(), "ESP.events.query", tickers=tickers).field.startswith("tickers")

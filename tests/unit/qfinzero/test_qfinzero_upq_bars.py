@@ -38,6 +38,41 @@ def test_both_ends_are_included_and_a_moment_may_have_any_offset() -> None:
     assert len(ask("stock.minute", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"]) == 390
 
 
+@pytest.mark.parametrize("step", [5, 15, 30, 60])
+@pytest.mark.parametrize(("name", "ticker", "origin"), [("stock", "AVLN", "14:30"), ("crypto", "BTCX", "00:00")])
+def test_longer_bars_are_those_that_pandas_makes_of_minutes_from_the_session_on(
+    step: int, name: str, ticker: str, origin: str
+) -> None:
+    day = {"tickers": ticker, "start": "2025-01-06", "end": "2025-01-07"}
+    minutes = pd.DataFrame(ask(f"{name}.minute", **day)["bars"])
+    minutes.index = pd.to_datetime(minutes["window_start"])
+    rules = {"open": "first", "high": "max", "low": "min", "close": "last", "volume": "sum", "transactions": "sum"}
+    grouped = minutes.resample(f"{step}min", origin=pd.Timestamp(f"2025-01-06T{origin}:00Z"))
+    expected = grouped.agg(rules).dropna(subset="open")
+    rows = ask(f"{name}.minute", interval=f"{step}m", **day)["bars"]
+    assert all_rows(f"{name}.minute", "bars", interval=f"{step}m", limit=7, **day) == rows
+    assert column(rows, "window_start") == [moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in expected.index]
+    for field in rules:
+        assert column(rows, field) == pytest.approx(expected[field].tolist())
+    last = [row for row in rows if not row["is_whole"]]
+    closes = ["2025-01-06T21:00:00Z", "2025-01-07T21:00:00Z"] if (name, step) == ("stock", 60) else []
+    assert column(last, "window_end") == closes  # 390 minutes are no whole number of hours
+
+
+def test_the_bar_that_runs_says_how_far_it_reaches_and_shows_nothing_later() -> None:
+    day = {"tickers": "AVLN", "start": "2025-01-06T14:30:00Z", "end": "2025-01-06T15:29:00Z", "interval": "30m"}
+    early = ask("stock.minute", as_of="2025-01-06T15:07:30Z", **day)["bars"]
+    whole = ask("stock.minute", as_of="2025-01-06T15:30:00Z", **day)["bars"]
+    assert early[0] == whole[0]
+    assert [(row["window_end"], row["is_whole"]) for row in (early[1], whole[1])] == [
+        *(("2025-01-06T15:07:00Z", False), ("2025-01-06T15:30:00Z", True))
+    ]
+    assert early[1]["transactions"] < whole[1]["transactions"]
+    assert early[1]["open"] == whole[1]["open"]
+    middle = ask("stock.minute", **{**day, "start": "2025-01-06T14:40:00Z"})["bars"]
+    assert column(middle, "window_start") == ["2025-01-06T15:00:00Z"]  # the one of 14:30 starts before
+
+
 @given(st.sampled_from(["AVLN,BRKT,CSTL", "CSTL", "BRKT,NOPE,AVLN"]), st.integers(1, 30))
 @settings(max_examples=25)
 def test_pages_together_are_the_whole_answer(tickers: str, limit: int) -> None:

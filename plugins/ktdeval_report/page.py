@@ -29,7 +29,7 @@ from ktdeval_report.plots import (
 )
 from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, render, span, unit_name
 from ktdeval_report.sections import card_view
-from ktdeval_report.study import CardStudy, Settings, WindowStudy, Workbench, choose_windows, median
+from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
 
 MOST_CARDS = 24
 """Cards whose windows are drawn; those after them have tables and the reliability diagram alone."""
@@ -102,6 +102,7 @@ def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
         "report.html",
         title=f"Evaluation report: {f'{len(evaluations)} cards' if several else evaluations[0].label}",
         style=Markup(f"{_variables()}\n{files('ktdeval_report').joinpath('report.css').read_text(encoding='utf-8')}"),  # noqa: S704
+        marks_of_all=_marks(evaluations),
         counted=f"{count(len(studies), 'result card')}, {count(episodes, 'finished episode')}.",
         overview=_overview(studies, gallery) if several else None,
         effects=[
@@ -109,7 +110,7 @@ def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
             for found in effects
             if found.masks or found.modes or found.notes
         ],
-        cards=[card_view(study, _card_plots(study, gallery)) for study in studies],
+        cards=[{**card_view(study, _card_plots(study, gallery)), "is_alone": not several} for study in studies],
         factors=FACTORS,
         **_left_out(studies, len(drawable)),
     )
@@ -131,19 +132,19 @@ def _drawn_windows(one: Evaluation, drawable: Sequence[Evaluation], options: Opt
 
 
 def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Figure]]:
-    one = study.evaluation
-    found = {}
+    """Figures of a card: `lead` is what a reader sees first (equity, attribution, reliability); the rest by window."""
+    one, found = study.evaluation, dict[str, list[Figure]](lead=[])
+    benchmark = one.card.snapshot.benchmark_name
     for window in study.windows:
         if window.drawn:
-            plots = _window_plots(window, one.card.snapshot.benchmark_name)
-            found[window.name] = gallery.add(f"{one.anchor}-{_file_word(window.name)}", plots, [one])
-    found["reliability"] = gallery.add(one.anchor, [reliability_plot(study)], [one])
+            folder = f"{one.anchor}-{_file_word(window.name)}"
+            first = gallery.add(folder, [equity_plot(window, benchmark), attribution_plot(window)], [one])
+            rest = gallery.add(folder, [drawdown_plot(window, benchmark), weights_plot(window), exposures_plot(window)], [one])
+            is_lead = not found["lead"]
+            found["lead"] += first if is_lead else []
+            found[window.name] = rest if is_lead else [*first, *rest]
+    found["lead"] += gallery.add(one.anchor, [reliability_plot(study)], [one])
     return found
-
-
-def _window_plots(window: WindowStudy, benchmark: str) -> list[Plot | None]:
-    against = [equity_plot(window, benchmark), drawdown_plot(window, benchmark)]
-    return [*against, weights_plot(window), attribution_plot(window), exposures_plot(window)]
 
 
 def _file_word(name: str) -> str:
@@ -171,11 +172,9 @@ def _left_out(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
 
 
 def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]:
-    """Labels of the cards, each with how many cards have it where not all do; a row for each card; excess returns."""
+    """A row for each card, and the excess returns drawn."""
     evaluations = [study.evaluation for study in studies]
     excesses = [_excess(one) for one in evaluations]
-    counts = {name: sum(name in one.card.labels for one in evaluations) for one in evaluations for name in one.card.labels}
-    whole = len(evaluations)
     rows, points, plots = [], [], []
     for study, value in zip(studies, excesses, strict=True):
         low, high = ((value.detail or {}).get(end) for end in ("low", "high"))
@@ -185,10 +184,16 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]
         title = "Excess return over the benchmark, with 95 % interval over windows"
         plots = [forest_plot("excess", title, "mean excess, %", points)]
     return {
-        "labels": [(name, "" if some == whole else f" ({some} of {count(whole, 'card')})") for name, some in counts.items()],
         "table": Table("All cards: medians over episodes", _HEADS, rows),
         "plots": gallery.add("overview", plots, evaluations),
     }
+
+
+def _marks(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    """Labels of the cards, each with how many cards have it where not all do."""
+    counts = {name: sum(name in one.card.labels for one in evaluations) for one in evaluations for name in one.card.labels}
+    whole = len(evaluations)
+    return [(name, "" if some == whole else f" ({some} of {count(whole, 'card')})") for name, some in counts.items()]
 
 
 def _excess(evaluation: Evaluation) -> MetricValue:
@@ -207,7 +212,7 @@ def _excess(evaluation: Evaluation) -> MetricValue:
 def _card_row(study: CardStudy, excess: Sequence[str]) -> list[object]:
     """One row of the table of cards, linked to the card's section."""
     one, coverage = study.evaluation, study.evaluation.card.coverage
-    standing = [*([] if one.card.rankable.value else ["not rankable"]), *one.card.labels]
+    standing = [] if one.card.rankable.value else ["not rankable"]
     return [
         Cell(one.label, "link", one.anchor, ", ".join(standing)),
         _median(one, "total_return", signed=True),

@@ -271,6 +271,8 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
         axes.plot(total, color=colour("paper"), linewidth=3.6)
         axes.plot(total, color=colour("ink"), linewidth=1.7, label="total return")
         axes.set_ylabel("linked contribution, %")
+        if max(np.abs(part).max(initial=0.0) for part in parts.values()) < 1e-9:  # what is nothing is not drawn as large
+            axes.set_ylim(-1.0, 1.0)
         label_days(axes, list(attribution.days))
         axes.margins(x=0.0)
         quiet(axes)

@@ -103,7 +103,7 @@ def _no_attribution(study: CardStudy) -> str:
 
 
 def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-    """Values of `card.html`. `plots`: figures by where they belong: the name of a window, or `reliability`."""
+    """Values of `card.html`. `plots`: figures by their window, or by `lead`, those that come before any table."""
     one, card = study.evaluation, study.evaluation.card
     has_market = bool(study.windows) and one.market is not None
     windows = [(f"{window.name}, seed {window.seed}", plots[window.name]) for window in study.windows if plots.get(window.name)]
@@ -125,7 +125,8 @@ def card_view(study: CardStudy, plots: Mapping[str, Sequence[object]]) -> dict[s
         "no_attribution": _no_attribution(study),
         "attribution_notes": attribution_notes(study),
         "several": any(len(values) > 1 for values in study.lines.values()),
-        "reliability": plots.get("reliability", ()),
+        "lead": plots.get("lead", ()),
+        "is_calibrated": card.calibration.n > 0,
         "decisions": _decisions(card),
         "activity": _activity(card),
         "missing": _missing(card),

@@ -34,8 +34,10 @@ frame.onload = () => {{
   const wide = [...inside.querySelectorAll("body *")].filter((part) =>
     part.getBoundingClientRect().right > root.clientWidth + 1 && !part.closest(".scroll, pre, svg") && !part.matches(".skip"));
   const found = {{
-    width: root.clientWidth, content: root.scrollWidth, wide: wide.map((part) => part.outerHTML.slice(0, 80)),
+    height: root.scrollHeight, width: root.clientWidth, content: root.scrollWidth,
+    wide: wide.map((part) => part.outerHTML.slice(0, 80)),
     paper: shown("body").backgroundColor, ink: shown("h1").color, smallest: Math.min(...letters), plots: letters.length,
+    order: [...inside.querySelectorAll("main > section")].map((part) => part.querySelector("figure, table").tagName),
     figure: inside.querySelector("figure").getBoundingClientRect().width,
     requests: view.performance.getEntriesByType("resource").length,
   }};
@@ -46,10 +48,10 @@ frame.onload = () => {{
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A report of two cards on a small market."""
+    """A report of twelve cards, every mask and mode, on a small market."""
     session = tmp_path_factory.mktemp("desk")
     store_market(session / "market")
-    words = ("--model", "builtin/momentum", "--tasks", "blinded_open_research,bright_open_research", "--data", "market")
+    words = ("--model", "builtin/momentum", "--tasks", "ktdfin", "--data", "market")
     for command in (("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"), ("report", "run")):
         done = ktdeval(*command, cwd=session)
         assert done.code == 0, done
@@ -77,6 +79,8 @@ def look(page: str, folder: Path, width: int, dark: bool) -> dict[str, Any]:
 def test_the_page_fits_the_screen_and_follows_its_scheme(page: str, tmp_path: Path, width: int, dark: bool) -> None:
     found = look(page, tmp_path, width, dark)
     assert found["requests"] == 0
+    assert width < 1280 or found["height"] <= 12 * 800, "a screen a card"
+    assert set(found["order"]) == {"FIGURE"}, "plots come before tables"
     assert width - 20 <= found["width"] <= width
     assert found["content"] == found["width"], found["wide"]
     assert found["wide"] == []

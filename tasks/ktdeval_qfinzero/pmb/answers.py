@@ -89,6 +89,10 @@ class OrderShown(Row):
     replaced_by: Annotated[str | None, said("Order that took its place.")]
     spread_id: Annotated[str | None, said("Spread that it is a leg of.")]
     forced: Annotated[bool, said("Whether the broker placed it to meet a margin call.")]
+    take_profit_price: Annotated[float, said("Of its bracket.")] | UnsetType = UNSET
+    stop_loss_price: Annotated[float, said("Of its bracket.")] | UnsetType = UNSET
+    parent_id: Annotated[str, said("Order whose fill sent it.")] | UnsetType = UNSET
+    oco_id: Annotated[str, said("First order of its group: what fills of one is taken from the others.")] | UnsetType = UNSET
 
 
 class TradeShown(Row):

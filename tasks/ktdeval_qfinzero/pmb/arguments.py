@@ -63,6 +63,13 @@ class NewOrder(Arguments):
     stop_price: Annotated[Price, said("Price that triggers; of STOP and STOP_LIMIT orders, which need it.")] | None = None
     time_in_force: InForce = "DAY"
     expire_ts: ExpireTs | None = None
+    take_profit_price: (
+        Annotated[Price, said("Bracket: each fill sends a limit order at this price that closes it, as long in force.")] | None
+    ) = None
+    stop_loss_price: Annotated[Price, said("Bracket: likewise a stop order; of the two, one cancels the other.")] | None = None
+    oco_with: (
+        Annotated[str, text("One cancels the other: a working order with equal instrument, side and open quantity.")] | None
+    ) = None
 
 
 class Updates(Arguments):

@@ -139,6 +139,8 @@ def place(engine: Engine, given: take.PlaceOrder) -> str:
     known = _known(engine, session, given.client_order_id, content)
     if known is not None:
         return known
+    if spec.oco_id:
+        spec = replace(spec, oco_id=_oco_group(engine, session, spec))
     order = _send(engine, session, {"order": spec}, given.client_order_id)[0]
     _remember(engine, order, content)
     return order.id
@@ -181,7 +183,8 @@ def modify(engine: Engine, given: take.ModifyOrder) -> str:
     if reason:
         raise conflict(f"the order stays as it was: {reason}", "updates")
     changed = placement.new_order(engine, session, spec, triggered=order.triggered, replaces=order.id)
-    changed = replace(changed, expire_ns=order.expire_ns)
+    group = order.group if order.group in engine.state.groups else ""
+    changed = replace(changed, expire_ns=order.expire_ns, parent_id=order.parent_id, oco_id=group)
     engine.emit(events.OrderCancelled(order_id=order.id, reason="REPLACED: by a modification", replaced_by=changed.id))
     engine.emit(events.OrderAccepted(events.order_payload(changed), reserve_e4))
     return changed.id
@@ -247,7 +250,18 @@ def _modified(order: Order, updates: take.Updates) -> placement.OrderSpec:
         raise conflict(f"{order.filled_qty} are filled already; cancel the order instead", "updates.qty")
     expire_ns = order.expire_ns if order.time_in_force == "GTD" else None
     terms = (order.instrument, order.side, order.order_type, left, new["limit_price"], new["stop_price"])
-    return placement.OrderSpec(*terms, order.time_in_force, expire_ns)
+    return placement.OrderSpec(*terms, order.time_in_force, expire_ns, order.take_profit_e4, order.stop_loss_e4)
+
+
+def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> str:
+    """Group of the working order that a new one is to be cancelled with, and to cancel. Raises ServiceError."""
+    other = engine.state.orders.get(spec.oco_id)
+    if other is None or other.session_id != session.id or other.status not in WORKING or other.forced or other.spread_id:
+        raise not_found("order.oco_with", "the session has no such single working order")
+    if (other.instrument, other.side, other.open_qty) != (spec.instrument, spec.side, spec.qty):
+        words = f"has the instrument {other.instrument.id}, side {other.side} and {other.open_qty} open; give the same"
+        raise invalid("order.oco_with", f"{other.id} {words}")
+    return other.group
 
 
 def _working(engine: Engine, given: take.CancelOrder | take.ModifyOrder) -> Order:

@@ -14,6 +14,7 @@ import msgspec
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.pmb.values import (
+    BRACKET_FIELDS,
     WORKING,
     Account,
     AccountType,
@@ -51,6 +52,7 @@ class BrokerState:
     unit_entries: list[UnitEntry] = field(default_factory=list)
     days: dict[str, list[DayClose]] = field(default_factory=dict)  # by account id
     client_calls: dict[tuple[str, str], ClientCall] = field(default_factory=dict)  # (account id, client order id) -> its meaning
+    groups: set[str] = field(default_factory=set)  # ids of groups of orders of which one cancels the others
     kept: set[tuple[str, str]] = field(default_factory=set)  # (account id, contract) not to be exercised at expiry
     running: str = ""  # id of the running session
 
@@ -201,6 +203,8 @@ class OrderAccepted(Happening, frozen=True):
         order = _read_order(self.order)
         state.orders[order.id] = state.working[order.id] = order
         state.reserves[order.id] = self.reserve_e4
+        if order.oco_id:
+            state.groups.add(order.oco_id)
         state.sessions[order.session_id].accepted += 1
 
 
@@ -303,6 +307,8 @@ class Traded(Happening, frozen=True):
         order.status = "PARTIALLY_FILLED" if order.open_qty else "FILLED"
         if order.status not in WORKING:
             del state.working[order.id], state.reserves[order.id]
+        for other in order.others(state.working.values()) if order.group in state.groups else ():
+            other.qty -= min(trade.qty, other.open_qty)
         account = state.accounts[order.account_id]
         account.position(order.instrument).move(trade.change, trade.value_e4)
         state.count(account, order.instrument.id, "TRADE", trade.change)
@@ -327,9 +333,10 @@ class CommandRefused(Happening, frozen=True):
 
 
 def order_payload(order: Order) -> dict[str, JsonValue]:
-    """All fields of an order."""
+    """All fields of an order, those of brackets and groups where it has them."""
     fields = {name: getattr(order, name) for name in Order.__dataclass_fields__}
-    return {**fields, "instrument": order.instrument.id}
+    given = {name: value for name, value in fields.items() if value or name not in BRACKET_FIELDS}
+    return {**given, "instrument": order.instrument.id}
 
 
 def _read_order(payload: Mapping[str, JsonValue]) -> Order:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from itertools import pairwise
 
 from ktdeval.jsonio import content_hash
 from ktdeval_qfinzero.data.rows import E4
@@ -37,11 +38,15 @@ class OrderSpec:
     stop_e4: int | None = None
     time_in_force: TimeInForce = "DAY"
     expire_ns: int | None = None
+    take_profit_e4: int | None = None
+    stop_loss_e4: int | None = None
+    oco_id: str = ""
 
     @property
     def content(self) -> str:
         """A hash that is equal for equal orders."""
-        return content_hash(asdict(self))
+        extra = ("take_profit_e4", "stop_loss_e4", "oco_id")
+        return content_hash({name: value for name, value in asdict(self).items() if value or name not in extra})
 
 
 def read_spec(given: NewOrder) -> OrderSpec:
@@ -54,7 +59,20 @@ def read_spec(given: NewOrder) -> OrderSpec:
             raise invalid(f"order.{name}", f"{given.order_type} orders {'need it' if has else NOT_OURS}")
         prices.append(None if value is None else read_price(value, instrument.kind, f"order.{name}"))
     expire_ns = read_expiry(given, "order.expire_ts")
-    return OrderSpec(instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
+    terms = (instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
+    return OrderSpec(*terms, *_read_bracket(given, instrument.kind, prices), given.oco_with or "")
+
+
+def _read_bracket(given: NewOrder, kind: Kind, prices: Sequence[int | None]) -> tuple[int | None, int | None]:
+    """(take profit, stop loss) of an order; raises ServiceError `invalid_argument`: one is on the wrong side."""
+    named = {name: getattr(given, name) for name in ("take_profit_price", "stop_loss_price")}
+    profit, loss = (None if value is None else read_price(value, kind, f"order.{name}") for name, value in named.items())
+    ascending = [(loss, "order.stop_loss_price"), *((price, "") for price in prices), (profit, "order.take_profit_price")]
+    known = [pair for pair in (ascending if given.side == "BUY" else ascending[::-1]) if pair[0] is not None]
+    for (low, below), (high, above) in pairwise(known):
+        if low is not None and high is not None and low >= high and (below or above):
+            raise invalid(below or above, "expected stop_loss < price of the order < take_profit (of a SELL the other way round)")
+    return profit, loss
 
 
 def read_instrument(given: NamedInstrument, field: str) -> Instrument:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
@@ -111,6 +112,8 @@ def named(instrument: Instrument) -> NamedInstrument:
 def order_shown(order: Order) -> give.OrderShown:
     """An order and what became of it."""
     texts = ("client_order_id", "reason", "replaces", "replaced_by", "spread_id")
+    bracket = {"take_profit_price": maybe_dollars(order.take_profit_e4), "stop_loss_price": maybe_dollars(order.stop_loss_e4)}
+    sometimes = {**bracket, "parent_id": order.parent_id, "oco_id": order.oco_id}
     return _row(
         give.OrderShown,
         order,
@@ -122,6 +125,7 @@ def order_shown(order: Order) -> give.OrderShown:
         created_at=moment_text(order.accepted_ns),
         avg_fill_price=round(order.filled_value_e4 / order.filled_qty / E4, 6) if order.filled_qty else None,
         **{name: getattr(order, name) or None for name in texts},
+        **{name: value or UNSET for name, value in sometimes.items()},
     )
 
 

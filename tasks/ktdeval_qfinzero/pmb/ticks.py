@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,11 @@ from ktdeval_qfinzero.pmb.margin import (
     order_problem,
 )
 from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread
-from ktdeval_qfinzero.pmb.values import WORKING, Account, Bar, Fill, Order, Rules, Session, TimeInForce
+from ktdeval_qfinzero.pmb.values import WORKING, Account, Bar, Fill, Order, OrderType, Rules, Session, Side, TimeInForce
 
 LIQUIDATION = "LIQUIDATION: an unmet margin call is liquidated"
 NO_LONGER_NEEDED = "MARGIN_CALL_MET: the margin call is met"
+ONE_CANCELS_OTHER = "ONE_CANCELS_OTHER: another order of its group filled"
 NOTHING_LEFT = "NOTHING_LEFT: what the order was to close is gone"
 
 
@@ -163,7 +164,27 @@ def execute(engine: Engine, executions: Sequence[Execution], marks: Mapping[str,
         shown = [bar.open_e4, bar.high_e4, bar.low_e4, bar.close_e4, bar.volume]
         trade_id = f"trd-{len(engine.state.trades) + 1:06d}"
         engine.journal.emit(now_ns, Traded(trade_id, order.id, fill.qty, fill.price_e4, fee_e4, settles, shown))
+        for other in order.others(engine.state.working.values()) if order.group in engine.state.groups else ():
+            if not other.open_qty:
+                engine.journal.emit(now_ns, OrderCancelled(other.id, ONE_CANCELS_OTHER))
     return True
+
+
+def send_bracket(engine: Engine, execution: Execution, accepted_ns: int, now_ns: int) -> list[Order]:
+    """Send the orders of a bracket for the units of a fill: of the two, one cancels the other. They last as their parent does."""
+    parent, sent = execution.order, list[Order]()
+    for limit_e4, stop_e4 in ((parent.take_profit_e4, None), (None, parent.stop_loss_e4)):
+        if limit_e4 is not None or stop_e4 is not None:
+            number = len(engine.state.orders) + 1
+            ids = (f"ord-{number:06d}", number, parent.account_id, parent.session_id, "")
+            side: Side = "SELL" if parent.side == "BUY" else "BUY"
+            kind: OrderType = "LIMIT" if stop_e4 is None else "STOP"
+            order = Order(*ids, parent.instrument, side, kind, execution.fill.qty, parent.time_in_force, accepted_ns)
+            order = replace(order, limit_e4=limit_e4, stop_e4=stop_e4, expire_ns=parent.expire_ns)
+            order = replace(order, parent_id=parent.id, oco_id=sent[0].id if sent else "")
+            engine.journal.emit(now_ns, OrderAccepted(order_payload(order), reserve_e4=0))
+            sent.append(engine.state.orders[order.id])
+    return sent
 
 
 def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], known_ns: int) -> Problem | None:
@@ -217,15 +238,20 @@ class _Tick:
         self._fills = session.rules.fills
         self._start_ns = int(frame.start_ns[tick])
         self._now_ns = int(frame.tick_ns[tick])
+        self._sent: list[tuple[Order, Execution]] = []  # orders of brackets, and the fills that sent them
         self._bars = engine.begun if engine.begun is not None and engine.begun.tick == tick else OpenBars(tick)
 
     def run(self) -> None:
         """Match and expire the orders that are due."""
         self.open(self._now_ns)
-        due = self._due()
+        if self._sent:
+            _plan(self._engine, self._frame, self._tick)
+        due, self._sent = self._due(), []
         for orders in sorted(due, key=self._benefit):
             if self._may_match(orders) and not orders[0].spread_id:
                 self._match(orders, at_open=False, now_ns=self._now_ns)
+        for order, cause in self._sent:
+            self._stop_out(order, cause)
         for orders in due:
             expire_orders(self._engine, orders, self._now_ns)
             del self._engine.due[orders[0].spread_id or orders[0].id]
@@ -280,6 +306,21 @@ class _Tick:
         if execute(self._engine, executions, marks, self._start_ns, now_ns):
             for column, fill in zip(columns, fills, strict=True):
                 taken[column] = taken.get(column, 0) + fill.qty
+            sent = send_bracket(self._engine, executions[0], self._start_ns if at_open else now_ns, now_ns)
+            self._sent += [(order, executions[0]) for order in sent]
+
+    def _stop_out(self, order: Order, cause: Execution) -> None:
+        """Fill the stop loss of what filled inside this bar where the bar reaches it: that may have been after the fill."""
+        column = self._frame.column[order.instrument.id]
+        since, left = replace(cause.bar, open_e4=cause.fill.price_e4), capacity(cause.bar, self._fills)
+        found = match(order, since, left - self._bars.taken.get(column, 0), self._fills, at_open=False)
+        if order.stop_e4 is None or not found.triggered:
+            return
+        self._engine.journal.emit(self._now_ns, OrderTriggered(order.id))
+        if found.fill is not None:
+            marks = self._frame.marks_at(self._tick)
+            executed = execute(self._engine, [Execution(order, found.fill, cause.bar)], marks, self._start_ns, self._now_ns)
+            self._bars.taken[column] = self._bars.taken.get(column, 0) + found.fill.qty * executed
 
     def _match_order(self, order: Order, bar: Bar, left: int, *, at_open: bool, now_ns: int) -> tuple[Fill, ...] | None:
         if order.id in self._bars.triggered:

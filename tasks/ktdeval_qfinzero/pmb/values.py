@@ -5,6 +5,7 @@ Money and prices are whole ten-thousandths of a dollar (`_e4`): sums are exact, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Final, Literal
@@ -223,11 +224,28 @@ class Order:
     replaced_by: str = ""
     spread_id: str = ""  # legs of one spread fill together or not at all
     forced: bool = False  # whether the broker placed it to meet a margin call
+    take_profit_e4: int | None = None  # limit and stop of the orders that each fill of it sends to close it again (both)
+    stop_loss_e4: int | None = None
+    parent_id: str = ""  # order whose fill sent it
+    oco_id: str = ""  # first order of its group: what fills of one is taken from the others
+
+    @property
+    def group(self) -> str:
+        """Id of its group of orders of which one cancels the others; its own where it began one or has none."""
+        return self.oco_id or self.id
+
+    def others(self, orders: Iterable[Order]) -> list[Order]:
+        """Orders of its group among some, without itself."""
+        return [order for order in orders if order.group == self.group and order is not self]
 
     @property
     def open_qty(self) -> int:
         """Units still to be filled."""
         return self.qty - self.filled_qty
+
+
+BRACKET_FIELDS = ("take_profit_e4", "stop_loss_e4", "parent_id", "oco_id")
+"""Fields of an order that logs and answers have only where they are set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def test_models_and_logs_are_told_what_they_were() -> None:
     workspace = Workspace(small_dataset())
     played(trading(), lambda name, arguments: in_process(workspace, name, arguments))
     assert workspace.broker.log.last_hash == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
-    assert content_hash(tool_hashes()) == "ba848a8fe68ba9f2f6020d8c14e831ee9c871cf62d0563455b328e4e86c5ffbe"
+    assert content_hash(tool_hashes()) == "ce46ced7011ff97f9a3b774fc6acacd8803f81dcdcf4678a80cb9bf9b0d8efb6"
 
 
 # ---- what is answered

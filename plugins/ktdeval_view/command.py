@@ -22,7 +22,8 @@ from ktdeval.runner import RunFolder, open_recorded_snapshot
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
 from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
-from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, has_answers, page_name, read_episode
+from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, page_name, read_episode
+from ktdeval_view.samples import SampleRecords, is_scoring, make_sample_entry, make_samples_page, read_samples
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
@@ -38,7 +39,7 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
     "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
 )
 def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_opened: bool, **sources: Any) -> None:
-    """Walk a run's episodes day by day, as static pages.
+    """Walk a run's episodes day by day, or sample by sample, as static pages.
 
     RUN is a run folder, which is only read; an episode that is still running is shown as far as it is. Each page is one file
     that needs no server and asks nothing of the network. Secrets of the environment are taken out of all texts.
@@ -46,14 +47,10 @@ def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_o
     folder = RunFolder.load(run)
     chosen = choose_episodes(folder.manifest.specs, episode)
     _check_day(day, len(chosen))
-    tasks = dict.fromkeys(spec.task for spec in chosen if has_answers(folder, spec))
-    if tasks and all(has_answers(folder, spec) for spec in chosen):
-        raise UsageError(
-            f"{folder.path}: {', '.join(tasks)}: no days to walk through, these tasks score answers; `ktdeval card show "
-            f"{folder.path}` prints the scores, and episodes/*/answers.jsonl.zst and transcript.jsonl.zst have every answer"
-        )
     plugins = load_plugins(sources["extra"], _warn)
-    show = RunView(folder, plugins, open_market(folder, plugins, sources["data"]), Redactor(os.environ))
+    has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
+    market = open_market(folder, plugins, sources["data"]) if has_days else ""
+    show = RunView(folder, plugins, market, Redactor(os.environ))
     written = show.write(out or run / "view", chosen, _tell)
     for problem in written.problems:
         _warn(problem)
@@ -128,20 +125,27 @@ class RunView:
         entries: list[JsonValue] = []
         size = 0
         for spec in self._run.manifest.specs:
-            records = self._fitted(read_episode(self._run, spec))
+            records = self._records(spec)
             problems += [records.problem] if records.problem else []
             path = out / page_name(spec)
             if spec in chosen and records.steps:
                 tell(spec)
                 size += _write(path, self._page(records, out, chosen))
                 pages.append(path)
-            entries.append(make_entry(records, self._market, path.name if records.steps and path.is_file() else None))
+            page = path.name if records.steps and path.is_file() else None
+            if isinstance(records, SampleRecords):
+                entries.append(make_sample_entry(records, page))
+            else:
+                entries.append(make_entry(records, self._market, page))
         if not pages:
             why = "; ".join(problems) or "wait for one"
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
         index = out / "index.html"
         size += _write(index, make_index_page(self._run, self._market, entries, self._redactor))
         return Written(index, pages, size, list(map(self._redactor.text, dict.fromkeys(problems))))
+
+    def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
+        return read_samples(self._run, spec) if is_scoring(self._run, spec) else self._fitted(read_episode(self._run, spec))
 
     def _fitted(self, records: EpisodeRecords) -> EpisodeRecords:
         """Return the records, or word that they are not of this market: nothing can be said then of what prices did."""
@@ -151,7 +155,9 @@ class RunView:
         problem = f"{self._run.episode_path(records.spec)}: {min(days - self._days)} is no day of the market"
         return EpisodeRecords(records.spec, "unreadable", problem=problem)
 
-    def _page(self, records: EpisodeRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
+    def _page(self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
+        if isinstance(records, SampleRecords):
+            return make_samples_page(records, self._redactor)
         names = Names() if self._market is None else find_names(records, self._plugins, self._market)
         around = Surroundings(self._market, self._no_market, names, self._neighbours(records.spec, out, chosen))
         return make_episode_page(records, around, self._redactor)

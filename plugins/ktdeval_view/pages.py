@@ -19,7 +19,7 @@ from ktdeval_view.market_facts import Names, benchmark_levels, close_series, ord
 from ktdeval_view.records import EpisodeRecords, episode_label, submitted_handles
 
 _SCRIPTS = (
-    "base.js", "json.js", "names.js", "chart.js", "days.js", "talk.js", "orders.js", "stock.js", "day.js", "main.js",
+    "base.js", "json.js", "names.js", "chart.js", "days.js", "pieces.js", "talk.js", "orders.js", "stock.js", "day.js", "main.js",
 )  # fmt: skip
 _ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "unmask_attempts")
 _SPARK_POINTS = 60
@@ -112,12 +112,12 @@ def _days(records: EpisodeRecords, market: MarketSnapshot | None, texts: dict[st
         yield {
             "step": to_plain(step),
             "handles": submitted_handles(talk, len(step.orders)),
-            "talk": {"submission": talk.submission, "exchanges": _with_shared(talk, texts)},
+            "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)},
             "facts": [] if market is None else order_facts(step, market),
         }
 
 
-def _with_shared(talk: TranscriptEntry, texts: dict[str, int]) -> list[JsonValue]:
+def with_shared(talk: TranscriptEntry, texts: dict[str, int]) -> list[JsonValue]:
     """Return the exchanges of a day, with the place of its text for each system prompt."""
     exchanges: list[JsonValue] = []
     for exchange in talk.exchanges:

@@ -77,8 +77,6 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
     What can't be read is told in `problem`, not raised: one damaged file must not hide the other episodes.
     """
     path = folder.episode_path(spec)
-    if has_answers(folder, spec):
-        return EpisodeRecords(spec, "unreadable", problem=f"{path}: {spec.task} scores answers and has no days")
     if folder.is_complete(spec):
         return _finished(folder, spec)
     journal = path / "journal.jsonl"

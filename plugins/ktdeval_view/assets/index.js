@@ -6,7 +6,7 @@ const COLUMNS = [
   {name: "NAV and benchmark", kind: ""},
   {name: "return", key: (one) => one.return},
   {name: "benchmark", key: (one) => one.benchmark},
-  {name: "days", key: (one) => one.steps},
+  {name: "days or samples", key: (one) => one.steps},
   {name: "decided by the model", key: (one) => one.decided},
   {name: "failures", key: (one) => one.failures},
   {name: "orders", key: (one) => one.orders},
@@ -26,13 +26,13 @@ function spark(one) {
 }
 
 function episodeName(one) {
-  const name = `${one.task} · ${one.window}`;
+  const name = one.window ? `${one.task} · ${one.window}` : one.task;
   const kind = one.state === "unreadable" ? "bad" : "warn";
   const state = one.state === "finished" ? null : make(`span.chip.${kind}`, {title: one.problem || null}, one.state);
   const changed = one.state === "finished" && one.problem;
   return make("th", {scope: "row"}, one.page ? make("a", {href: one.page}, name) : name, " ", state,
     changed ? make("span.chip.bad", {title: one.problem}, "records changed") : null,
-    make("div.quiet", {}, `${one.first} to ${one.last} · ${one.id.slice(0, 8)}`));
+    make("div.quiet", {}, `${one.first ? `${one.first} to ${one.last} · ` : ""}${one.id.slice(0, 8)}`));
 }
 
 function episodeRow(one) {

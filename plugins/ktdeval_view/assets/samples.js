@@ -1,0 +1,158 @@
+// The page of a scoring task's episode: samples to choose from, and of the chosen one prompt, reply, answer, what was expected, scores.
+
+const OUTCOMES = {right: "right", failed: "failed", unanswered: "unanswered"};
+const CHIPS = {right: "good", failed: "bad", unanswered: "warn"};
+
+const shown = (value) => {
+  if (value === null || value === undefined) return UNKNOWN;
+  return typeof value === "number" ? figure(value, Number.isInteger(value) ? 0 : 3) : String(value);
+};
+
+class SampleView {
+  constructor(head, texts) {
+    this.head = head;
+    this.rows = head.rows;
+    this.names = new Names({assets: {}, sectors: {}, days: [], first_day: 0});
+    this.talk = new Talk(this.names, texts, {verbatim: false, unfolded: false});
+    this.pieces = new Pieces(head.pieces);
+    this.place = -1;
+    this.shows = 0;
+    this.found = null; // places that hold the words searched for; null while nothing is searched
+    this.items = this.rows.map((row, place) => {
+      const kind = Object.values(row.kinds).map(shown).join(" · ");
+      const link = make("a", {href: `#sample=${place}`}, make("span.number", {}, place), make("span.date", {}, row.sample),
+        make("span.amount", {}, kind), make(`span.chip.${CHIPS[row.outcome]}`, {}, OUTCOMES[row.outcome]));
+      return make("li", {}, link);
+    });
+    replace(byId("list"), this.items);
+    this.makeFilters();
+    this.narrow();
+  }
+
+  makeFilters() {
+    const options = (all, values) => [make("option", {value: ""}, all), values.map((value) => make("option", {value}, value))];
+    const tally = (outcome) => this.rows.filter((row) => row.outcome === outcome).length;
+    replace(byId("outcome"), make("option", {value: ""}, "all samples"),
+      Object.entries(OUTCOMES).map(([value, name]) => make("option", {value}, `${name} (${tally(value)})`)));
+    this.kinds = Object.entries(this.head.kinds).map(([name, values]) => {
+      const select = make("select", {"aria-label": name, "data-kind": name}, options(`any ${name}`, values));
+      select.addEventListener("input", () => this.narrow());
+      return [name, select];
+    });
+    replace(byId("kinds"), this.kinds.map(([, select]) => select));
+    byId("outcome").addEventListener("input", () => this.narrow());
+    byId("search").addEventListener("input", () => this.search());
+  }
+
+  /** Look for words in everything of each sample, a piece after the other. */
+  async search() {
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    this.found = words.length ? new Set() : null;
+    const mine = this.found;
+    for (let piece = 0; mine && piece < this.pieces.length; piece += 1) {
+      const lines = await this.pieces.lines(piece);
+      if (mine !== this.found) return; // other words were typed meanwhile
+      lines.forEach((line, place) => {
+        const text = line.toLowerCase();
+        if (words.every((word) => text.includes(word))) mine.add(this.pieces.first(piece) + place);
+      });
+    }
+    this.narrow();
+  }
+
+  narrow() {
+    const outcome = byId("outcome").value;
+    this.visible = [];
+    this.rows.forEach((row, place) => {
+      const fits = (!outcome || row.outcome === outcome) && (this.found === null || this.found.has(place))
+        && this.kinds.every(([name, select]) => !select.value || pythonic(row.kinds[name]) === select.value);
+      this.items[place].hidden = !fits;
+      if (fits) this.visible.push(place);
+    });
+    const all = count(this.rows.length, "sample");
+    replace(byId("matches"), this.visible.length === this.rows.length ? all : `${this.visible.length} of ${all}`);
+  }
+
+  step(direction) {
+    const near = direction > 0 ? this.visible.find((other) => other > this.place) : this.visible.findLast((other) => other < this.place);
+    if (near !== undefined) location.hash = `#sample=${near}`;
+  }
+
+  async show(place) {
+    if (this.place >= 0) this.items[this.place].firstChild.removeAttribute("aria-current");
+    this.place = place;
+    this.items[place].firstChild.setAttribute("aria-current", "true");
+    this.items[place].scrollIntoView({block: "nearest"});
+    const row = this.rows[place];
+    replace(byId("day-title"), `Sample ${place} · ${row.sample} `, make(`span.chip.${CHIPS[row.outcome]}`, {}, OUTCOMES[row.outcome]));
+    replace(byId("day-when"), Object.entries(row.kinds).map(([name, value]) => `${name} ${shown(value)}`).join(" · "));
+    this.shows += 1;
+    const mine = this.shows;
+    const sample = await this.pieces.day(place);
+    if (mine !== this.shows) return; // another was chosen meanwhile
+    const json = (value) => make("div.text", {}, showJson(parseJson(JSON.stringify(value)), this.names));
+    const part = (id, title, ...content) => [make("h3", {id: `part-${id}`}, title), content];
+    const asked = sample.talk.exchanges.length ? sample.talk.exchanges[0].sent.find((message) => message.role === "user") : null;
+    replace(byId("day-body"),
+      part("prompt", "Prompt", asked ? make("blockquote", {}, asked.content) : make("p.quiet", {}, "No prompt is on record.")),
+      part("answer", "Answer", sample.answer ? json(sample.answer) : make("p.held", {}, `No valid answer: ${row.provenance}`), this.failures(row)),
+      part("expected", "Expected", make("p.quiet", {}, "Recorded beside the answer, never shown to the model."), json(sample.facts)),
+      part("scores", "Scores", this.scores(sample)),
+      part("talk", "What was said", this.talk.show(place, sample.talk)));
+    byId("day-body").classList.add("laid-out");
+    byId("said").textContent = `Sample ${place}, ${row.sample}: ${OUTCOMES[row.outcome]}`;
+  }
+
+  failures(row) {
+    const found = Object.entries(row.failures).filter(([, number]) => number);
+    return found.length ? make("p.quiet", {}, `failed on the way: ${found.map(([name, number]) => `${name} ${number}`).join(", ")}`) : null;
+  }
+
+  scores(sample) {
+    const names = Object.keys(sample.scores).sort((one, other) => this.head.scores.includes(other) - this.head.scores.includes(one));
+    if (names.length === 0) return make("p.quiet", {}, "There are no scores without an answer.");
+    const rows = names.map((name) => make("tr", {}, make("th", {scope: "row"}, name), make("td.n", {}, shown(sample.scores[name]))));
+    return scroller("Table: Scores", make("table.grid", {}, make("caption.unseen", {}, "Scores"), make("tbody", {}, rows)));
+  }
+
+  follow() {
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const text = wanted.get("sample") ?? wanted.get("day"); // a call's own link names its sample as it does a day
+    const named = this.rows.findIndex((row) => row.sample === text);
+    const place = named >= 0 ? named : Number(text ?? this.visible[0] ?? 0);
+    const isKnown = Number.isInteger(place) && place >= 0 && place < this.rows.length;
+    byId("trouble").hidden = isKnown;
+    replace(byId("trouble"), isKnown ? "" : `There is no sample ${text} in this episode; it has samples 0 to ${this.rows.length - 1}.`);
+    if (isKnown && place !== this.place) this.show(place);
+  }
+}
+
+/** A fact as the page's filters spell it. */
+const pythonic = (value) => (value === true ? "True" : value === false ? "False" : value);
+
+begin(async () => {
+  const [head, texts] = await Promise.all(["head", "texts"].map(unpackValue));
+  const view = new SampleView(head, texts);
+  document.title = `${head.label} · ${head.spec.model}`;
+  replace(byId("title"), head.label);
+  replace(byId("facts"), [head.spec.model, `agent ${head.spec.agent}`, `mask ${head.spec.mask}`, count(head.rows.length, "sample")].join(" · "));
+  replace(byId("notes"), head.state === "unfinished" ? make("li", {}, make("strong", {}, "UNFINISHED"), " not all samples are asked yet") : null,
+    head.notes.map((note) => make("li", {}, note)));
+  const list = byId("days").classList;
+  for (const [id, direction] of [["earlier", -1], ["later", 1], ["bar-earlier", -1], ["bar-later", 1]]) {
+    byId(id).addEventListener("click", () => view.step(direction));
+  }
+  byId("bar-day").addEventListener("click", () => list.add("open"));
+  byId("close-days").addEventListener("click", () => list.remove("open"));
+  byId("list").addEventListener("click", (event) => { if (event.target.closest("a")) list.remove("open"); });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    const action = {j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1}[event.key];
+    if (action) view.step(action);
+    if (event.key === "Escape") list.remove("open");
+    if (event.key === "/") { event.preventDefault(); list.add("open"); byId("search").focus(); }
+  });
+  window.addEventListener("hashchange", () => view.follow());
+  byId("page").classList.remove("waiting");
+  view.follow();
+});

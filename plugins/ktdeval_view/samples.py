@@ -1,0 +1,153 @@
+"""Pages of scoring tasks: an episode's samples, each with what was said, its answer, what was expected, and its scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ktdeval.cards import ScoreLine, ScoringCard, load_card
+from ktdeval.contracts import AnswerRecord, EpisodeSpec
+from ktdeval.errors import CardError, StoreError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.jsonio import JsonValue, loads_strict
+from ktdeval.runner import JournalEntry, RunFolder, read_journal
+from ktdeval.typed import to_plain
+from ktdeval_view.document import Redactor, pack_days, pack_value, render
+from ktdeval_view.pages import with_shared
+from ktdeval_view.records import episode_label, has_answers
+
+_SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
+_MOST_KINDS = 24
+"""Values of a fact, such as a category, by which samples can still be chosen."""
+
+
+@dataclass(frozen=True)
+class SampleRecords:
+    """One episode of a scoring task as recorded so far."""
+
+    spec: EpisodeSpec
+    state: Literal["finished", "unfinished", "not begun", "unreadable"]
+    answers: Sequence[AnswerRecord] = ()
+    talks: Sequence[TranscriptEntry] = ()
+    scores: Mapping[str, ScoreLine] = field(default_factory=dict)  # headline scores of the card, by their name in records
+    problem: str = ""
+
+    @property
+    def steps(self) -> Sequence[AnswerRecord]:
+        """Samples that were asked."""
+        return self.answers
+
+
+def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
+    """Return whether an episode is one of a scoring task, as far as its records tell."""
+    journal = folder.episode_path(spec) / "journal.jsonl"
+    if has_answers(folder, spec) or not journal.is_file():
+        return has_answers(folder, spec)
+    with journal.open(encoding="utf-8", errors="replace") as stream:
+        try:
+            return "sample" in loads_strict(stream.readline())["step"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return False
+
+
+def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
+    """Return the records of one episode of a scoring task; what can't be read is told in `problem`, not raised."""
+    try:
+        if not has_answers(folder, spec):
+            entries = list(read_journal(folder.episode_path(spec) / "journal.jsonl", JournalEntry[AnswerRecord]))
+            answers, talks = [entry.step for entry in entries], [entry.transcript for entry in entries]
+            return SampleRecords(spec, "unfinished", answers, talks)
+        answers, talks = folder.load_answers(spec), folder.load_transcript(spec)
+        problem = "" if len(answers) == len(talks) else f"{len(answers)} answers and {len(talks)} entries of the transcript"
+        pairs = min(len(answers), len(talks))
+        return SampleRecords(spec, "finished", answers[:pairs], talks[:pairs], _headlines(folder, spec, answers), problem)
+    except StoreError as error:
+        return SampleRecords(spec, "unreadable", problem=str(error))
+
+
+def _headlines(folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRecord]) -> dict[str, ScoreLine]:
+    """Headline scores of the run's card that each answer has too: under their name, or that of a rule set and their name."""
+    try:
+        card = load_card(folder.card_path(spec.task), "scoring")
+    except CardError:
+        return {}
+    assert isinstance(card, ScoringCard)
+    recorded = {name for answer in answers for name in answer.scores}
+    rules = card.task.config.get("rules")
+    lines = {name: card.scores[name] for name in card.score_order if card.scores[name].headline}
+    spelled = {name: next((each for each in (name, f"{rules}_{name}") if each in recorded), None) for name in lines}
+    return {found: lines[name] for name, found in spelled.items() if found is not None}
+
+
+def outcome_of(answer: AnswerRecord, scores: Mapping[str, ScoreLine]) -> Literal["right", "failed", "unanswered"]:
+    """`right` where every headline score is at its best, `unanswered` without a valid answer."""
+    if answer.answer is None:
+        return "unanswered"
+    for name, line in scores.items():
+        best = line.range[line.better == "higher"]
+        value = answer.scores.get(name)
+        if best is not None and value is not None and float(value) != best:
+            return "failed"
+    return "right"
+
+
+def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
+    """Return the page as HTML. Equal records and versions give equal bytes."""
+    texts: dict[str, int] = {}  # system prompts, which samples share, by their place
+    counts, pieces = pack_days(redactor.value(sample) for sample in _samples(records, texts))
+    kinds = _kinds(records.answers)
+    head = {
+        "label": episode_label(records.spec),
+        "state": records.state,
+        "notes": [records.problem] if records.problem else [],
+        "spec": {**records.spec.to_json(), "id": records.spec.id},
+        "kinds": kinds,
+        "scores": list(records.scores),
+        "pieces": counts,
+        "rows": [
+            {
+                "sample": answer.sample,
+                "outcome": outcome_of(answer, records.scores),
+                "provenance": answer.provenance,
+                "failures": answer.failures,
+                "kinds": {name: answer.facts.get(name) for name in kinds},
+                "scores": [answer.scores.get(name) for name in records.scores],
+            }
+            for answer in records.answers
+        ],
+    }
+    data = {"head": pack_value(redactor.value(head)), "texts": pack_value(redactor.value(list(texts)))}
+    data |= {f"days-{place}": piece for place, piece in enumerate(pieces)}
+    return render(redactor.text(f"{episode_label(records.spec)} · {records.spec.model}"), "samples.html", _SCRIPTS, data)
+
+
+def _samples(records: SampleRecords, texts: dict[str, int]) -> Iterator[dict[str, JsonValue]]:
+    for answer, talk in zip(records.answers, records.talks, strict=True):
+        yield {**to_plain(answer), "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)}}
+
+
+def _kinds(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
+    """Facts that group samples (texts or truths with a few values that repeat) with their values, in order."""
+    found: dict[str, Counter[str]] = {}
+    for answer in answers:
+        for name, value in answer.facts.items():
+            if isinstance(value, str | bool):
+                found.setdefault(name, Counter())[str(value)] += 1
+    return {name: sorted(values) for name, values in found.items() if 1 < len(values) <= min(_MOST_KINDS, len(answers) - 1)}
+
+
+def make_sample_entry(records: SampleRecords, page: str | None) -> dict[str, JsonValue]:
+    """One episode's line of the index."""
+    spec, answers = records.spec, records.answers
+    entry: dict[str, JsonValue] = {
+        "task": spec.task, "window": spec.window.name, "first": spec.window.first, "last": spec.window.last, "seed": spec.seed,
+        "id": spec.id, "state": records.state, "problem": records.problem, "page": page, "planned": None, "steps": len(answers),
+    }  # fmt: skip
+    if not answers:
+        return entry
+    decided = sum(answer.provenance in ("model", "model_after_retry") for answer in answers)
+    failures = sum(sum(answer.failures.values()) for answer in answers)
+    tokens = {name: sum(getattr(answer, name) for answer in answers) for name in ("input_tokens", "output_tokens")}
+    return {**entry, "decided": decided / len(answers), "failures": failures, **tokens}

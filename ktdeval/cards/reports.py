@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from textwrap import wrap
 
 from msgspec.structs import asdict
 
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.derive import aggregate
-from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
+from ktdeval.cards.figures import chosen_columns, claims, number, panel
+from ktdeval.cards.parts import Calls, EpisodeMetric, Line, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, tally, word_grid
-from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 
-_PARTS = ("common_return", "style_return", "selection_alpha", "trading_effect")
-_SIGNED = frozenset({"total_return", *_PARTS})
-_UNITS = {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}
-_DECIMALS = {"ratio": 3, "per year": 2}
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
 _UNDEFINED_LINE = Line(value=None, n=0, undefined={}, reason="was not asked for")
@@ -37,7 +35,8 @@ def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
         ("tool calls", f"{card.usage.tool_calls:,}, {card.usage.tool_calls_valid:,} valid"),
     ]
     facts = [_task_row(card), *_run_rows(card, "step"), ("rules", card.rules), *attached]
-    return _report(card, facts, (_panel(card), _windows(card)), activity, _trading_notes(card))
+    report = _report(card, facts, (*panel(card), _windows(card)), activity, _trading_notes(card))
+    return replace(report, claims=tuple(clean(line) for claim in claims(card) for line in wrap(claim, 80)))
 
 
 def scoring_report(card: ScoringCard) -> Report:
@@ -59,13 +58,6 @@ def _report(card: AnyCard, facts: Iterable[Row], grids: tuple[Grid, ...], activi
         activity=word_grid("Activity", [*_coverage_rows(card, step), *activity, *_spending_rows(card)]),
         notes=tuple(map(clean, notes)),
     )
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], keep: Iterable[int]) -> Grid:
-    """A table of some of its columns; rows of one cell are headings."""
-    places = tuple(keep)
-    shown = tuple(row if len(row) == 1 else tuple(row[place] for place in places) for row in rows)
-    return Grid(title, tuple(columns[place] for place in places), shown)
 
 
 # ---- facts of every evaluation
@@ -192,42 +184,6 @@ def _absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
 # ---- trading cards
 
 
-def _panel(card: TradingCard) -> Grid:
-    metrics = card.metrics
-    families = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS, "diagnostics": DIAGNOSTICS}
-    known = {name for names in families.values() for name in names}
-    families["further metrics"] = tuple(sorted(set(metrics) - known))
-    rows: list[tuple[str, ...]] = []
-    for family, names in families.items():
-        if present := [name for name in names if name in metrics]:
-            rows += [(family,), *(_metric_row(name, metrics[name]) for name in present)]
-    several = len(card.episodes) > 1
-    value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
-    return _table("Metrics", ("metric", value, "unit", "better", spread, "episodes"), rows, range(6 if several else 5))
-
-
-def _metric_row(name: str, metric: MetricLine) -> tuple[str, ...]:
-    unit, interval = metric.unit, metric.interval
-    spread = ""
-    if interval and interval.low is not None:
-        spread = f"{_number(name, unit, interval.low)} … {_number(name, unit, interval.high)}"
-    total = metric.n + sum(metric.undefined.values())
-    coverage = str(total) if metric.n == total else f"{metric.n} of {total}"
-    better = "" if metric.better == "neither" else metric.better
-    return (clean(name), _number(name, unit, metric.value), clean(_UNITS.get(unit, unit)), better, spread, coverage)
-
-
-def _number(name: str, unit: str, value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    sign = "+" if name in _SIGNED else ""
-    if unit == "fraction":
-        return f"{100 * value:{sign},.2f}"
-    if unit == "count":
-        return f"{value:,.10g}"
-    return f"{value:{sign},.{_DECIMALS.get(unit, 4)}f}"
-
-
 def _windows(card: TradingCard) -> Grid:
     """For each window the model's median over seeds, and the benchmark beneath it."""
     benchmark = clean(f"{card.snapshot.benchmark_name} buy and hold")
@@ -247,7 +203,7 @@ def _windows(card: TradingCard) -> Grid:
             for metric in held
         }
         ours, theirs = own["total_return"].value, held["total_return"].value
-        excess = UNDEFINED if ours is None or theirs is None else _number("total_return", "fraction", ours - theirs)
+        excess = UNDEFINED if ours is None or theirs is None else number("total_return", "fraction", ours - theirs)
         days, (gain, *risk), (held_gain, *held_risk) = str(episodes[0].steps), _return_and_risk(own), _return_and_risk(held)
         rows.append((clean(window.name), policy, days, str(len(episodes)), gain, excess, *risk))
         rows.append(("", benchmark, days, "", held_gain, "", *held_risk))
@@ -257,7 +213,7 @@ def _windows(card: TradingCard) -> Grid:
 
 def _return_and_risk(values: Mapping[str, Line | EpisodeMetric]) -> Iterator[str]:
     for name, unit in (("total_return", "fraction"), ("sharpe", "ratio"), ("max_drawdown", "fraction")):
-        yield _number(name, unit, values[name].value)
+        yield number(name, unit, values[name].value)
 
 
 def trading_summary(cards: Sequence[TradingCard]) -> Grid:
@@ -266,7 +222,7 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
     rows = []
     for card in cards:
         metrics = [(name, card.metrics.get(name)) for name in headlines]
-        figures = (UNDEFINED if metric is None else _number(name, metric.unit, metric.value) for name, metric in metrics)
+        figures = (UNDEFINED if metric is None else number(name, metric.unit, metric.value) for name, metric in metrics)
         rows.append((clean(card.task.name), *figures))
     title = "All tasks (medians; return, drawdown and decided steps in %)"
     return Grid(title, ("task", "return", "sharpe", "drawdown", "info ratio", "decided"), tuple(rows))
@@ -319,7 +275,7 @@ def _scores(card: ScoringCard) -> Grid:
     columns = ("score", "value", "unit", interval, "upper 95 %", "baseline", "n")
     full = [row for row in rows if len(row) > 1]
     keep = [place for place, column in enumerate(columns) if column in ("score", "value", "n") or any(row[place] for row in full)]
-    return _table("Scores", columns, rows, keep)
+    return chosen_columns("Scores", columns, rows, keep)
 
 
 def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import card_kinds
+from ktdeval.cards.figures import columns_of
 from ktdeval.cards.reports import scoring_summary, trading_summary
 from ktdeval.cards.table import UNDEFINED, Grid, Report
 
@@ -19,37 +20,25 @@ def make_report(card: Card) -> Report:
     return card_kinds(card.kind)[card.kind].report(card)
 
 
-def print_card(card: Card, console: Console | None = None) -> None:
-    """Print a valid card: with colours in a terminal, plain text elsewhere; to standard output by default."""
-    _print(_report_lines(make_report(card)), console)
+def card_lines(card: Card, whole: bool = True) -> Iterable[Text]:
+    """Lines of a valid card; `whole`: all of it, else its first screen."""
+    return _report_lines(make_report(card), whole)
 
 
-def print_summary(cards: Sequence[Card], console: Console | None = None) -> None:
-    """Print a table over all cards of one kind, for runs of several tasks. Arguments as in `print_card`."""
-    _print(_summary_lines(cards), console)
-
-
-def plain_text(report: Report) -> str:
-    """Report as aligned text, without colours or box characters."""
-    return _plain(_report_lines(report))
-
-
-def plain_summary(cards: Sequence[Card]) -> str:
-    """Text of `print_summary`, without colours."""
-    return _plain(_summary_lines(cards))
-
-
-def _print(lines: Iterable[Text], console: Console | None) -> None:
+def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
+    """Print lines: with colours in a terminal, plain text elsewhere; to standard output by default."""
     console = Console() if console is None else console
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def _plain(lines: Iterable[Text]) -> str:
+def plain_text(lines: Iterable[Text]) -> str:
+    """Lines as aligned text, without colours or box characters."""
     return "".join(f"{line.plain.rstrip()}\n" for line in lines)
 
 
-def _summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
+def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
+    """Lines of tables over cards, one for each kind: a row for each card of a trading task, a column for each of another."""
     grids = []
     if trading := [card for card in cards if isinstance(card, TradingCard)]:
         grids.append(trading_summary(trading))
@@ -60,20 +49,29 @@ def _summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
         yield from _grid_lines(grid)
 
 
-def _report_lines(report: Report) -> Iterable[Text]:
+def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
+    """Lines of tables with a column for each card: every figure that any has."""
+    for kind in (TradingCard, ScoringCard):
+        if several := [card for card in cards if isinstance(card, kind)]:
+            grid = columns_of(several)
+            yield Text(f"\n{grid.title}", style="bold")
+            yield from _grid_lines(grid)
+
+
+def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
     """Lines of a report; their plain text is complete without the styles."""
     yield Text(report.title, style="bold")
     if report.labels:
         yield Text(" ").join(Text(f"[{label}]", style="black on yellow") for label in report.labels)
     yield Text(report.ranking, style="green" if report.ranking == "rankable" else "bold red")
-    for grid in (report.facts, *report.grids, report.activity):
+    yield from (Text(f"\n{claim}" if place == 0 else claim) for place, claim in enumerate(report.claims))
+    for grid in (report.facts, *report.grids, report.activity) if whole else report.grids[:1]:
         if grid.rows:
             yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
             yield from _grid_lines(grid)
-    if report.notes:
+    if report.notes and whole:
         yield Text("\nNotes", style="bold")
-    for note in report.notes:
-        yield Text(f"  {note}", style="dim")
+        yield from (Text(f"  {note}", style="dim") for note in report.notes)
 
 
 def _grid_lines(grid: Grid) -> Iterable[Text]:

@@ -24,7 +24,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """A printed card, before any layout."""
+    """A printed card, before any layout. Title to the first of the grids is the first screen."""
 
     title: str
     labels: tuple[str, ...]
@@ -33,6 +33,7 @@ class Report:
     grids: tuple[Grid, ...]
     activity: Grid
     notes: tuple[str, ...]
+    claims: tuple[str, ...] = ()  #: what the card says, in sentences
 
 
 def word_grid(title: str, rows: Iterable[tuple[str, str]]) -> Grid:

@@ -127,28 +127,15 @@ def score(run_folder: Path, **options: object) -> None:
 # ---- cards
 
 
-def _print_cards(paths: Sequence[Path], plain: bool = False, named: bool = True) -> None:
-    """Print each card, where it lies if `named`, and, of several, a summary; `plain`: without colours, also in a terminal."""
+def _print_cards(paths: Sequence[Path]) -> None:
+    """Print the first screen of a card, or a table of several, and where to see all of it."""
     from ktdeval.cards.check import load_card
-    from ktdeval.cards.show import make_report, plain_summary, plain_text, print_card, print_summary
+    from ktdeval.cards.show import card_lines, print_lines, summary_lines
 
     cards = [load_card(path) for path in paths]
-    for place, (path, shown) in enumerate(zip(paths, cards, strict=True)):
-        if place:
-            click.echo()
-        if plain:
-            click.echo(plain_text(make_report(shown)), nl=False)
-        else:
-            print_card(shown)
-        if named:
-            click.echo(f"\ncard    {path}")
-    if len(cards) > 1:
-        if plain:
-            click.echo(plain_summary(cards), nl=False)
-        else:
-            print_summary(cards)
-        if named:
-            click.echo()
+    print_lines(card_lines(cards[0], whole=False) if len(cards) == 1 else summary_lines(cards))
+    for place, path in enumerate(paths):
+        click.echo(f"{'' if place else chr(10)}all     ktdeval card show {path} --all")
 
 
 _PATH = click.argument("path", type=click.Path(path_type=Path))
@@ -163,11 +150,27 @@ def card() -> None:
 
 
 @card.command()
-@_PATH
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@click.option("--all", "whole", is_flag=True, help="all of a card: facts, diagnostics, windows, activity, notes")
 @click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
-def show(path: Path, plain: bool) -> None:
-    """Print a card as a table."""
-    _print_cards(_card_files(path), plain, named=False)
+def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
+    """Print a card: its panel and what it claims; several side by side, a column each."""
+    from rich.text import Text
+
+    from ktdeval.cards.check import load_card
+    from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
+
+    cards = [load_card(file) for path in paths for file in _card_files(path)]
+    if whole or len(cards) == 1:
+        lines = [line for card in cards for line in (*card_lines(card, whole), *([Text()] if len(cards) > 1 else []))]
+    else:
+        lines = list(side_by_side(cards))
+    if plain:
+        click.echo(plain_text(lines), nl=False)
+    else:
+        print_lines(lines)
+    if not whole:
+        click.echo(f"\nall     ktdeval card show {' '.join(map(str, paths))} --all")
 
 
 @card.command()

@@ -34,7 +34,7 @@ from accept_figures import (
 )  # fmt: skip
 from accept_runs import conversations, evaluate, silently
 from ktdeval.cards.check import parse_card
-from ktdeval.cards.show import make_report, plain_text
+from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
@@ -202,7 +202,7 @@ DECIMALS = {"fraction": 2, "ratio": 3, "per year": 2}
 
 def test_the_table_shows_what_the_card_holds(run: Path) -> None:
     card = card_of(run)
-    lines = plain_text(make_report(parse_card(json.dumps(card), "card"))).splitlines()
+    lines = plain_text(card_lines(parse_card(json.dumps(card), "card"))).splitlines()
     for name, entry in card["metrics"].items():
         (line,) = (line for line in lines if line.startswith(f"    {name} "))
         assert number_of(line.split()[1]) == shown(entry["value"], entry["unit"]), line

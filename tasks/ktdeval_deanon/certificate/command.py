@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cards import print_card
+from ktdeval.cards import card_lines, print_lines
 from ktdeval.cli import config_option, open_plugins
 from ktdeval.errors import StoreError, UsageError, VerificationError
 from ktdeval.jsonio import dumps_pretty, write_atomic
@@ -46,7 +46,7 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     given = {name: value for name, value in options.items() if value is not None and name not in ("plugin", "save_probes")}
     made = make(CertifyConfig(task, **given), open_plugins(options["plugin"] or ()), _progress())
     write_atomic(out, dumps_pretty(made.certificate.plain))
-    print_card(made.certificate)
+    print_lines(card_lines(made.certificate))
     click.echo(f"\ncertificate  {out}")
     if folder := options["save_probes"]:
         try:

@@ -11,18 +11,19 @@ import pytest
 from rich.console import Console
 
 from card_cases import CALLS, card, paid, remote_card, section, typed
-from ktdeval.cards.show import make_report, plain_summary, plain_text, print_card
+from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
 from ktdeval.cli.main import main
 from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import PANEL_FAMILIES
 from metric_cases import ledger, market, spec, step
+from paths import REPOSITORY
 from scoring_cases import TASK, score_spec, scoring_card
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
 
 
 def text_of(made: dict[str, Any]) -> str:
-    return plain_text(make_report(typed(made)))
+    return plain_text(card_lines(typed(made)))
 
 
 def words(made: dict[str, Any], title: str) -> list[list[str]]:
@@ -38,8 +39,41 @@ def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones
     names = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(text_of(made), "Metrics")]
     expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
     assert names[1 : 1 + len(expected)] == expected
-    assert names[1 + len(expected)] == "diagnostics"
-    assert names[-2:] == ["further metrics", "zeal"]
+    rest = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(text_of(made), "Further metrics")]
+    assert (rest[1], rest[-2:]) == ("diagnostics", ["further metrics", "zeal"])
+
+
+def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
+    made = card()
+    said = text_of(made).split("\n\n")[1].replace("\n", " ")
+    assert said.startswith(
+        "Memory: codes and days were hidden from the model; no certificate says how well. Return, %: +2.80, of which "
+    )
+    assert said.endswith("The benchmark made +3.00 %.")
+    made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
+    assert "codes and days were in sight" in text_of(made)
+
+
+def test_cards_stand_side_by_side_under_what_tells_them_apart() -> None:
+    first, second = card(), card()
+    second["model"]["name"] = "builtin/hold"
+    second["metrics"]["sharpe"] = {**second["metrics"]["sharpe"], "value": -1.5}
+    lines = plain_text(side_by_side([typed(first), typed(second)])).splitlines()
+    assert lines[1] == "blinded_open_research: medians over episodes"
+    assert lines[2].split() == ["metric", "unit", "builtin/momentum", "builtin/hold"]
+    assert next(line.split()[-1] for line in lines if "sharpe" in line) == "-1.500"
+    assert len(lines) - 3 == len(first["metrics"])
+
+
+def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
+    pages = [(REPOSITORY / "docs" / page).read_text() for page in ("glossary.md", "metrics.md")]
+    known = re.sub(r"[`|,]", " ", "".join(pages))
+    own = {"metrics", "further metrics", *scoring_card((0, 1))["scores"]}  # headings; a task's own scores are on its page
+    for made in (card((0, 1)), scoring_card((0, 1))):
+        report = make_report(typed(made))
+        words = {row[0] for grid in (report.facts, *report.grids, report.activity) for row in grid.rows if row[0] and len(row) > 1}
+        words |= {head for grid in report.grids for head in grid.columns if head and "interval" not in head}
+        assert {word for word in words - own if f" {word} " not in known} <= {window["name"] for window in made["windows"]}
 
 
 def test_the_benchmark_stands_beneath_the_model() -> None:
@@ -165,7 +199,7 @@ def test_several_cards_end_in_one_table_for_each_kind() -> None:
         [*trading, *probes], ("blinded_open_research", "another_task", "name_probe", "name_probe_bright", "name_probe_date_blind")
     ):
         made["task"]["name"] = name
-    text = plain_summary([typed(made) for made in (*trading, *probes)])
+    text = plain_text(summary_lines([typed(made) for made in (*trading, *probes)]))
     first, scoring = (part.splitlines() for part in text.split("All scoring tasks (fractions in %)\n"))
     rows = [line.split() for line in first if line.startswith("  ")]
     assert [row[:2] for row in rows[1:]] == [["blinded_open_research", "+2.80"], ["another_task", "+2.80"]]
@@ -174,8 +208,8 @@ def test_several_cards_end_in_one_table_for_each_kind() -> None:
         ["right_name", "5.26", "5.26", "5.26"],
         ["distance", "12.5", "12.5", "12.5"],
     ]
-    assert "All tasks" not in plain_summary([typed(made) for made in probes])
-    assert "All scoring tasks" not in plain_summary([typed(made) for made in trading])
+    assert "All tasks" not in plain_text(summary_lines([typed(made) for made in probes]))
+    assert "All scoring tasks" not in plain_text(summary_lines([typed(made) for made in trading]))
 
 
 def test_tables_fit_a_terminal_of_80_columns() -> None:
@@ -184,7 +218,7 @@ def test_tables_fit_a_terminal_of_80_columns() -> None:
     made["failures"] = {f"a_kind_of_failure_{number}": 1000 + number for number in range(12)}
     wide = {"kind": "a test", "low": 12.34, "high": 345.67}
     made["metrics"]["turnover"] |= {"value": 34.56, "interval": wide}  # the tiny market's is absurd
-    text = text_of(made) + plain_summary([typed(made), typed(made)])
+    text = text_of(made) + plain_text(summary_lines([typed(made), typed(made)]))
     tables = text[text.index("Metrics") : text.index("Notes")].splitlines()
     assert "a_kind_of_failure_11 1,011" in text
     scores = scoring_card()
@@ -212,8 +246,8 @@ def test_control_characters_of_a_strangers_card_never_reach_the_terminal() -> No
 
 def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
     made, terminal, pipe = card(), io.StringIO(), io.StringIO()
-    print_card(typed(made), Console(file=terminal, force_terminal=True, width=60))
-    print_card(typed(made), Console(file=pipe, width=60))
+    print_lines(card_lines(typed(made)), Console(file=terminal, force_terminal=True, width=60))
+    print_lines(card_lines(typed(made)), Console(file=pipe, width=60))
     assert "\x1b[" in terminal.getvalue()
     assert pipe.getvalue() == text_of(made)
     assert re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue()) == pipe.getvalue()
@@ -229,15 +263,22 @@ def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(tmp_path: Path
     path = tmp_path / "cards" / "blinded_open_research.json"
     path.write_text(dumps_pretty(card()))
     for arguments in (["--plain", str(path)], [str(tmp_path)]):
-        assert main(["card", "show", *arguments]) == 0
+        assert main(["card", "show", "--all", *arguments]) == 0
         assert capsys.readouterr().out == text_of(card())
+        assert main(["card", "show", *arguments]) == 0
+        first = capsys.readouterr().out
+        assert len(first.splitlines()) <= 32, "one screen"
+        assert first.splitlines()[-1] == f"all     ktdeval card show {arguments[-1]} --all"
+        assert set(first.splitlines()[:-2]) <= set(text_of(card()).splitlines())
     (tmp_path / "cards" / "name_probe.json").write_text(dumps_pretty(scoring_card((0, 1))))
     assert main(["card", "validate", str(tmp_path)]) == 0
     valid = capsys.readouterr().out
     assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in valid
     assert "valid (episodes: 2, scores: 3)" in valid
     assert main(["card", "show", "--plain", str(tmp_path)]) == 0
-    assert "All scoring tasks" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "metric " in shown, "trading cards side by side"
+    assert f"  {scoring_card((0, 1))['score_order'][0]} " in shown, "then those of samples"
     path.write_text(path.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
     assert main(["card", "validate", str(path)]) == 2
     error = capsys.readouterr().err

@@ -17,7 +17,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.check import NOTHING_HIDDEN, attached_block, load_card, load_evaluation, validate_card
-from ktdeval.cards.show import make_report, plain_text
+from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.cards.trading import NOT_GIVEN
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import describe_task
@@ -476,7 +476,7 @@ def test_the_command_says_what_is_missing() -> None:
 
 
 def test_what_is_shown_claims_no_more_than_was_measured(attacked: Card, bare: Card) -> None:
-    text, silent = plain_text(make_report(typed(attacked))), plain_text(make_report(typed(bare)))
+    text, silent = plain_text(card_lines(typed(attacked))), plain_text(card_lines(typed(bare)))
     for said in ("certifies the channel to a model, not to a database", "they say nothing of models to come",
                  "nobody can remember it", "0 with a stock, 0 with a day"):  # fmt: skip
         assert said in text
@@ -487,10 +487,10 @@ def test_what_is_shown_claims_no_more_than_was_measured(attacked: Card, bare: Ca
     for score in ("ticker_top5", "joint"):
         shy["attackers"][3]["scores"][score]["baseline"] = 0.9
     merit = ", joint: the attackers guessed less well than chance does, so read chance as the bound"
-    assert merit in plain_text(make_report(rebuilt(shy)))
+    assert merit in plain_text(card_lines(rebuilt(shy)))
     assert merit not in text
     # A name from a stranger cannot command the terminal.
-    assert "\x1b" not in plain_text(make_report(with_model(attacked, "evil/\x1b[2Jmodel", 4)))
+    assert "\x1b" not in plain_text(card_lines(with_model(attacked, "evil/\x1b[2Jmodel", 4)))
 
 
 def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environment: Environment, attacked: Card) -> None:

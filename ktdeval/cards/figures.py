@@ -1,0 +1,122 @@
+"""The figures of a card: its panel of metrics, what it claims, and several cards side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.parts import MetricLine
+from ktdeval.cards.table import UNDEFINED, Grid, clean
+from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
+
+_PARTS = ("common_return", "style_return", "selection_alpha", "trading_effect")
+_SIGNED = frozenset({"total_return", *_PARTS})
+_UNITS = {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}
+_DECIMALS = {"ratio": 3, "per year": 2}
+
+
+def claims(card: TradingCard) -> tuple[str, str]:
+    """What the card says of memory and of skill, a sentence each."""
+    return _memory(card), _parts(card)
+
+
+def _memory(card: TradingCard) -> str:
+    """What the card says of memory: what was hidden, and how well."""
+    hidden = {"blinded": "codes and days", "stock_blind": "codes, but not days,", "date_blind": "days, but not codes,"}.get(
+        card.task.mask
+    )
+    if hidden is None:
+        return "Memory: codes and days were in sight, so what it remembers and what it decides can't be told apart here."
+    known = "the certificate says how well" if card.certificate.value else "no certificate says how well"
+    return f"Memory: {hidden} were hidden from the model; {known}."
+
+
+def _parts(card: TradingCard) -> str:
+    """What the card says of skill: the return, what it is made of, and the benchmark's."""
+    lines = {name: card.metrics[name] for name in ("total_return", *_PARTS) if name in card.metrics}
+    shown = {name: number(name, line.unit, line.value) for name, line in lines.items()}
+    parts = ", ".join(f"{name.partition('_')[0]} {value}" for name, value in shown.items() if name != "total_return")
+    held = [policy.metrics.total_return.value for policy in card.reference.benchmark_buy_and_hold.values()]
+    known = [value for value in held if value is not None]
+    several = "; medians, which need not add up" if len(card.episodes) > 1 else ""
+    against = f" The benchmark made {number('total_return', 'fraction', median(known))} %." if known else ""
+    return f"Return, %: {shown.get('total_return', UNDEFINED)}, of which {parts or 'nothing is attributed'}{several}.{against}"
+
+
+def panel(card: TradingCard) -> tuple[Grid, ...]:
+    """The headline figures, and all others."""
+    metrics = card.metrics
+    first = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS}
+    known = {name for names in (*first.values(), DIAGNOSTICS) for name in names}
+    rest = {"diagnostics": DIAGNOSTICS, "further metrics": tuple(sorted(set(metrics) - known))}
+    several = len(card.episodes) > 1
+    value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
+    columns, keep = ("metric", value, "unit", "better", spread, "episodes"), range(6 if several else 5)
+
+    def table(title: str, families: Mapping[str, Sequence[str]]) -> Grid:
+        rows: list[tuple[str, ...]] = []
+        for family, names in families.items():
+            if present := [name for name in names if name in metrics]:
+                rows += [(family,), *(_metric_row(name, metrics[name]) for name in present)]
+        return chosen_columns(title, columns, rows, keep)
+
+    return table("Metrics", first), table("Further metrics", rest)
+
+
+def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
+    """Cards of one kind side by side: a row for each figure, a column for each card, named by what tells them apart."""
+    models, tasks = (
+        [clean(name) for name in names] for names in zip(*((card.model.name, card.task.name) for card in cards), strict=True)
+    )
+    heads = (
+        tasks
+        if len(set(models)) == 1
+        else models
+        if len(set(tasks)) == 1
+        else [f"{m} {t}" for m, t in zip(models, tasks, strict=True)]
+    )
+    figures = [{**card.metrics} if isinstance(card, TradingCard) else {**card.scores} for card in cards]
+    order = {**PANEL_FAMILIES, "parts": _PARTS, "diagnostics": DIAGNOSTICS}
+    known = [name for names in order.values() for name in names]
+    names = sorted(
+        {name for lines in figures for name in lines}, key=lambda name: (known.index(name) if name in known else len(known), name)
+    )
+    rows = []
+    for name in names:
+        lines = [found.get(name) for found in figures]
+        unit = next(line.unit for line in lines if line is not None)
+        shown = [UNDEFINED if line is None else number(name, line.unit, line.value) for line in lines]
+        rows.append((clean(name), clean(_UNITS.get(unit, unit)), *shown))
+    same = tasks[0] if heads is models else models[0] if heads is tasks else ""
+    return Grid(f"{same}: medians over episodes".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
+
+
+def _metric_row(name: str, metric: MetricLine) -> tuple[str, ...]:
+    unit, interval = metric.unit, metric.interval
+    spread = ""
+    if interval and interval.low is not None:
+        spread = f"{number(name, unit, interval.low)} … {number(name, unit, interval.high)}"
+    total = metric.n + sum(metric.undefined.values())
+    coverage = str(total) if metric.n == total else f"{metric.n} of {total}"
+    better = "" if metric.better == "neither" else metric.better
+    return (clean(name), number(name, unit, metric.value), clean(_UNITS.get(unit, unit)), better, spread, coverage)
+
+
+def number(name: str, unit: str, value: float | None) -> str:
+    """A metric's value as tables show it: fractions in per cent."""
+    if value is None:
+        return UNDEFINED
+    sign = "+" if name in _SIGNED else ""
+    if unit == "fraction":
+        return f"{100 * value:{sign},.2f}"
+    if unit == "count":
+        return f"{value:,.10g}"
+    return f"{value:{sign},.{_DECIMALS.get(unit, 4)}f}"
+
+
+def chosen_columns(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], keep: Iterable[int]) -> Grid:
+    """A table of some of its columns; rows of one cell are headings."""
+    places = tuple(keep)
+    shown = tuple(row if len(row) == 1 else tuple(row[place] for place in places) for row in rows)
+    return Grid(title, tuple(columns[place] for place in places), shown)

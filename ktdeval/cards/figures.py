@@ -49,7 +49,7 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
     metrics = card.metrics
     first = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS}
     known = {name for names in (*first.values(), DIAGNOSTICS) for name in names}
-    rest = {"diagnostics": DIAGNOSTICS, "further metrics": tuple(sorted(set(metrics) - known))}
+    first["metrics asked for"] = tuple(sorted(set(metrics) - known))
     several = len(card.episodes) > 1
     value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
     columns, keep = ("metric", value, "unit", "better", spread, "episodes"), range(6 if several else 5)
@@ -58,10 +58,10 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
         rows: list[tuple[str, ...]] = []
         for family, names in families.items():
             if present := [name for name in names if name in metrics]:
-                rows += [(family,), *(_metric_row(name, metrics[name]) for name in present)]
+                rows += [*([(family,)] if family else []), *(_metric_row(name, metrics[name]) for name in present)]
         return chosen_columns(title, columns, rows, keep)
 
-    return table("Metrics", first), table("Further metrics", rest)
+    return table("Metrics", first), table("Diagnostics", {"": DIAGNOSTICS})
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:

@@ -14,7 +14,7 @@ from card_cases import CALLS, card, paid, remote_card, section, typed
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
 from ktdeval.cli.main import main
 from ktdeval.jsonio import content_hash, dumps_pretty
-from ktdeval.stats.panel import PANEL_FAMILIES
+from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 from metric_cases import ledger, market, spec, step
 from paths import REPOSITORY
 from scoring_cases import TASK, score_spec, scoring_card
@@ -39,8 +39,8 @@ def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones
     names = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(text_of(made), "Metrics")]
     expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
     assert names[1 : 1 + len(expected)] == expected
-    rest = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(text_of(made), "Further metrics")]
-    assert (rest[1], rest[-2:]) == ("diagnostics", ["further metrics", "zeal"])
+    assert names[-2:] == ["metrics asked for", "zeal"]
+    assert [line.split()[0] for line in section(text_of(made), "Diagnostics")][1:] == [*DIAGNOSTICS][: len(made["metrics"])]
 
 
 def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
@@ -68,7 +68,7 @@ def test_cards_stand_side_by_side_under_what_tells_them_apart() -> None:
 def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
     pages = [(REPOSITORY / "docs" / page).read_text() for page in ("glossary.md", "metrics.md")]
     known = re.sub(r"[`|,]", " ", "".join(pages))
-    own = {"metrics", "further metrics", *scoring_card((0, 1))["scores"]}  # headings; a task's own scores are on its page
+    own = {*scoring_card((0, 1))["scores"]}  # a task's own scores are on its page
     for made in (card((0, 1)), scoring_card((0, 1))):
         report = make_report(typed(made))
         words = {row[0] for grid in (report.facts, *report.grids, report.activity) for row in grid.rows if row[0] and len(row) > 1}

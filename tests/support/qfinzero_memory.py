@@ -15,6 +15,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    DealRow,
     DividendRow,
     EventRow,
     NewsRow,
@@ -76,6 +77,10 @@ class MemoryPrices(PriceRows):
     def splits(self, symbol: str, as_of_ns: int) -> Sequence[SplitRow]:
         rows = (row for row in self.split_rows if row.symbol == symbol and row.announced_ns <= as_of_ns)
         return sorted(rows, key=lambda row: row.ex_day)
+
+    def deals(self, symbol: str, as_of_ns: int) -> Sequence[DealRow]:
+        rows = (row for row in self.deal_rows if row.symbol == symbol and row.announced_ns <= as_of_ns)
+        return sorted(rows, key=lambda row: row.day)
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
         rows = [row for row in self.borrow_rows if row.symbol == symbol and row.available_ns <= as_of_ns]

@@ -122,7 +122,7 @@ class Problems:
 
 def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
     """Return the small tables by name."""
-    own: tuple[TableName, ...] = ("symbols", "contracts", "rates", "dividends", "splits", "borrow")
+    own: tuple[TableName, ...] = ("symbols", "contracts", "rates", "dividends", "splits", "borrow", "deals")
     return {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in own}
 
 

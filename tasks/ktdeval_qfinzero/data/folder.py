@@ -182,7 +182,7 @@ def file_problem(folder: Path, part: Part) -> str:
 def table_problems(tables: Mapping[TableName, Sequence[Any]], reaches: Reaches) -> Iterator[str]:
     """Yield what small tables say that doesn't fit the bars or each other."""
     symbols = tables["symbols"]
-    yield from reference_problems(symbols, {name: tables[name] for name in ("contracts", "dividends", "splits", "borrow")})
+    yield from reference_problems(symbols, {name: tables[name] for name in ("contracts", "dividends", "splits", "borrow", "deals")})
     yield from instrument_problems(reaches, symbols, {row.symbol: row for row in tables["contracts"]})
 
 

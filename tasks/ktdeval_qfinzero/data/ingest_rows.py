@@ -23,6 +23,7 @@ from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     BorrowRow,
     ContractRow,
+    DealRow,
     DividendRow,
     EventRow,
     Market,
@@ -186,6 +187,11 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
         ),
         "splits": Form(SplitRow, {"symbol": _text, "ex_day": _day, "new": _whole, "old": _whole, "announced": _moment}),
         "borrow": Form(BorrowRow, {"symbol": _text, "available": _moment, "shares": _whole, "fee_bps_per_year": _whole}),
+        "deals": Form(
+            DealRow,
+            {"symbol": _text, "day": _day, "announced": _moment},
+            {"cash": (amount, 0), "into": text, "new": (_whole, 1), "old": (_whole, 1)}
+        ),
         "events": Form(
             EventRow,
             {

@@ -55,6 +55,7 @@ class IngestSpec:
     dividends: tuple[TableSource, ...] = option((), help="cash dividends")
     splits: tuple[TableSource, ...] = option((), help="splits")
     borrow: tuple[TableSource, ...] = option((), help="what can be borrowed to sell short")
+    deals: tuple[TableSource, ...] = option((), help="stocks that were acquired or delisted")
     events: tuple[TableSource, ...] = option((), help="calendar events")
     news: tuple[TableSource, ...] = option((), help="articles")
 

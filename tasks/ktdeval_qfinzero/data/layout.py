@@ -30,14 +30,14 @@ FORMAT = "ktdeval-qfinzero-dataset"
 VERSION = 1
 MANIFEST = "manifest.json"
 EVENTS, NEWS = "events", "news"
-TableName = Literal["symbols", "contracts", "rates", "dividends", "splits", "borrow", "events", "news"]
+TableName = Literal["symbols", "contracts", "rates", "dividends", "splits", "borrow", "deals", "events", "news"]
 SINGLE_TABLES: tuple[TableName, ...] = ("symbols", "rates", "dividends", "splits", "borrow", "events", "news")
-"""Tables of one file each; contracts have one for each underlying."""
+"""Tables of one file each that every dataset has; contracts have one for each underlying, deals one where there are any."""
 
 _SYMBOL = r"[A-Z0-9^][A-Z0-9_^=~]{0,15}"
 _BARS = re.compile(rf"prices/(stock|option|crypto)/(day|minute)/({_SYMBOL})/(\d{{4}})")
 _CONTRACTS = re.compile(rf"tables/contracts/({_SYMBOL})")
-_KEY = re.compile(rf"{_BARS.pattern}|{_CONTRACTS.pattern}|tables/({'|'.join(SINGLE_TABLES[:-2])})|{EVENTS}|{NEWS}")
+_KEY = re.compile(rf"{_BARS.pattern}|{_CONTRACTS.pattern}|tables/({'|'.join(SINGLE_TABLES[:-2])}|deals)|{EVENTS}|{NEWS}")
 _FILE = re.compile(r"(.+?)(?:-(\d{4,9}))?(\.parquet|\.sqlite)")
 _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 

@@ -28,6 +28,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    DealRow,
     DividendRow,
     IntArray,
     RateRow,
@@ -131,6 +132,10 @@ class ParquetPrices:
         """Splits announced by then, by ex-day."""
         return [row for row in self._of("splits", symbol) if row.announced_ns <= as_of_ns]
 
+    def deals(self, symbol: str, as_of_ns: int) -> Sequence[DealRow]:
+        """Return what was announced by then about the end of a stock's trading, by day."""
+        return [row for row in self._of("deals", symbol) if row.announced_ns <= as_of_ns]
+
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
         """Return what can be borrowed then; None where nothing is known."""
         rows: list[BorrowRow] = [row for row in self._of("borrow", symbol) if row.available_ns <= as_of_ns]
@@ -163,7 +168,8 @@ class ParquetPrices:
 
     @cachedmethod(attrgetter("_tables"), lock=_LOCK)
     def _table(self, name: TableName) -> Mapping[str, Sequence[Any]]:
-        rows = self._rows(self._parts[table_key(name)].file, name)
+        part = self._parts.get(table_key(name))
+        rows = [] if part is None else self._rows(part.file, name)
         if name in ("symbols", "rates"):
             return {_ALL: tuple(rows)}
         found: dict[str, list[Any]] = {}

@@ -15,6 +15,7 @@ from ktdeval_qfinzero.data.rows import (
     AssetClass,
     BorrowRow,
     ContractRow,
+    DealRow,
     DividendRow,
     EventRow,
     NewsRow,
@@ -89,6 +90,16 @@ def _split_rules(row: SplitRow) -> Iterator[Rule]:
     yield row.announced_ns < day_start(row.ex_day) + DAY, "announced", "a moment before the end of ex_day"
 
 
+def _deal_rules(row: DealRow) -> Iterator[Rule]:
+    yield _is_ticker(row.symbol), "symbol", _TICKER
+    yield 0 <= row.cash_e4 <= LARGEST_E4, "cash", "dollars a share, from 0"
+    yield row.into == "" or (_is_ticker(row.into) and row.into != row.symbol), "into", "another ticker, or nothing"
+    yield 1 <= row.new <= LARGEST_COUNT, "new", "a whole number above 0"
+    yield 1 <= row.old <= LARGEST_COUNT, "old", "a whole number above 0"
+    yield _is_moment(row.announced_ns), "announced", _MOMENT
+    yield row.announced_ns < day_start(row.day), "announced", "a moment before day"
+
+
 def _borrow_rules(row: BorrowRow) -> Iterator[Rule]:
     yield _is_ticker(row.symbol), "symbol", _TICKER
     yield _is_moment(row.available_ns), "available", _MOMENT
@@ -137,6 +148,7 @@ _RULES: Mapping[TableName, Callable[[Any], Iterable[Rule]]] = {
     "dividends": _dividend_rules,
     "splits": _split_rules,
     "borrow": _borrow_rules,
+    "deals": _deal_rules,
     "events": _event_rules,
     "news": _news_rules,
 }

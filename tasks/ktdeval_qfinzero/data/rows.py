@@ -131,6 +131,26 @@ class SplitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DealRow:
+    """End of a stock: from the open of `day` it trades no more. A share becomes `cash_e4` and `new / old` shares of `into` (none
+    where it is empty); without either the terms are not known, and it is worth its last price. Known from `announced_ns`.
+    """
+
+    symbol: str
+    day: date
+    cash_e4: int
+    into: str
+    new: int
+    old: int
+    announced_ns: int
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether it says what a share becomes."""
+        return bool(self.cash_e4 or self.into)
+
+
+@dataclass(frozen=True, slots=True)
 class BorrowRow:
     """Shares of a stock that can be borrowed to sell it short, from `available_ns` until the next row."""
 
@@ -219,3 +239,4 @@ class PriceRows:
     dividend_rows: Sequence[DividendRow] = ()
     split_rows: Sequence[SplitRow] = ()
     borrow_rows: Sequence[BorrowRow] = ()
+    deal_rows: Sequence[DealRow] = ()

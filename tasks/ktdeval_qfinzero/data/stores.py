@@ -16,6 +16,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    DealRow,
     DividendRow,
     EventRow,
     EventType,
@@ -81,6 +82,9 @@ class PriceStore(Protocol):
 
     def splits(self, symbol: str, as_of_ns: int) -> Sequence[SplitRow]:
         """Splits announced by then, by ex-day."""
+
+    def deals(self, symbol: str, as_of_ns: int) -> Sequence[DealRow]:
+        """Return what was announced by then about the end of a stock's trading, by day."""
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
         """Return what can be borrowed then; None where nothing is known."""

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
-from ktdeval_qfinzero.data.layout import TableName, contracts_key, table_key
+from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
 from ktdeval_qfinzero.data.row_rules import row_problems
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
     BorrowRow,
     ContractRow,
+    DealRow,
     DividendRow,
     EventRow,
     NewsRow,
@@ -88,6 +89,7 @@ TABLES: Mapping[TableName, Table] = {
     "dividends": _table("dividends", DividendRow, "symbol", "ex_day", "declared_ns"),
     "splits": _table("splits", SplitRow, "symbol", "ex_day"),
     "borrow": _table("borrow", BorrowRow, "symbol", "available_ns"),
+    "deals": _table("deals", DealRow, "symbol", "day"),
     "events": _table("events", EventRow, "event_id"),
     "news": _table("news", NewsRow, "id"),
 }
@@ -96,7 +98,7 @@ TABLES: Mapping[TableName, Table] = {
 def parts_of(name: TableName, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
     """Return the rows of a table by the key of the part that they belong to."""
     if name != "contracts":
-        return {table_key(name): rows}
+        return {table_key(name): rows} if rows or name in SINGLE_TABLES else {}
     found: dict[str, list[Any]] = {}
     for row in rows:
         found.setdefault(contracts_key(row.underlying), []).append(row)

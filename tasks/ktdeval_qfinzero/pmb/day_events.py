@@ -15,16 +15,18 @@ from functools import partial
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
+from ktdeval_qfinzero.data.rows import DealRow, DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract, read_contract
 from ktdeval_qfinzero.moments import as_datetime64
 from ktdeval_qfinzero.pmb.holding_events import (
     DividendPaid,
+    EndTerms,
     OptionAssigned,
     OptionExercised,
     OptionExpired,
     OptionOver,
+    PositionEnded,
     PositionSplit,
 )
 from ktdeval_qfinzero.pmb.values import WORKING, Account, FeeRules, Instrument, Order, Position, Rules
@@ -99,8 +101,7 @@ def exercise_problem(account: Account, instrument: Instrument, qty: int, today: 
     """
     if instrument.contract is None:
         return "only options can be exercised"
-    position = account.positions.get(instrument.id)
-    held = 0 if position is None else position.qty
+    held = account.held(instrument.id)
     if not 0 < qty <= held:
         return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
     if today > instrument.contract.expiry:
@@ -134,8 +135,7 @@ def early_assignments(
 def _cash_account_problem(account: Account, contract: OptionContract, qty: int, today: date) -> str | None:
     shares = qty * CONTRACT_SIZE
     if contract.right == "P":
-        stock = account.positions.get(f"STOCK:{contract.underlying}")
-        enough = stock is not None and stock.qty >= shares
+        enough = account.held(f"STOCK:{contract.underlying}") >= shares
         return None if enough else f"a CASH account must hold the {shares} shares of {contract.underlying} that are to be delivered"
     strike_e4 = shares * contract.strike_e4
     enough = account.settled_e4(today) >= strike_e4
@@ -168,6 +168,35 @@ def split_effects(account: Account, split: SplitRow, marks: Mapping[str, int]) -
     return tuple(effects)
 
 
+def deal_effects(account: Account, deal: DealRow, marks: Mapping[str, int]) -> tuple[PositionEnded, ...]:
+    """Events of a stock's end, for the account's shares and its options on them, by instrument id.
+    Cash that comes with shares lowers what these cost. Options are closed at their intrinsic value at what a share became.
+    `marks`: `STOCK:X` of the stock, its last price, and of what it becomes; without the latter, parts of shares bring nothing.
+    """
+    prices = (deal.cash_e4 if deal.has_terms else marks[f"STOCK:{deal.symbol}"], marks.get(f"STOCK:{deal.into}", 0))
+    held = [held for _, held in sorted(account.positions.items()) if held.qty and held.instrument.underlying == deal.symbol]
+    return tuple(_ended(account.id, position, deal, prices) for position in held)
+
+
+def _ended(account_id: str, position: Position, deal: DealRow, prices: tuple[int, int]) -> PositionEnded:
+    """End of one position. `prices`: cash that a share brings, and price of what it becomes."""
+    share_e4, into_e4 = prices
+    contract, becomes, whole = position.instrument.contract, "", 0
+    terms: EndTerms = "DEAL" if deal.has_terms else "LAST_PRICE"
+    if contract is None:
+        sign = 1 if position.qty > 0 else -1
+        units, rest = divmod(abs(position.qty) * deal.new, deal.old) if deal.into else (0, 0)
+        whole, becomes = sign * units, f"STOCK:{deal.into}" if units else ""
+        cash = position.value_e4(share_e4) + sign * rest * into_e4 // deal.old
+    else:
+        share_e4 += into_e4 * deal.new // deal.old if deal.into else 0
+        terms, cash = "INTRINSIC", position.value_e4(contract.intrinsic_e4(share_e4))
+    cost, realized = (position.cost_e4 - cash, 0) if whole else (0, cash - position.cost_e4)
+    return PositionEnded(
+        account_id, position.instrument.id, becomes, deal.new, deal.old, position.qty, whole, cost, realized, cash, terms=terms
+    )
+
+
 def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
     """Series that an option becomes; None where the split is not a whole number for one."""
     if split.new % split.old:
@@ -194,9 +223,9 @@ def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, in
     return after
 
 
-def orders_cancelled_by_split(orders: Iterable[Order], split: SplitRow) -> tuple[str, ...]:
-    """Ids of working orders in the stock or its options: all are cancelled, GTC ones too, for their terms are of old units."""
-    return tuple(order.id for order in orders if order.status in WORKING and order.instrument.underlying == split.symbol)
+def orders_about(orders: Iterable[Order], symbol: str) -> tuple[str, ...]:
+    """Ids of working orders in a stock or its options: a split or its end cancels all, for their terms are of old units."""
+    return tuple(order.id for order in orders if order.status in WORKING and order.instrument.underlying == symbol)
 
 
 def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:

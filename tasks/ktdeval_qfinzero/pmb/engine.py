@@ -114,6 +114,14 @@ class Engine:
             self.frame = self.feed.frame(self.day_row, self.instruments(), opened)
             self.done = int(np.searchsorted(self.frame.tick_ns, self.now_ns, side="right"))
 
+    def borrowable(self, account: Account, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, int]:
+        """Ticker -> shares that an account can be short of then: those of the one pool less what other accounts have borrowed."""
+        left = dict(self.reference.borrowable(symbols, as_of_ns))
+        for other in self.state.accounts.values():
+            for symbol in left if other is not account else ():
+                left[symbol] -= max(0, -other.held(f"STOCK:{symbol}"))
+        return left
+
     def instruments(self) -> tuple[Instrument, ...]:
         """Running session's universe and what any account holds, with the underlyings of options; each once."""
         found: dict[Instrument, None] = {}

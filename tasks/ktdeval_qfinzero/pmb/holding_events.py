@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import ClassVar, Literal
 
 from ktdeval_qfinzero.pmb.events import BrokerState, Happening
 from ktdeval_qfinzero.pmb.values import DayClose, Instrument
+
+EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
 
 # ---- options
 
@@ -75,10 +78,10 @@ class OptionExpired(OptionOver, frozen=True):
 # ---- days
 
 
-class PositionSplit(Happening, frozen=True):
-    """A split changed a position; `becomes` is the option's adjusted series, empty where it was closed."""
+class PositionReplaced(Happening, frozen=True):
+    """A position became another one (`becomes`, empty where it was closed), `new` units for each `old`, and cash."""
 
-    type = "POSITION_SPLIT"
+    kind: ClassVar[Literal["SPLIT", "DEAL"]]
     account_id: str
     instrument: str
     becomes: str
@@ -97,14 +100,30 @@ class PositionSplit(Happening, frozen=True):
         if self.becomes and key in state.kept:
             state.kept.remove(key)
             state.kept.add((account.id, Instrument.of(self.becomes).symbol))
-        state.count(account, self.instrument, "SPLIT", -before.qty)
+        state.count(account, self.instrument, self.kind, -before.qty)
         before.qty = before.cost_e4 = 0
         after = account.position(Instrument.of(self.becomes or self.instrument))
-        state.count(account, after.instrument.id, "SPLIT", self.qty_after)
-        after.qty += self.qty_after
-        after.cost_e4 += self.cost_after_e4
+        state.count(account, after.instrument.id, self.kind, self.qty_after)
+        after.move(self.qty_after, self.cost_after_e4)
         after.realized_e4 += self.realized_e4
-        state.pay(account, "SPLIT", self.cash_e4)
+        state.pay(account, self.kind, self.cash_e4)
+
+
+class PositionSplit(PositionReplaced, frozen=True):
+    """A split changed a position; `becomes` is the option's adjusted series."""
+
+    type = "POSITION_SPLIT"
+    kind = "SPLIT"
+
+
+class PositionEnded(PositionReplaced, frozen=True, kw_only=True):
+    """A stock stopped trading and a position in it or its options was closed; `becomes`: shares that came instead, or empty.
+    `terms`: `DEAL`; `LAST_PRICE` where its terms are not known; `INTRINSIC` of an option at what a share became.
+    """
+
+    type = "POSITION_ENDED"
+    kind = "DEAL"
+    terms: EndTerms
 
 
 class DividendPaid(Happening, frozen=True):

@@ -118,11 +118,13 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
     Raises ServiceError `invalid_argument`.
     """
     account = engine.state.accounts[session.account_id]
-    position = account.positions.get(instrument.id)
     universe = session.stocks if instrument.kind == "STOCK" else session.options
-    held = position is not None and position.qty != 0
+    held = account.held(instrument.id) != 0
     if instrument.symbol not in universe and not held:
         raise invalid(field, "the instrument is not in the session's universe; create the session with it")
+    deal = engine.reference.deal_on(instrument.underlying, engine.hours.session_day(engine.now_ns + 1), engine.now_ns)
+    if deal is not None:
+        raise invalid(field, f"{deal.symbol} trades no more since {deal.day}")
     if instrument.kind == "STOCK":
         return
     if not held and not engine.reference.listed(instrument, engine.now_ns):
@@ -148,7 +150,7 @@ def judge(engine: Engine, session: Session, specs: Sequence[OrderSpec], besides:
     sold = [spec.instrument.symbol for spec in specs if spec.side == "SELL" and spec.instrument.kind == "STOCK"]
     reserved = reserved_e4(engine, account.id, besides)
     today = engine.hours.session_day(engine.now_ns + 1)
-    circumstances = Circumstances(today, engine.reference.borrowable(sold, engine.now_ns), reserved)
+    circumstances = Circumstances(today, engine.borrowable(account, sold, engine.now_ns), reserved)
     problem = order_problem(account, wanted, marks, session.rules, circumstances)
     if problem is not None:
         return f"{problem.code}: {problem.words}", 0

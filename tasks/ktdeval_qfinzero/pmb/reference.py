@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, DividendRow, Resolution, SplitRow
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, DealRow, DividendRow, Resolution, SplitRow
 from ktdeval_qfinzero.data.stores import Dataset, PriceStore, Span
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
@@ -28,6 +28,7 @@ class Reference:
     dataset: Dataset
     _splits: dict[str, tuple[SplitRow, ...]] = field(default_factory=dict)
     _dividends: dict[str, tuple[DividendRow, ...]] = field(default_factory=dict)
+    _deals: dict[str, tuple[DealRow, ...]] = field(default_factory=dict)
     _listed: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
 
     @property
@@ -46,6 +47,13 @@ class Reference:
         return (
             [row for row in rows if self._effective(row.ex_day) == day and row.announced_ns <= self._open_of(day)] if rows else ()
         )
+
+    def deal_on(self, symbol: str, day: date, known_ns: int) -> DealRow | None:
+        """End of a stock that takes effect at a trading day's open or took effect before, as known at a moment; None of others."""
+        if symbol not in self._deals:
+            self._deals[symbol] = tuple(self.prices.deals(symbol, _EVER))
+        rows = [row for row in self._deals[symbol] if self._effective(row.day) <= day and row.announced_ns <= known_ns]
+        return rows[0] if rows else None
 
     def dividends_on(self, symbol: str, day: date, known_ns: int) -> Sequence[DividendRow]:
         """Dividends that take effect at a trading day's open, as known at a moment."""

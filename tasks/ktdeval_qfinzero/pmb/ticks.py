@@ -73,8 +73,7 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
 
 def closable(account: Account, order: Order) -> int:
     """Units that a forced order may still fill: what is held on the other side, for it must open nothing."""
-    position = account.positions.get(order.instrument.id)
-    held = 0 if position is None else position.qty
+    held = account.held(order.instrument.id)
     return max(0, held if order.side == "SELL" else -held)
 
 
@@ -196,8 +195,9 @@ def _problem(engine: Engine, executions: Sequence[Execution], marks: Mapping[str
         for order, fill in ((execution.order, execution.fill) for execution in executions)
     )
     sold = (trade.instrument.symbol for trade in wanted if trade.side == "SELL" and trade.instrument.kind == "STOCK")
-    circumstances = Circumstances(engine.day, engine.reference.borrowable(sold, known_ns))
-    return order_problem(engine.state.accounts[order.account_id], wanted, {**marks, **prices}, session.rules, circumstances)
+    account = engine.state.accounts[order.account_id]
+    circumstances = Circumstances(engine.day, engine.borrowable(account, sold, known_ns))
+    return order_problem(account, wanted, {**marks, **prices}, session.rules, circumstances)
 
 
 _EXPIRED: Mapping[TimeInForce, str] = {"DAY": "DAY_OVER: the order was for one trading day", "GTD": "EXPIRE_TS: its time has come"}

@@ -16,6 +16,7 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 
 CONTRACT_EXPIRED = "CONTRACT_EXPIRED: the option has expired"
 SESSION_OVER = "SESSION_OVER: the session has ended"
+DELISTED = "DELISTED: the stock trades no more"
 SPLIT = "SPLIT: the order's terms were about units from before the split"
 
 
@@ -29,6 +30,7 @@ def open_day(engine: Engine) -> None:
             for account in engine.state.accounts.values():
                 if (due := days.entitlement(account, dividend)) is not None:
                     engine.emit(due)
+        _end(engine, ticker, marks)
     engine.opened = True
     engine.load_frame(marks)
 
@@ -72,13 +74,26 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
 def _split(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Splits of a stock: its orders, and what is held of it. Gives the marks as they leave them."""
     for split in engine.reference.splits_on(ticker, engine.day):
-        for order_id in days.orders_cancelled_by_split(engine.state.working.values(), split):
+        for order_id in days.orders_about(engine.state.working.values(), ticker):
             engine.emit(OrderCancelled(order_id, SPLIT))
         for account in engine.state.accounts.values():
             for effect in days.split_effects(account, split, marks):
                 engine.emit(effect)
         marks = days.marks_after_split(marks, split)
     return marks
+
+
+def _end(engine: Engine, ticker: str, marks: dict[str, int]) -> None:
+    """End of a stock that trades no more: its orders are cancelled, and what is held of it and its options is closed."""
+    if (deal := engine.reference.deal_on(ticker, engine.day, engine.now_ns)) is None:
+        return
+    for order_id in days.orders_about(engine.state.working.values(), ticker):
+        engine.emit(OrderCancelled(order_id, DELISTED))
+    if deal.into and f"STOCK:{deal.into}" not in marks:
+        marks |= engine.visible_marks([Instrument("STOCK", deal.into)], engine.now_ns)
+    for account in engine.state.accounts.values():
+        for effect in days.deal_effects(account, deal, marks):
+            engine.emit(effect)
 
 
 def _expire_options(engine: Engine, account: Account) -> None:

@@ -93,8 +93,8 @@ TimeInForce = Literal["DAY", "GTC", "GTD"]
 OrderStatus = Literal["ACCEPTED", "PARTIALLY_FILLED", "FILLED", "CANCELLED", "REJECTED", "EXPIRED"]
 SessionStatus = Literal["RUNNING", "FINISHED", "STOPPED"]
 Kind = Literal["STOCK", "OPTION"]
-CashKind = Literal["TRADE", "FEE", "EXERCISE", "SPLIT", "DIVIDEND", "INTEREST", "BORROW_FEE"]
-UnitKind = Literal["TRADE", "EXERCISE", "SPLIT"]
+CashKind = Literal["TRADE", "FEE", "EXERCISE", "SPLIT", "DEAL", "DIVIDEND", "INTEREST", "BORROW_FEE"]
+UnitKind = Literal["TRADE", "EXERCISE", "SPLIT", "DEAL"]
 
 WORKING: tuple[OrderStatus, ...] = ("ACCEPTED", "PARTIALLY_FILLED")
 """States of an order that may still be filled."""
@@ -186,6 +186,10 @@ class Account:
     def position(self, instrument: Instrument) -> Position:
         """Position in an instrument; a flat one is made where there is none."""
         return self.positions.setdefault(instrument.id, Position(instrument))
+
+    def held(self, instrument_id: str) -> int:
+        """Units held of an instrument; negative when short."""
+        return self.positions[instrument_id].qty if instrument_id in self.positions else 0
 
     def settle_later(self, day: str, amount_e4: int) -> None:
         """Note that money settles on a day, which matters to CASH accounts."""

@@ -312,6 +312,7 @@ GOOD = {
     "dividends": {"symbol": "AVLN", "ex_day": "2025-01-13", "pay_day": "2025-01-31", "amount": "0.25", "declared": "2025-01-03"},
     "splits": {"symbol": "AVLN", "ex_day": "2025-01-13", "new": 2, "old": 1, "announced": "2025-01-03"},
     "borrow": {"symbol": "AVLN", "available": "2025-01-03", "shares": 5, "fee_bps_per_year": 25},
+    "deals": {"symbol": "AVLN", "day": "2025-01-13", "announced": "2025-01-03", "cash": "61.5", "into": "BRKT", "new": 1, "old": 2},
     "events": {
         "event_id": "econ_1", "event_type": "macro_calendar", "title": "CPI", "time": "2025-01-15T13:30:00Z",
         "announced": "2024-12-01", "importance": "high", "releases": []
@@ -335,6 +336,9 @@ BAD_FIELDS = [
     ("splits", {"new": 2.5}, "new: expected a whole number from 0, was '2.5'"),
     ("splits", {"new": "1"}, "new: expected a whole number above 0, not that of old"),
     ("splits", {"ex_day": "13/01/2025"}, "ex_day: expected a day such as 2025-01-06"),
+    ("deals", {"cash": -1}, "cash: expected dollars with at most four decimals"),
+    ("deals", {"into": "AVLN"}, "into: expected another ticker, or nothing"),
+    ("deals", {"announced": "2025-01-13T15:00:00Z"}, "announced: expected a moment before day"),
     ("borrow", {"shares": -1}, "shares: expected a whole number from 0, was '-1'"),
     ("borrow", {"fee_bps_per_year": True}, "fee_bps_per_year: expected a whole number from 0, was 'True'"),
     ("events", {"event_type": "daily_news"}, "event_type: expected one of macro_calendar, earnings, was 'daily_news'"),

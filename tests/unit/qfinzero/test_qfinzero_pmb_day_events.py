@@ -85,7 +85,7 @@ def test_every_working_order_in_the_stock_or_its_options_is_cancelled() -> None:
         Order(str(number), 1, "a", "s", "", instrument, "BUY", "LIMIT", 1, "GTC", 0, status=status)  # type: ignore[arg-type]
         for number, (instrument, status) in enumerate(states)
     ]
-    assert days.orders_cancelled_by_split(orders, split(2, 1)) == ("0", "1")
+    assert days.orders_about(orders, "AVLN") == ("0", "1")
 
 
 def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_gets_nothing() -> None:

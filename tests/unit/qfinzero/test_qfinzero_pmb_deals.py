@@ -1,0 +1,133 @@
+"""Stocks that are acquired or delisted, and the one pool of shares that all accounts of a workspace borrow from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval_qfinzero.data.check import check_dataset
+from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.rows import BorrowRow, DealRow
+from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.moments import DAY
+from ktdeval_qfinzero.pmb.broker import verify
+from ktdeval_qfinzero.pmb.holding_events import PositionEnded
+from qfinzero_broker_play import EARLY, Play, Row, market, table
+from qfinzero_invariants import check_invariants
+from qfinzero_memory import MemoryPrices
+from qfinzero_world import at, small_dataset
+
+MIDNIGHT = at("2025-01-03T00:00:00Z")
+CALL, PUT = "O:AVLN250117C00090000", "O:AVLN250117P00120000"
+FLAT: Row = (100.0, 100.0, 100.0, 100.0, 1_000_000)
+DAYS = [MIDNIGHT, MIDNIGHT + 3 * DAY]  # the 3rd and the 6th; from the 7th on AVLN is gone
+
+
+def deal(cash: float = 0.0, into: str = "", new: int = 1, old: int = 1) -> DealRow:
+    return DealRow("AVLN", date(2025, 1, 7), round(cash * 10_000), into, new, old, EARLY)
+
+
+def ended(row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float = 40.0) -> tuple[Play, list[PositionEnded]]:
+    """A position at the end of the stock that it is in or about: bought (negative: sold) at the open of the 6th."""
+    brkt = (into, into, into, into, 1_000_000)
+    bars = {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([*DAYS, DAYS[1] + DAY], [brkt] * 3)}
+    bars |= {option: table(DAYS, [(15, 15, 15, 15, 1_000)] * 2) for option in (CALL, PUT)}
+    dataset = market(bars, "day", deal_rows=[] if row is None else [row])
+    play = Play(dataset, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-15")
+    play.order("BUY" if qty > 0 else "SELL", "MARKET", abs(qty), symbol=symbol)
+    play.order("SELL", "LIMIT", 1, limit_price=150.0, time_in_force="GTC")
+    play.step()
+    found = [event.data for event in play.step() if isinstance(event.data, PositionEnded)]
+    check_invariants(play.state)
+    verify(play.broker.log.to_lines(), play.dataset)
+    return play, found
+
+
+@pytest.mark.parametrize(
+    ("row", "qty", "cash", "into", "realized", "terms"),
+    [
+        (deal(124.0), 101, 101 * 124.0, 0, 101 * 24.0, "DEAL"),
+        (deal(124.0), -101, -101 * 124.0, 0, -101 * 24.0, "DEAL"),
+        (deal(0, "BRKT", 3, 1), 101, 0.0, 303, 0.0, "DEAL"),
+        (deal(0, "BRKT", 3, 2), 101, 20.0, 151, 0.0, "DEAL"),  # 151.5 shares: half of one is 20
+        (deal(0, "BRKT", 3, 2), -101, -20.0, -151, 0.0, "DEAL"),
+        (deal(50.0, "BRKT", 1, 1), 101, 101 * 50.0, 101, 0.0, "DEAL"),  # the cash lowers what the new shares cost
+        (deal(), 101, 101 * 100.0, 0, 0.0, "LAST_PRICE"),
+    ],
+)
+def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
+    row: DealRow, qty: int, cash: float, into: int, realized: float, terms: str
+) -> None:
+    play, (event,) = ended(row, qty)
+    assert (event.cash_e4, event.realized_e4, event.terms) == (round(cash * 10_000), round(realized * 10_000), terms)
+    assert (play.held(), play.held("BRKT")) == (0, into)
+    if into:
+        assert play.account.positions["STOCK:BRKT"].cost_e4 == qty * 1_000_000 - event.cash_e4
+    assert [order.reason for order in play.state.orders.values()][1:] == ["DELISTED: the stock trades no more"]
+    with pytest.raises(ServiceError, match="AVLN trades no more since 2025-01-07"):
+        play.order("BUY", "MARKET")
+
+
+@pytest.mark.parametrize(
+    ("row", "symbol", "qty", "cash"),
+    [
+        (deal(124.0), CALL, 2, 2 * 100 * 34.0),
+        (deal(124.0), PUT, 2, 0.0),
+        (deal(10.0, "BRKT", 2, 1), PUT, -2, -2 * 100 * 30.0),  # 10 and twice 40 are 90
+        (deal(), CALL, 1, 100 * 10.0),
+    ],
+)
+def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(row: DealRow, symbol: str, qty: int, cash: float) -> None:
+    play, (event,) = ended(row, qty, symbol)
+    assert (event.cash_e4, event.terms, play.held(symbol)) == (round(cash * 10_000), "INTRINSIC", 0)
+
+
+def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(tmp_path: Path) -> None:
+    play, found = ended(None)
+    assert (found, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)
+    bars = {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([*DAYS, MIDNIGHT + 46 * DAY], [FLAT] * 3)}
+    for rows, warnings in (([], ["AVLN has no bars after 2025-01-06, and no row says"]), ([deal(124.0)], [])):
+        dataset = market(bars, "day", deal_rows=rows)
+        prices = dataset.prices
+        assert isinstance(prices, MemoryPrices)
+        folder = tmp_path / str(len(rows))
+        save_dataset(folder, prices, [], [], dataset.info)
+        assert [found.message[:50] for found in check_dataset(folder)] == warnings
+        assert list(open_dataset(folder).prices.deals("AVLN", EARLY)) == rows
+        assert (folder / "tables/deals.parquet").exists() == bool(rows), "a dataset without deals is as it was"
+
+
+def two_accounts(shares: int) -> tuple[Play, str]:
+    prices = small_dataset().prices
+    assert isinstance(prices, MemoryPrices)
+    rows = [BorrowRow("AVLN", EARLY, shares, 0)]
+    dataset: Dataset = replace(small_dataset(), prices=replace(prices, borrow_rows=rows))
+    config: dict[str, Any] = {"fills": {"max_volume_pct": 100}}
+    play = Play(dataset, config=config, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-07")
+    other = play.broker.execute("account.create", {"initial_cash": 1_000_000}).id
+    return play, other
+
+
+@pytest.mark.parametrize(("first", "second", "status"), [(600, 400, "FILLED"), (600, 401, "REJECTED"), (0, 1_000, "FILLED")])
+def test_all_accounts_of_a_workspace_borrow_from_one_pool(first: int, second: int, status: str) -> None:
+    play, other = two_accounts(1_000)
+    if first:
+        play.order("SELL", "MARKET", first)
+    play.step(2)
+    play.account_id = other
+    begun = {
+        "account_id": other,
+        "frequency": "1d",
+        "start_ts": "2025-01-08",
+        "end_ts": "2025-01-13",
+        "universe": {"stocks": ["AVLN"]},
+    }
+    play.session_id = play.broker.execute("session.create", begun).id
+    order = play.order("SELL", "MARKET", second)
+    play.step()
+    assert (order.status, order.reason[:9]) == (status, "NO_LOCATE" if status == "REJECTED" else "")

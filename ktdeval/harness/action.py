@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import islice
@@ -19,10 +19,13 @@ from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
+from ktdeval.trading.constraints import Breach
+from ktdeval.trading.executor import REJECTIONS
 from ktdeval.trading.types import Order
 
 SUBMIT_TOOL = "submit_action"
 MAX_PROBLEMS = 5
+_KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
 _DESCRIPTION = "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
 
@@ -136,6 +139,12 @@ def no_json() -> Submission:
 def not_of_schema(errors: list[ValidationError]) -> Submission:
     """Return the feedback to a JSON value that breaks its schema: place and rule of each error."""
     return _invalid("schema", _problems(errors))
+
+
+def breaking(breaches: Sequence[Breach]) -> Submission:
+    """Return the feedback to an action that breaks rules as known when it is decided: order and rule of each breach."""
+    problems = [{"at": f"orders[{place}]", "rule": f"{rule}: {_KNOWN.get(rule, REJECTIONS[rule])}"} for place, rule in breaches]
+    return _invalid("constraint", problems[:MAX_PROBLEMS])
 
 
 def _invalid(kind: str, problems: list[dict[str, str]]) -> Submission:

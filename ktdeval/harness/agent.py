@@ -46,7 +46,7 @@ class Submission:
     action: Action | None  #: orders with true assets; None when the text is no valid action
     overall_reason: str = ""  #: the model's own summary
     stock_ids: tuple[str, ...] = ()  #: per order, the submitted handle (hidden identities withheld)
-    failure: str | None = None  #: `bad_json` or `schema` when action is None
+    failure: str | None = None  #: `bad_json`, `schema` or `constraint` when action is None
     feedback: str = ""  #: masked text for the model when action is None; never quotes what the model wrote
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -9,7 +10,7 @@ from typing import Any
 
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
-from ktdeval.harness.action import SubmissionForm
+from ktdeval.harness.action import SubmissionForm, breaking
 from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Observation, StepCounts, Submission, ToolResult
 from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, encodable
 from ktdeval.harness.tools import Tool, call
@@ -17,8 +18,9 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
+from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.trading.types import PROVENANCES
+from ktdeval.trading.types import PROVENANCES, Action
 from ktdeval.typed import Value
 
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
@@ -82,11 +84,13 @@ class GuardedSession:
     """Session of one step (`ktdeval.harness.agent.StepSession`). What the suite and the agent write must pass the leak guard, or
     the step fails with LeakError. What the model wrote is sent back to it with hidden identities withheld; the agent, too, gets a
     reply's text in that form, so that it can quote it anywhere. Tool calls reach the agent as written, for their arguments must be
-    read as written.
+    read as written. `breaches` names the orders of an action that break a rule as known now: such a submission is answered with it.
     """
 
-    def __init__(self, parts: SessionParts, step: int, context: Any) -> None:
-        self._parts, self._step, self._context = parts, step, context
+    def __init__(
+        self, parts: SessionParts, step: int, context: Any, breaches: Callable[[Action], Sequence[Breach]] | None = None
+    ) -> None:
+        self._parts, self._step, self._context, self._breaches = parts, step, context, breaches
         self._tools = {tool.name: tool for tool in parts.tools}
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
@@ -200,6 +204,9 @@ class GuardedSession:
             return submission
         for _ in range(reading.unknown_assets):
             self.counts.fail("unknown_asset")
+        if self._breaches is not None and (breaches := self._breaches(submission.action)):
+            self.counts.fail("constraint")
+            return breaking(breaches)
         redact = self._parts.guard.redact  # a ledger may be quoted
         submission = replace(
             submission,

@@ -22,10 +22,11 @@ from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import LEDGER
 from ktdeval.trading.account import Settlement, open_account, value_fen
+from ktdeval.trading.constraints import Breach, known_breaches
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import CorporateActionRecord, CountsRecord, Ledger, OrderRecord, PositionRecord, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import Account, Action, Order, Outcome, Position, TradingConfig
 
 
 class Bookkeeper:
@@ -44,6 +45,14 @@ class Bookkeeper:
         columns = self._snapshot.asset_index
         positions = {columns[held.code]: Position(held.shares, held.locked) for held in last.positions}
         self.account, self.last = Account(last.cash_minor, positions), last
+
+    def breaches(self, action: Action) -> list[Breach]:
+        """Return the orders that break a rule as known at the last closes; none where the task gives no feedback on them."""
+        if not self._trading.constraint_feedback:
+            return []
+        columns = self._snapshot.asset_index
+        held_fen = {columns[held.code]: held.value_minor for held in self.last.positions} if self.last else {}
+        return known_breaches(self.account, held_fen, action, self._trading)
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
         """Settle a decision and return its record. Raises InvariantError: the books don't add up."""
@@ -194,7 +203,8 @@ class TradingEpisode:
         """Decide and settle one step."""
         books, view = self._books, self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, books.account, books.last)
-        session = GuardedSession(self._session_parts, step, self._scene.tool_context(step, view, books.account))
+        context = self._scene.tool_context(step, view, books.account)
+        session = GuardedSession(self._session_parts, step, context, books.breaches)
         outcome = session.decide(self._parts.agent, observation, self._memory)
         record = books.book(step, outcome.decision, outcome.counts)
         self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent is given the very same

@@ -146,9 +146,12 @@ def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
 
 @built_in
 def parse_failure_rate(ledger: Ledger) -> MetricValue:
-    """Share of steps still invalid after every retry, among those whose model calls worked (others: `decision_coverage`)."""
-    answered = [step.provenance for step in ledger.steps if step.provenance != "error"]
-    return _share(ledger, answered.count("fallback"), len(answered), "every model call failed")
+    """Share of steps without a submission in the form asked for after every retry, among those whose model calls worked (others:
+    `decision_coverage`). A step with one that broke a rule of trading instead (`constraint`) is none.
+    """
+    answered = [step for step in ledger.steps if step.provenance != "error"]
+    invalid = sum(step.provenance == "fallback" and "constraint" not in step.failures for step in answered)
+    return _share(ledger, invalid, len(answered), "every model call failed")
 
 
 @built_in

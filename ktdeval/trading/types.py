@@ -30,6 +30,9 @@ class TradingConfig:
     max_weight: float = option(
         0.10, help="largest weight of one name that a buy may reach, as a share of NAV", minimum=0.001, maximum=1
     )
+    constraint_feedback: bool = option(
+        False, help="give feedback and a retry for a submission with an order that is known to break a rule when it is decided"
+    )
 
 
 Side = Literal["BUY", "SELL"]

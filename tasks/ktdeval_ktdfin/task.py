@@ -21,6 +21,10 @@ from ktdeval_ktdfin import tables
 from ktdeval_ktdfin.step import Stage, Step, limit_stop_pct
 
 _FOLDER = Path(__file__).with_name("prompts")
+_KNOWN_RULES = (
+    " So does, all of it, a submission that breaks a rule as things stand at this close: a label of no stock, a sell of what is "
+    "not held, a buy beyond the limits of rule 8, or one for which the orders before it leave no cash."
+)
 Mode = Literal["memory_only", "fixed_candidate", "open_research"]
 
 
@@ -73,6 +77,7 @@ def _system_prompt(config: KtdfinConfig) -> str:
         limits=", ".join(limits),
         max_positions=trading.max_positions,
         max_weight_pct=f"{trading.max_weight * 100:g}",
+        known_rules=_KNOWN_RULES if trading.constraint_feedback else "",
         **{name: getattr(harness, name) for name in ("max_candidates", "max_tool_calls", "schema_retries", "min_reason_chars")},
     )
 

@@ -58,7 +58,8 @@ class Play:
         """Observation and session of the present step."""
         view = self.market.as_of(self.scene.lens.base_row + step)
         observation = self.scene.observe(step, view, self.account, self.books.last)
-        return observation, GuardedSession(self.parts, step, self.scene.tool_context(step, view, self.account))
+        context = self.scene.tool_context(step, view, self.account)
+        return observation, GuardedSession(self.parts, step, context, self.books.breaches)
 
     def run(self, steps: int) -> list[StepRecord]:
         """Play some steps with the react agent; returns the step records."""

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval.harness.messages import Reply, ToolCall
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
+from ktdeval.stats.panel import parse_failure_rate
 from ktdeval.testing import step_record
-from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
 from ktdfin_market import poisoned, rows, small_market, spec_of
-from ktdfin_play import Play
+from ktdfin_play import Play, Scripted
 from metric_cases import order
 from paths import REPOSITORY
 
@@ -254,3 +256,36 @@ def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
     assert len({kind for record in records for kind in record.failures}) >= 8
     assert any(order.status == "filled" for record in records for order in record.orders)
     assert sum(record.unmask_attempts for record in records) > 0
+
+
+def written(*orders: dict[str, Any]) -> Reply:
+    filled = [{"side": "BUY", "confidence": 0.6, "reason": "because it fits", **order} for order in orders]
+    arguments = json.dumps({"orders": filled, "overall_reason": "as it is"})
+    return Reply(tool_calls=(ToolCall("1", "submit_action", arguments),), finish_reason="tool_calls")
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_an_action_known_to_break_a_rule_costs_a_retry_and_is_counted_apart_from_schema_failures(mask: str) -> None:
+    task = PLUGINS.make_task(f"{mask}_memory_only")
+    lens = scene_of(task.name).lens
+    first, second = (lens.asset_handle(asset) for asset in (1, 2))
+    bad = written({"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11})
+    model = Scripted(bad, written({"stock_id": second, "side": "SELL", "target_weight": 0.0}), written(), *[bad] * 4)
+    play = Play(task, model, MARKET)
+    retried, refused = play.run(2)
+    assert (retried.provenance, retried.failures, retried.submissions) == ("model_after_retry", {"constraint": 2}, 3)
+    assert (refused.provenance, refused.failures, refused.orders) == ("fallback", {"constraint": 4}, ())
+    feedback = [json.loads(request.messages[-1].content)["error"] for request in model.requests[1:3]]
+    assert [error["problems"][0]["at"] for error in feedback] == ["orders[1]", "orders[0]"]
+    assert [error["problems"][0]["rule"].split(":")[0] for error in feedback] == ["weight_limit", "holding"]
+    assert parse_failure_rate.compute(Ledger({}, 100_000_000, [retried, refused]), MARKET, "paper").value == 0.0
+    assert "as things stand at this close" in model.requests[0].messages[0].content
+
+
+def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor() -> None:
+    task = PLUGINS.make_task("bright_memory_only")
+    quiet = KtdfinTask(task.name, replace(task._config, trading=replace(task.trading, constraint_feedback=False)))
+    model = Scripted(written({"stock_id": MARKET.codes[2], "side": "SELL", "target_weight": 0.0}))
+    (record,) = Play(quiet, model, MARKET).run(1)
+    assert (record.provenance, record.failures, record.orders[0].rule) == ("model", {}, "holding")
+    assert "as things stand" not in model.requests[0].messages[0].content

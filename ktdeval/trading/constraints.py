@@ -1,0 +1,86 @@
+"""Rules that an action breaks as known when it is decided: on the account at the last closes.
+
+Judged are orders that the executor would reject, not those that it would cut. A price enters only where the account shows it, by
+the value of a holding, so that feedback tells nothing about a stock that a mode doesn't show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ktdeval.trading.market_tape import PPB, scaled_int
+from ktdeval.trading.types import Account, Action, Order, TradingConfig
+
+
+class Breach(NamedTuple):
+    """Order that breaks a rule."""
+
+    place: int  #: index of the order in its action
+    rule: str  #: `universe` (a label of no stock), `holding`, `position_limit`, `weight_limit` or `cash`
+
+
+def known_breaches(account: Account, held_fen: Mapping[int, int], action: Action, config: TradingConfig) -> list[Breach]:
+    """Return the orders that break a rule at the last closes, sells first, as the executor takes them; at most one rule an order.
+
+    * `universe`, `holding`: an order for a label of no stock; a sell of what is not held.
+    * `position_limit`: a buy of another name when the largest number is held after all whole sells and the buys before it.
+    * `weight_limit`: a buy to a target weight, or of shares of a holding, beyond the largest weight of NAV.
+    * `cash`: a buy when the sells' proceeds and cash are spent by the buys before it. Shares of a name that is not held count 0,
+      and costs are not counted.
+
+    T+1 breaks nothing here: what was bought today can be sold at the next open. `held_fen`: asset -> value of the holding at the
+    last close, in fen.
+    """
+    judged = _Judged(account, held_fen, config)
+    places = sorted(range(len(action)), key=lambda place: action[place].side != "SELL")
+    found = ((place, (judged.sell if action[place].side == "SELL" else judged.buy)(action[place])) for place in places)
+    return [Breach(place, rule) for place, rule in found if rule is not None]
+
+
+class _Judged:
+    """Cash and names while the orders of an action are judged."""
+
+    def __init__(self, account: Account, held_fen: Mapping[int, int], config: TradingConfig) -> None:
+        self._held, self._shares = dict(held_fen), {asset: held.shares for asset, held in account.positions.items()}
+        self._cash, self._nav = account.cash_fen, account.cash_fen + sum(held_fen.values())
+        self._most_names, self._most_ppb = config.max_positions, scaled_int(config.max_weight, PPB)
+
+    def sell(self, order: Order) -> str | None:
+        asset = order.asset
+        if asset is None or asset not in self._held:
+            return "universe" if asset is None else "holding"
+        left = self._target_fen(order) if order.shares is None else self._held[asset] - self._worth(asset, order.shares)
+        proceeds = max(0, self._held[asset] - max(0, left))
+        self._cash += proceeds
+        self._held[asset] -= proceeds
+        if order.target_weight == 0 or left <= 0:
+            del self._held[asset], self._shares[asset]
+        elif order.shares is not None:
+            self._shares[asset] -= order.shares
+        return None
+
+    def buy(self, order: Order) -> str | None:
+        asset = order.asset
+        if asset is None:
+            return "universe"
+        held = self._held.get(asset, 0)
+        wanted = self._target_fen(order) if order.shares is None else held + self._worth(asset, order.shares)
+        if order.shares is None and wanted <= held:
+            return None  # the executor's `target`, as far as the next open leaves it so
+        if asset not in self._held and len(self._held) >= self._most_names:
+            return "position_limit"
+        if wanted * PPB > self._most_ppb * self._nav:
+            return "weight_limit"
+        if self._cash <= 0:
+            return "cash"
+        self._cash -= max(0, wanted - held)
+        self._held[asset] = max(held, wanted)
+        return None
+
+    def _target_fen(self, order: Order) -> int:
+        return round((order.target_weight or 0.0) * PPB) * self._nav // PPB
+
+    def _worth(self, asset: int, shares: int) -> int:
+        """Value of shares of a holding at the last close; 0 where nothing is held, for its price is not shown."""
+        return self._held[asset] * shares // self._shares[asset] if asset in self._shares else 0

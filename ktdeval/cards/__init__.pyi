@@ -48,6 +48,7 @@ from ktdeval.cards.parts import (
     UsageCounts as UsageCounts,
 )
 from ktdeval.cards.schema import card_schema as card_schema
+from ktdeval.cards.scoring import recorded_as as recorded_as
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
 from ktdeval.cards.table import (
     UNDEFINED as UNDEFINED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +140,12 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
         "detail": score.detail,
         **({"reason": score.reason} if score.value is None else {}),
     }
+
+
+def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str | None:
+    """Name under which answers record what a score is made of: its own, or that of the task's rule set and it (`paper_overall`)."""
+    names = (score, f"{card.task.config.get('rules')}_{score}")
+    return next((name for name in names if name in recorded), None)
 
 
 # ---- checks

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import click
 
-from ktdeval.cli import grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
-from ktdeval_compare.entrants import Row, load_entrants
+from ktdeval_compare.entrants import Row, load_cards, load_entrants
+from ktdeval_compare.grid import (
+    COUNT,
+    UNDEFINED,
+    UNIT,
+    VERDICT,
+    Column,
+    figure,
+    figure_of,
+    grid,
+    interval,
+    p_of,
+    p_value,
+    plain,
+    text,
+    unit_name,
+    unless_alone,
+)
 from ktdeval_compare.invariance import AGAIN, BEYOND, LABELS, SEEDS, Options as InvarianceOptions, invariance as find_invariance
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.plan import Plan, plan_report, spreads_of_cards
+from ktdeval_compare.scores import compare_scores, score_lines
 
-UNDEFINED = "-"
 _PATH = click.Path(path_type=Path)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
 _metrics = click.option(
@@ -43,76 +59,6 @@ def _names_of(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for text in texts for name in text.split(",") if name)
 
 
-# --- tables
-
-
-class Column(NamedTuple):
-    """Column of a table: its head, and how a row is shown in it."""
-
-    head: str
-    cell: Callable[[Row], str]
-    is_left: bool = False
-
-
-def _grid(rows: Iterable[Row], *columns: Column) -> Iterator[str]:
-    cells = [[column.cell(row) for column in columns] for row in rows]
-    yield from (f"  {line}" for line in grid_lines([column.head for column in columns], cells,
-                                                   [column.head for column in columns if column.is_left]))  # fmt: skip
-
-
-def _text(head: str, name: str = "", is_left: bool = True) -> Column:
-    return Column(head, lambda row: str(row[name or head]), is_left)
-
-
-def _figure_of(head: str, name: str = "value") -> Column:
-    return Column(head, lambda row: _figure(row[name], row["unit"]))
-
-
-def _plain(head: str, name: str, none: str = UNDEFINED) -> Column:
-    """A figure without the sign of a positive one."""
-    return Column(head, lambda row: none if row[name] is None else _figure(row[name], row["unit"]).removeprefix("+"))
-
-
-def _p_of(head: str, name: str = "") -> Column:
-    return Column(head, lambda row: _p_value(row[name or head]))
-
-
-_COUNT = _text("n", is_left=False)
-_UNIT = Column("", lambda row: _unit_name(row["unit"]))
-_VERDICT = Column("verdict", lambda row: row["verdict"] or f"not tested: {row['reason']}", is_left=True)
-
-
-def _interval(report: Row) -> Column:
-    return Column(f"{100 * (1 - report['alpha']):g} % interval", lambda row: _both(row["low"], row["high"], row["unit"]))
-
-
-def _unless_alone(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> list[Row]:
-    """Rows, with an empty `key` where all of them (and of the others) have the same."""
-    return list(rows) if len({row[key] for row in (*rows, *others)}) > 1 else [{**row, key: ""} for row in rows]
-
-
-def _figure(value: float | None, unit: str) -> str:
-    """A signed figure; fractions in per cent."""
-    if value is None:
-        return UNDEFINED
-    scaled = 100.0 * value if unit == "fraction" else value
-    text = f"{scaled:+.{3 if abs(scaled) < 10 else 2}f}"
-    return text.replace("+", " ").strip() if float(text) == 0 else text
-
-
-def _both(low: float | None, high: float | None, unit: str) -> str:
-    return UNDEFINED if low is None or high is None else f"{_figure(low, unit)} … {_figure(high, unit)}"
-
-
-def _p_value(value: float | None) -> str:
-    """Three significant digits."""
-    return UNDEFINED if value is None else f"{value:.4f}" if value >= 1e-4 else f"{value:.0e}"
-
-
-def _unit_name(unit: str) -> str:
-    return {"fraction": "%", "ratio": ""}.get(unit, unit)
-
-
 # --- compare
 
 
@@ -130,34 +76,45 @@ def _unit_name(unit: str) -> str:
 def compare(cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: JsonValue) -> None:
     """Test whether agents differ, paired by window and seed.
 
-    CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card. A
-    verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
+    CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need the run folder around the card.
+    Cards of scoring tasks are set beside each other by score, and tested sample by sample.
+    A verdict is a difference that is significant after Holm's correction over the whole table; anything else is tied.
     """
-    report = find_differences(load_entrants(cards), CompareOptions(metrics=_names_of(metrics), **options))
-    _show(report, compare_lines(report), as_json)
+    report, lines = compared(cards, CompareOptions(metrics=_names_of(metrics), **options))
+    _show(report, lines, as_json)
+
+
+def compared(paths: Sequence[Path], options: CompareOptions) -> tuple[Row, Iterator[str]]:
+    """Report of the cards of trading tasks, or, where there are none, of scoring tasks, with its lines."""
+    trading, scored = load_cards(paths)
+    if scored and not trading:
+        report = compare_scores(scored, options)
+        return report, score_lines(report)
+    report = find_differences(load_entrants(paths), options)
+    return report, compare_lines(report)
 
 
 def compare_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `compare`."""
     pair = "windows, each the median over its seeds" if report["unit"] == "window" else "(window, seed) pairs"
-    sides = (_text("task"), _text("first"), _text("second"))
+    sides = (text("task"), text("first"), text("second"))
     effect = Column("effect", lambda row: UNDEFINED if row["rank_biserial"] is None else f"{row['rank_biserial']:+.2f}")
-    flips = Column("flip p", lambda row: _p_value(row["sign_flip"]["p"]))
-    tests = [{**row["shift"], **row} for row in _unless_alone(report["tests"], "task")]
+    flips = Column("flip p", lambda row: p_value(row["sign_flip"]["p"]))
+    tests = [{**row["shift"], **row} for row in unless_alone(report["tests"], "task")]
     yield f"Paired differences, first - second, over {pair}"
-    yield from _grid(tests, sides[0], _text("metric"), *sides[1:], _COUNT, _figure_of("shift"), _UNIT, _interval(report), effect,
-                     _p_of("p"), flips, _p_of("Holm p", "p_holm"), _p_of("BH p", "p_benjamini_hochberg"), _VERDICT)  # fmt: skip
+    yield from grid(tests, sides[0], text("metric"), *sides[1:], COUNT, figure_of("shift"), UNIT, interval(report), effect,
+                     p_of("p"), flips, p_of("Holm p", "p_holm"), p_of("BH p", "p_benjamini_hochberg"), VERDICT)  # fmt: skip
     yield "  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips; verdict: by Holm p"
     yield from ("", "Daily returns (mean over seeds): difference of annualised Sharpe ratios")
-    daily = [{"unit": "ratio", **row} for row in _unless_alone(report["daily"], "task")]
+    daily = [{"unit": "ratio", **row} for row in unless_alone(report["daily"], "task")]
     if tested := [row for row in daily if row["value"] is not None]:
-        yield from _grid(tested, *sides, _text("days", "n", is_left=False), _figure_of("difference"), _interval(report), _p_of("p"),
-                         _p_of("Holm p", "p_holm"), _VERDICT)  # fmt: skip
+        yield from grid(tested, *sides, text("days", "n", is_left=False), figure_of("difference"), interval(report), p_of("p"),
+                         p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
     for row in daily:
         if row["value"] is None:
             yield f"  {_where(row)}{row['first']}, {row['second']}: not tested: {row['reason']}"
     yield from ("", f"Tied with the best by mean daily return (model confidence set, {100 * (1 - report['alpha']):g} %)")
-    for row in _unless_alone(report["best"], "task"):
+    for row in unless_alone(report["best"], "task"):
         yield f"  {_where(row)}{', '.join(row['tied_with_best']) if row['tied_with_best'] else 'not tested: ' + row['reason']}"
     if report["notes"]:
         yield from ("", "Notes", *(f"  {note}" for note in report["notes"]))
@@ -196,21 +153,21 @@ def effects(cards: tuple[Path, ...], metrics: tuple[str, ...], alpha: float, com
 
 def effects_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `effects`."""
-    mean = (_figure_of("mean"), _UNIT, _interval(report))
+    mean = (figure_of("mean"), UNIT, interval(report))
     if report["effects"]:
         yield "Effects of the mask: mean over windows, paired within window and seed"
-        rows = _unless_alone(report["effects"], "agent", report["ladder"])
+        rows = unless_alone(report["effects"], "agent", report["ladder"])
         effect = Column("effect", lambda row: _EFFECTS[row["effect"]], is_left=True)
-        yield from _grid(rows, _text("agent"), _text("metric"), _text("mode"), effect, _COUNT, *mean, _p_of("p"),
-                         _p_of("Holm p", "p_holm"), _VERDICT)  # fmt: skip
+        yield from grid(rows, text("agent"), text("metric"), text("mode"), effect, COUNT, *mean, p_of("p"),
+                         p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
         yield ""
     if report["ladder"]:
         yield "Information ladder: contributions averaged over the orders in which information can be given; they add up"
-        ladder = _unless_alone(report["ladder"], "agent", report["effects"])
+        ladder = unless_alone(report["ladder"], "agent", report["effects"])
         for (agent, over), rungs in itertools.groupby(ladder, key=lambda row: (row["agent"], row["over"])):
             found = list(rungs)
             yield f"  {f'{agent}, ' if agent else ''}{over}: from {found[0]['from']} to {found[0]['to']}"
-            lines = _grid(found, _text("metric"), _text("contribution of", "piece"), _COUNT, *mean)
+            lines = grid(found, text("metric"), text("contribution of", "piece"), COUNT, *mean)
             yield from (f"  {line}" for line in lines)
         yield ""
     yield "Notes"
@@ -247,8 +204,8 @@ def luck_lines(report: Row) -> Iterator[str]:
     rows = [{"unit": "fraction", **row} for row in report["cards"]]
     trials = Column("trials a window", lambda row: " … ".join(dict.fromkeys(map(str, row["trials"]))))
     note = Column("note", lambda row: row["reason"] or "", is_left=True)
-    yield from _grid(rows, _text("card"), _figure_of("return %", "return"), rank("rank", "return_rank"),
-                     _figure_of("selection %", "selection"), rank("rank ", "selection_rank"), _p_of("psr"), _p_of("dsr"),
+    yield from grid(rows, text("card"), figure_of("return %", "return"), rank("rank", "return_rank"),
+                     figure_of("selection %", "selection"), rank("rank ", "selection_rank"), p_of("psr"), p_of("dsr"),
                      trials, note)  # fmt: skip
     ranks = report["ranks"]
     spelled = f"Spearman {ranks['spearman']:+.2f}, Kendall {ranks['kendall']:+.2f}" if ranks["reason"] is None else ranks["reason"]
@@ -256,9 +213,9 @@ def luck_lines(report: Row) -> Iterator[str]:
     if report["exposures"]:
         yield from ("", "Style exposures: of the NAV, mean over the days on which something was held")
         exposures = [{"unit": "ratio", **row["cards"], **row} for row in report["exposures"]]
-        cards = [_figure_of(name, name) for name in report["exposures"][0]["cards"]]
+        cards = [figure_of(name, name) for name in report["exposures"][0]["cards"]]
         same = Column("same sign", lambda row: f"{row['same_sign']} of {row['members']}")
-        yield from _grid(exposures, _text("factor"), *cards, _figure_of("mean", "mean"), same)
+        yield from grid(exposures, text("factor"), *cards, figure_of("mean", "mean"), same)
 
 
 # --- invariance
@@ -297,21 +254,21 @@ def invariance_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `invariance`."""
     draws = sorted({card["mask_draw"] for card in report["cards"]})
     yield f"Episodes of one window and seed, set against each other over mask draws {', '.join(map(str, draws))}; all in per cent"
-    figures = _unless_alone(report["figures"], "task")
-    what = (_text("task"), Column("what differs", lambda row: _BETWEEN[row["between"]], is_left=True))
+    figures = unless_alone(report["figures"], "task")
+    what = (text("task"), Column("what differs", lambda row: _BETWEEN[row["between"]], is_left=True))
     pairs = Column("pairs", lambda row: "" if row["pairs"] is None else str(row["pairs"]))
     count = Column("n", lambda row: str(row["cells"] if row["over"] == "episode" else row["windows"]))
-    spread = _interval(report)
+    spread = interval(report)
     unsigned = spread._replace(cell=lambda row: spread.cell(row).replace("+", ""))
     name = Column("figure", lambda row: _FIGURES[row["figure"]], is_left=True)
-    yield from _grid(figures, *what, name, pairs, count, _plain("mean", "value"), unsigned)
+    yield from grid(figures, *what, name, pairs, count, plain("mean", "value"), unsigned)
     for reason in dict.fromkeys(row["reason"] for row in figures if row["reason"]):
         yield f"  {UNDEFINED}: {reason}"
     less = f"two runs of one model differ by less than this in {100 * (1 - report['alpha']):g} of 100"
     yield from ("", f"What that makes of a total return: {less}")
     noise = report["noise"] if any(row["task"] for row in figures) else [{**row, "task": ""} for row in report["noise"]]
-    yield from _grid(noise, *what, _plain("SD of an episode", "sd"), _plain("one episode", "difference_of_one"),
-                     _plain("mean of all", "difference_of_means"), _text("episodes", is_left=False))  # fmt: skip
+    yield from grid(noise, *what, plain("SD of an episode", "sd"), plain("one episode", "difference_of_one"),
+                     plain("mean of all", "difference_of_means"), text("episodes", is_left=False))  # fmt: skip
     yield from ("", "Notes")
     yield "  decisions: sets of (asset, side, weight or shares) in true identities; turnover: 0 the same trades, 100 none in common"
     yield from (f"  {note}" for note in report["notes"])
@@ -366,7 +323,7 @@ def _power_lines(reports: Sequence[Row]) -> Iterator[str]:
     yield f"What an exact two-sided test over windows can show at {first['alpha']:g}"
     tests = Column("tests it can carry", lambda row: "over 1000" if row["tests"] > 1000 else str(row["tests"]))
     found = Column("found in SD", lambda row: "nothing" if row["effect_sd"] is None else f"{row['effect_sd']:.3f}")
-    yield from _grid(first["reach"], _text("windows", is_left=False), _p_of("smallest p", "smallest_p"), tests, found)
+    yield from grid(first["reach"], text("windows", is_left=False), p_of("smallest p", "smallest_p"), tests, found)
     yield f"  found: effect in standard deviations of a window's difference, with probability {first['power']:g}"
     for report in reports:
         yield from ("", *_plan_lines(report))
@@ -379,15 +336,15 @@ def _plan_lines(report: Row) -> Iterator[str]:
     yield from (f"  {line}" for line in report["sentences"])
     if report["by_seeds"]:
         unit, wanted = report["unit"], report["effect"]
-        head = "" if wanted is None else f"windows to find {_figure(wanted, unit)} {_unit_name(unit)}".rstrip()
+        head = "" if wanted is None else f"windows to find {figure(wanted, unit)} {unit_name(unit)}".rstrip()
         known = {"windows_needed": ""} if wanted is None else {}
         rows = [{"unit": unit, **row, **known} for row in report["by_seeds"]]
         seeds = Column("seeds", lambda row: "unlimited" if row["seeds"] is None else str(row["seeds"]))
         needed = Column(head, lambda row: "over 300" if row["windows_needed"] is None else str(row["windows_needed"]))
-        yield from _grid(rows, seeds, _plain("SD of a window's difference", "pair_sd"),
-                         _plain(f"{report['windows']} windows find", "effect", "nothing"), _UNIT,
-                         _plain("a year", "effect_per_year", ""),
-                         _plain("z test a year", "effect_normal_per_year", ""), needed)  # fmt: skip
+        yield from grid(rows, seeds, plain("SD of a window's difference", "pair_sd"),
+                         plain(f"{report['windows']} windows find", "effect", "nothing"), UNIT,
+                         plain("a year", "effect_per_year", ""),
+                         plain("z test a year", "effect_normal_per_year", ""), needed)  # fmt: skip
         yield "  z test: the same by the normal approximation, which few windows do not justify"
     if report["reason"]:
         yield f"  {report['reason']}"

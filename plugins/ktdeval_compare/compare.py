@@ -60,9 +60,9 @@ class Options:
     seed: int = 0  #: of every simulation and bootstrap
     draws: int = 1000  #: bootstrap samples of the daily tests
 
-    def pairs_of(self, entrants: Sequence[Entrant]) -> Iterator[tuple[int, int]]:
-        """Places of the cards that are tested against each other."""
-        pairs = itertools.combinations(range(len(entrants)), 2)
+    def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
+        """Places of the cards, as many as there are, that are tested against each other."""
+        pairs = itertools.combinations(range(cards), 2)
         return (pair for pair in pairs if pair[0] == 0 or not self.against_first)
 
 
@@ -102,14 +102,14 @@ def compare(entrants: Sequence[Entrant], options: Options) -> Row:
     """
     groups = make_groups(entrants, options)
     tests = [_test(group, metric, pair, options)
-             for group in groups for metric in group.metrics for pair in options.pairs_of(group.entrants)]  # fmt: skip
+             for group in groups for metric in group.metrics for pair in options.pairs_of(len(group.entrants))]  # fmt: skip
     daily, best = [], []
     for group in groups:
         table = daily_table(group.entrants, group.cells)
-        daily += [_daily_test(group, pair, table, options) for pair in options.pairs_of(group.entrants)]
+        daily += [_daily_test(group, pair, table, options) for pair in options.pairs_of(len(group.entrants))]
         best.append(_best_set(group, table, options))
     for rows in (tests, daily):
-        _correct(rows, options.alpha)
+        correct(rows, options.alpha)
     cards = [{"task": group.task, "label": entrant.label, "path": str(entrant.path), "labels": list(entrant.card.labels)}
              for group in groups for entrant in group.entrants]  # fmt: skip
     head = {"alpha": options.alpha, "unit": options.unit, "seed": options.seed, "cards": cards}
@@ -201,7 +201,7 @@ def _dependence(
     return group.null(windows, options.seed), moving, blocks
 
 
-def _correct(rows: Sequence[Row], alpha: float) -> None:
+def correct(rows: Sequence[Row], alpha: float) -> None:
     """Add corrected p-values over all rows, and the verdict: the better card, or `tied`."""
     p_values = [row["p"] for row in rows]
     for row, by_holm, by_rate in zip(rows, stats.holm(p_values), stats.benjamini_hochberg(p_values), strict=True):

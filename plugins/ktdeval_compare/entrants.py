@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.cards import Pluggable, TradingCard, TradingEpisode, load_card
+from ktdeval.cards import Pluggable, ScoringCard, TradingCard, TradingEpisode, load_card
 from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, file_sha256
@@ -26,11 +26,11 @@ Cell = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Entrant:
+class _Card:
     """One card of a comparison."""
 
     path: Path
-    card: TradingCard
+    card: Any
     label: str = ""  #: what tables call it; unique among the cards of one task
 
     @property
@@ -38,17 +38,44 @@ class Entrant:
         """Run that the card lies in, if it lies in one."""
         return self.path.resolve().parent.parent
 
+
+@dataclass(frozen=True)
+class Scored(_Card):
+    """One card of a scoring task."""
+
+    card: ScoringCard
+
+
+@dataclass(frozen=True)
+class Entrant(_Card):
+    """One card of a trading task."""
+
+    card: TradingCard
+
     def episodes(self) -> dict[Cell, TradingEpisode]:
         """Finished episodes by window and seed."""
         return {(episode.window, episode.seed): episode for episode in self.card.episodes}
 
 
+_Entry = TypeVar("_Entry", bound=_Card)
+
+
 def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
-    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order.
+    """Return the trading cards of `load_cards`. Raises UsageError: there are none; or as it."""
+    entrants, _ = load_cards(paths, "trading")
+    if not entrants:
+        raise UsageError(f"{paths[0]}: has no card of a trading task")
+    return entrants
+
+
+def load_cards(paths: Sequence[Path], kind: str | None = None) -> tuple[list[Entrant], list[Scored]]:
+    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of trading and of scoring tasks.
+    `kind`: that files named one by one must have.
 
     Raises UsageError: a folder without cards, or a card given twice; CardError: a card is not valid.
     """
     entrants: list[Entrant] = []
+    scored: list[Scored] = []
     seen: set[Path] = set()
     for path in paths:
         files = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
@@ -58,23 +85,23 @@ def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
             if file.resolve() in seen:
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
             seen.add(file.resolve())
-            card = load_card(file, None if path.is_dir() else "trading")
-            if isinstance(card, TradingCard):  # beside them a run may have cards of scoring tasks
+            card = load_card(file, None if path.is_dir() else kind)  # a run may have cards of both
+            if isinstance(card, TradingCard):
                 entrants.append(Entrant(file, card))
-    if not entrants:
-        raise UsageError(f"{paths[0]}: has no card of a trading task")
-    return entrants
+            elif isinstance(card, ScoringCard):
+                scored.append(Scored(file, card))
+    return entrants, scored
 
 
-def by_task(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
     """Cards by the name of their task."""
-    groups: dict[str, list[Entrant]] = {}
+    groups: dict[str, list[_Entry]] = {}
     for entrant in entrants:
         groups.setdefault(entrant.card.task.name, []).append(entrant)
     return groups
 
 
-def label(entrants: Sequence[Entrant]) -> list[Entrant]:
+def label(entrants: Sequence[_Entry]) -> list[_Entry]:
     """Name each by its model, and where that is not enough by agent, arguments and at last its path."""
 
     def full(entry: Pluggable) -> str:
@@ -93,7 +120,7 @@ def label(entrants: Sequence[Entrant]) -> list[Entrant]:
     return [replace(entrant, label=name) for entrant, name in zip(entrants, names, strict=True)]
 
 
-def check_same(entrants: Sequence[Entrant], facets: Mapping[str, Callable[[Entrant], Any]], then: str) -> None:
+def check_same(entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str) -> None:
     """Refuse cards that differ in one of `facets` (what it is called -> its value on a card), naming the first that does.
 
     Raises CardError: with `then` as the last words.
@@ -111,7 +138,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-MARKET_FACETS: Mapping[str, Callable[[Entrant], Any]] = {
+MARKET_FACETS: Mapping[str, Callable[[Any], Any]] = {
     "snapshots": lambda entrant: f"{entrant.card.snapshot.name} ({entrant.card.snapshot.id[:12]})",
     "snapshot ids": lambda entrant: entrant.card.snapshot.id,
     "metric rules": lambda entrant: entrant.card.rules,
@@ -180,7 +207,7 @@ def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
     return [covered[window] for window in windows]
 
 
-def flag_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+def flag_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
     """Words of cards about themselves that a reader must know: synthetic prices, limited or unfinished runs."""
     for flag in dict.fromkeys(flag for entrant in entrants for flag in entrant.card.labels if flag != "mask not certified"):
         flagged = [entrant.label for entrant in entrants if flag in entrant.card.labels]

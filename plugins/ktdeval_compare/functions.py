@@ -11,7 +11,7 @@ import pandas as pd
 from ktdeval.errors import UsageError
 from ktdeval.fields import build
 from ktdeval_compare import commands
-from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
+from ktdeval_compare.compare import Options as CompareOptions
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
 from ktdeval_compare.entrants import Row, load_entrants
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
@@ -44,8 +44,7 @@ def compare(*runs: Any, **options: Any) -> Tables:
     """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns; `options`: `metrics`, `unit`
     ("window" or "episode"), `alpha`, `common`, `against_first`, `seed`, `draws`. Raises KtdevalError: they can't be compared.
     """
-    report = find_differences(load_entrants(_paths(runs)), build(CompareOptions, _listed(options), "compare"))
-    return Tables(report, commands.compare_lines(report))
+    return Tables(*commands.compared(_paths(runs), build(CompareOptions, _listed(options), "compare")))
 
 
 def effects(*runs: Any, **options: Any) -> Tables:

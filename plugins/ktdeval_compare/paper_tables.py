@@ -11,13 +11,14 @@ from statistics import fmean, median
 from typing import Any
 
 import click
+import numpy as np
 import pandas as pd
 
-from ktdeval.cards import ScoringCard, TradingCard, load_card
+from ktdeval.cards import TradingCard
 from ktdeval.cli import grid_lines
 from ktdeval.errors import CardError, UsageError
 from ktdeval.yamlio import load_yaml
-from ktdeval_compare.entrants import Entrant, label, load_entrants
+from ktdeval_compare.entrants import Entrant, Scored, label, load_cards, load_entrants
 from ktdeval_compare.luck import luck
 
 Row = dict[str, float | str | None]
@@ -29,6 +30,7 @@ _SHOWN: Mapping[str, Callable[[float], str]] = {
     "share": lambda value: f"{100 * value:.2f}",
     "ratio": lambda value: f"{value:.2f}",
     "small": lambda value: f"{value:.3f}",
+    "points": lambda value: f"{value:.2f}",
     "rank": lambda value: f"{value:g}",
 }
 
@@ -62,6 +64,8 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     if cohorts and spec["rows"] != "factors":
         raise UsageError(f"--cohort: {name} has no cohorts; ktdfin-8 has")
     rows, metrics = spec["rows"], [column[1] for column in spec["columns"]]
+    if rows == "suites":
+        return _suite_frame(load_cards(paths)[1], metrics)
     if rows == "attackers":
         return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
     entrants = load_entrants(paths)
@@ -151,6 +155,23 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
     return frame.sort_values("total_return", ascending=False, kind="stable")
 
 
+def _suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFrame:
+    """One row a model, with the scores of each suite (`calling_tm`), best first."""
+    rows: dict[str, Row] = {}
+    for entrant in entrants:
+        suite, model = entrant.card.task.config.get("suite"), entrant.card.model.name
+        row = rows.setdefault(model, dict.fromkeys(scores))
+        found = {name: line.value for line_name, line in entrant.card.scores.items() if (name := f"{suite}_{line_name}") in scores}
+        if any(row[name] is not None for name in found):
+            raise CardError(f"{entrant.path}: {model} has two cards of the suite {suite}; give one")
+        row |= found
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(scores), dtype=float).rename_axis("Model")
+    if frame.isna().all(axis=None):
+        raise UsageError("no card of tool calling or planning here; run --tasks qfinzero_calling,qfinzero_planning")
+    best = [name for name in scores if name.endswith("_overall")]
+    return frame.iloc[np.argsort(-frame[best].mean(axis=1).to_numpy(), kind="stable")]
+
+
 def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
     """Models and modes x masks: the median of each (`bright`) and its quartiles (`bright_low`, `bright_high`)."""
     cells: dict[tuple[str, ...], Row] = {}
@@ -211,8 +232,7 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
 
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
     """One row an attacker, best first, then what chance alone gives on the same probes."""
-    cards = [card for path in paths for file in (sorted((path / "cards").glob("*.json")) if path.is_dir() else [path])
-             if isinstance(card := load_card(file), ScoringCard) and "ticker_top1" in card.scores]  # fmt: skip
+    cards = [entrant.card for entrant in load_cards(paths)[1] if "ticker_top1" in entrant.card.scores]
     if not cards:
         raise UsageError(f"{paths[0]}: no card of a de-anonymization probe here; run --tasks deanon_probe")
     for card in sorted(cards, key=lambda card: -(card.scores[scores[-1]].value or 0.0)):

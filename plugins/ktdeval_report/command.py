@@ -60,12 +60,12 @@ def report(
     extra = options["extra"]
     plugins = load_plugins(extra if isinstance(extra, tuple) else (), _warn)
     sources = Sources(plugins, options["data"], options["rules"])  # type: ignore[arg-type]
-    evaluations = load_evaluations(runs, sources)
+    evaluations, scored = load_evaluations(runs, sources)
     for evaluation in evaluations:
         if evaluation.problem:
             _warn(f"{evaluation.path}: {evaluation.problem}")
     settings = Settings(int(str(options["paths"])), int(str(options["seed"])))
-    made = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings))
+    made = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings), scored)
     if plots is not None:
         _make_folder(plots)
         for name, plot in made.plots.items():
@@ -75,7 +75,7 @@ def report(
     _make_folder(out.parent)
     write_atomic(out, made.html)
     size = f"{len(made.html.encode()) / 1e6:.1f} MB"
-    click.echo(f"report  {out} ({count(len(evaluations), 'card')}, {count(len(made.plots), 'plot')}, {size})")
+    click.echo(f"report  {out} ({count(len(evaluations) + len(scored), 'card')}, {count(len(made.plots), 'plot')}, {size})")
 
 
 def _warn(message: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from ktdeval.cards import EpisodeMetric, Pluggable, TradingCard, TradingEpisode, derive_card, load_card
+from ktdeval.cards import EpisodeMetric, Pluggable, ScoringCard, TradingCard, TradingEpisode, derive_card, load_card
 from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
@@ -68,27 +68,29 @@ class Sources:
     rules: RuleSet | None = None  # rule set to compute metrics under; None for that of each card
 
 
-def load_evaluations(paths: Sequence[Path], sources: Sources) -> list[Evaluation]:
-    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order, each once. Raises UsageError: a folder
-    without cards. Raises CardError: a card is not valid, or not of the run around it. Raises DataError: `sources.data` is not the
-    market of a run. Raises StoreError: a run's records are not readable.
+def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Evaluation], list[ScoringCard]]:
+    """Return the cards of trading tasks, and of scoring tasks, of the given files and run folders (`RUN/cards/*.json`), in order,
+    each once. Raises UsageError: a folder without cards. Raises CardError: a card is not valid, or not of the run around it.
+    Raises DataError: `sources.data` is not the market of a run. Raises StoreError: a run's records are not readable.
     """
     markets: dict[str, MarketSnapshot | str] = {}
-    found = []
-    for path, kind in _files(paths).items():
-        card = load_card(path, kind)
-        if isinstance(card, TradingCard):  # beside them a run may have cards of scoring tasks
+    found, scored = [], []
+    for path in _files(paths):
+        card = load_card(path)
+        if isinstance(card, TradingCard):
             found.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
-    if not found:
-        raise UsageError(f"{paths[0]}: has no card of a trading task")
+        elif isinstance(card, ScoringCard):
+            scored.append(card)
+    if not found and not scored:
+        raise UsageError(f"{paths[0]}: has no card of a trading or scoring task")
     if sources.rules is not None:
         found = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in found]
-    return list(_named(found))
+    return list(_named(found)) if found else [], scored
 
 
-def _files(paths: Sequence[Path]) -> dict[Path, str | None]:
-    """Return the card files, each once, with the kind of card that it has to be: any where it lies in a run folder."""
-    files: dict[Path, tuple[Path, str | None]] = {}
+def _files(paths: Sequence[Path]) -> list[Path]:
+    """Return the card files, each once."""
+    files: dict[Path, Path] = {}
     for path in paths:
         inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
         if not inside:
@@ -96,8 +98,8 @@ def _files(paths: Sequence[Path]) -> dict[Path, str | None]:
                 f"{path}: no cards here; give run folders with finished episodes, or cards (`ktdeval score RUN` writes them)"
             )
         for file in inside:
-            files.setdefault(file.resolve(), (file, None if path.is_dir() else "trading"))
-    return dict(files.values())
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
 
 
 def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:

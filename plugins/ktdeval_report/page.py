@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
+from ktdeval.cards import ScoringCard, TradingCard
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
@@ -28,6 +29,7 @@ from ktdeval_report.plots import (
     weights_plot,
 )
 from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, render, span, unit_name
+from ktdeval_report.scores import score_views
 from ktdeval_report.sections import card_view
 from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
 
@@ -84,7 +86,7 @@ class _Gallery:
         return shown
 
 
-def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
+def make_report(evaluations: Sequence[Evaluation], options: Options, scored: Sequence[ScoringCard] = ()) -> Report:
     """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
 
     Raises UsageError: no card has a window or metric of that name.
@@ -94,17 +96,20 @@ def make_report(evaluations: Sequence[Evaluation], options: Options) -> Report:
     bench = Workbench(options.settings)
     drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
     studies = [bench.study(one, _drawn_windows(one, drawable, options)) for one in evaluations]
-    effects = [find_effects(evaluations, metric) for metric in options.metrics or ("total_return",)]
+    effects = [find_effects(evaluations, metric) for metric in options.metrics or ("total_return",)] if evaluations else []
     gallery = _Gallery()
     several = len(studies) > 1
-    episodes = sum(len(one.card.episodes) for one in evaluations)
+    every: list[TradingCard | ScoringCard] = [*(one.card for one in evaluations), *scored]
+    cards, episodes = len(every), sum(len(card.episodes) for card in every)
+    alone = evaluations[0].label if evaluations else f"{scored[0].model.name} · {scored[0].task.name}"
     html = render(
         "report.html",
-        title=f"Evaluation report: {f'{len(evaluations)} cards' if several else evaluations[0].label}",
+        title=f"Evaluation report: {f'{cards} cards' if cards > 1 else alone}",
         style=Markup(f"{_variables()}\n{files('ktdeval_report').joinpath('report.css').read_text(encoding='utf-8')}"),  # noqa: S704
-        marks_of_all=_marks(evaluations),
-        counted=f"{count(len(studies), 'result card')}, {count(episodes, 'finished episode')}.",
+        marks_of_all=_marks(every),
+        counted=f"{count(cards, 'result card')}, {count(episodes, 'finished episode')}.",
         overview=_overview(studies, gallery) if several else None,
+        scores=score_views(scored),
         effects=[
             _effects_view(found, gallery.add(f"effects-{_file_word(found.metric)}", _effect_plots(found), evaluations))
             for found in effects
@@ -189,10 +194,10 @@ def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]
     }
 
 
-def _marks(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
     """Labels of the cards, each with how many cards have it where not all do."""
-    counts = {name: sum(name in one.card.labels for one in evaluations) for one in evaluations for name in one.card.labels}
-    whole = len(evaluations)
+    counts = {name: sum(name in one.labels for one in cards) for card in cards for name in card.labels}
+    whole = len(cards)
     return [(name, "" if some == whole else f" ({some} of {count(whole, 'card')})") for name, some in counts.items()]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ktdeval.cards import ScoreLine, ScoringCard, load_card
+from ktdeval.cards import ScoreLine, ScoringCard, load_card, recorded_as
 from ktdeval.contracts import AnswerRecord, EpisodeSpec
 from ktdeval.errors import CardError, StoreError
 from ktdeval.harness import TranscriptEntry
@@ -75,9 +75,8 @@ def _headlines(folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRec
         return {}
     assert isinstance(card, ScoringCard)
     recorded = {name for answer in answers for name in answer.scores}
-    rules = card.task.config.get("rules")
     lines = {name: card.scores[name] for name in card.score_order if card.scores[name].headline}
-    spelled = {name: next((each for each in (name, f"{rules}_{name}") if each in recorded), None) for name in lines}
+    spelled = {name: recorded_as(card, name, recorded) for name in lines}
     return {found: lines[name] for name, found in spelled.items() if found is not None}
 
 

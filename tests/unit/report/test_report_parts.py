@@ -38,7 +38,7 @@ EVIL = "<img src=x onerror=alert(1)>\"'&\u202e\x07$x^2$"
 
 
 def evaluations(*paths: Path) -> list[Evaluation]:
-    return load_evaluations(paths, Sources(load_plugins()))
+    return load_evaluations(paths, Sources(load_plugins()))[0]
 
 
 # -- escaping

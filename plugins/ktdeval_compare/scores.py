@@ -1,0 +1,146 @@
+"""Comparison of scoring tasks (tool calling, probes): scores of each card, and differences paired by sample."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ktdeval import stats
+from ktdeval.cards import ScoreLine, recorded_as
+from ktdeval.errors import CardError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import file_sha256
+from ktdeval.runner import RunFolder
+from ktdeval_compare.compare import Options, correct
+from ktdeval_compare.entrants import MARKET_FACETS, Row, Scored, by_task, check_same, flag_notes, label
+from ktdeval_compare.grid import COUNT, UNIT, VERDICT, figure_of, grid, interval, p_of, plain, text
+
+_FACETS = {
+    "task versions": lambda entrant: entrant.card.task.version,
+    "task configs (hash)": lambda entrant: entrant.card.task.hash,
+    "snapshots": MARKET_FACETS["snapshots"],
+    "limits of steps": MARKET_FACETS["limits of steps"],
+}
+Points = Mapping[str, float]
+"""Mean figure of each sample, by its id."""
+
+
+def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
+    """Set the scores of each card beside each other, and test every pair of cards of a task on each of them.
+
+    Returns `scores` (one row for each task, score and card), `tests` (one for each task, score and pair), `notes`. Samples are the
+    units of a test: an agent's answers to one sample, in several seeds or windows, count as their mean. Raises CardError: cards of
+    one task can't be compared; UsageError: a score is on no card.
+    """
+    scores: list[Row] = []
+    tests: list[Row] = []
+    notes: list[str] = []
+    if len(cards) < 2:
+        raise CardError("a comparison needs at least two cards")
+    for task, found in by_task(cards).items():
+        check_same(found, _FACETS, "they can't be compared")
+        members = label(found)
+        names = _chosen(members, options.metrics)
+        scores += [_score(task, name, member) for name in names for member in members]
+        answers = [_answers(member) for member in members]
+        for name, pair in itertools.product(names, options.pairs_of(len(members))):
+            first, second = pair
+            test = _test(task, name, [members[first], members[second]], [answers[first], answers[second]], options)
+            if isinstance(test, str):
+                notes.append(f"{task}: {name}: not tested: {test}")
+            else:
+                tests.append(test)
+        notes += flag_notes(members)
+    correct(tests, options.alpha)
+    return {"alpha": options.alpha, "scores": scores, "tests": tests, "notes": list(dict.fromkeys(notes))}
+
+
+def _chosen(members: Sequence[Scored], wanted: Sequence[str]) -> list[str]:
+    card = members[0].card
+    for name in wanted:
+        if name not in card.scores:
+            raise UsageError(f"{members[0].path}: no score {name!r} on this card{near_matches(name, card.scores)}")
+    return list(wanted) or [name for name in card.score_order if card.scores[name].headline]
+
+
+def _score(task: str, name: str, member: Scored) -> Row:
+    line = member.card.scores[name]
+    interval = {"low": None, "high": None} if line.interval is None else {"low": line.interval.low, "high": line.interval.high}
+    figures = {"value": line.value, "unit": line.unit, "n": line.n, "baseline": line.baseline}
+    return {"task": task, "score": name, "card": member.label, **figures, **interval, "reason": line.reason or None}
+
+
+def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
+    """Figures of each sample by the score's name, or why there are none; a failed call of the model tells nothing of the model."""
+    if not (member.run_folder / "manifest.json").is_file():
+        return f"{member.label}: no answers beside the card"
+    run = RunFolder.load(member.run_folder)
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
+    known = {episode.id for episode in member.card.episodes}
+    for spec in run.manifest.specs:
+        if spec.id not in known:
+            continue
+        name = f"episodes/{spec.id}/answers.jsonl.zst"
+        if file_sha256(run.path / name) != member.card.artefacts.get(name):
+            return f"{member.label}: {name} is not the file that the card was made from"
+        answers = run.load_answers(spec)
+        recorded = {key for answer in answers for key in answer.scores}
+        spelled = {score: recorded_as(member.card, score, recorded) for score in found}
+        for answer in answers:
+            for score, key in spelled.items():
+                value = _worst(member.card.scores[score]) if answer.answer is None else answer.scores.get(key or "")
+                if (key is not None or not recorded) and value is not None and answer.provenance != "error":
+                    found[score].setdefault(answer.sample, []).append(float(value))
+    return found
+
+
+def _worst(line: ScoreLine) -> float | None:
+    return line.range[line.better == "lower"]
+
+
+def _test(
+    task: str, name: str, members: Sequence[Scored], answers: Sequence[dict[str, dict[str, list[float]]] | str], options: Options
+) -> Row | str:
+    points: list[Points] = []
+    for found in answers:
+        if isinstance(found, str):
+            return found
+        points.append({sample: float(np.mean(values)) for sample, values in found[name].items()})
+    shared = sorted(points[0].keys() & points[1].keys())
+    if not shared:
+        return "answers do not have this figure of their own"
+    if points[0].keys() != points[1].keys() and not options.common:
+        return (
+            f"{members[0].label} and {members[1].label} did not answer the same samples (a failed call is no answer of the model); "
+            f"--common compares the {len(shared)} that both have"
+        )
+    differences = np.array([points[0][sample] - points[1][sample] for sample in shared])
+    line = members[0].card.scores[name]
+    flips = stats.sign_flip(differences, seed=options.seed)
+    shift = stats.mean_with_interval(differences, confidence=1.0 - options.alpha)
+    varies = len(set(differences)) > 1  # else t has nothing to measure chance by
+    detail = {end: (shift.detail or {}).get(end) if varies else None for end in ("low", "high")}
+    row: Row = {"task": task, "score": name, "unit": line.unit, "better": line.better, "first": members[0].label}
+    row |= {"second": members[1].label, "n": len(shared), "differing": int((differences != 0).sum()), "value": shift.value}
+    return {**row, **detail, "p": flips.p, "reason": flips.reason}
+
+
+def score_lines(report: Row) -> Iterator[str]:
+    """Lines of the report of `compare` on cards of scoring tasks."""
+    yield "Scores of each card"
+    both = interval({"alpha": 0.05})
+    both = both._replace(cell=lambda row, cell=both.cell: cell(row).replace("+", ""))  # type: ignore[misc]
+    for task, rows in itertools.groupby(report["scores"], key=lambda row: row["task"]):
+        yield f"  {task}"
+        yield from (f"  {line}" for line in grid(list(rows), text("score"), text("card"), plain("value", "value"),
+                    UNIT, both, plain("baseline", "baseline"), COUNT))  # fmt: skip
+    yield from ("", "Differences, first - second, paired by sample")
+    if report["tests"]:
+        yield from grid(report["tests"], text("task"), text("score"), text("first"), text("second"),
+                              COUNT, text("differing", is_left=False), figure_of("difference"), UNIT,
+                              interval(report), p_of("p"), p_of("Holm p", "p_holm"), VERDICT)  # fmt: skip
+    yield "  interval: t over samples; p: sign flips of the samples' differences; verdict: by Holm p"
+    if report["notes"]:
+        yield from ("", "Notes", *(f"  {note}" for note in report["notes"]))

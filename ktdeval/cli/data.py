@@ -153,6 +153,8 @@ def _build(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> 
     click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
     for repair in stored.meta.repairs:
         click.echo(f"repaired: {repair}")
+    for note in stored.meta.notes:
+        click.echo(f"note: {note}")
 
 
 def _import(plugins: Plugins, spec: Spec, args: Mapping[str, Any], out: Path) -> None:
@@ -283,6 +285,7 @@ def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
         "id": snapshot.id,
         **{name: getattr(meta, name) for name in ("source", "synthetic", "has_factor")},
         "repairs": list(meta.repairs),
+        "notes": list(meta.notes),
         "days": len(snapshot.days),
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),

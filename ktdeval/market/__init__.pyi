@@ -16,3 +16,4 @@ from ktdeval.market.snapshot import (
     parse_code as parse_code,
 )
 from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot, with_id as with_id
+from ktdeval.market.units import stored_volume as stored_volume

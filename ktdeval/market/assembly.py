@@ -184,7 +184,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     days, codes = raw.table.days, raw.codes
     names = dict(zip(raw.assets["code"], raw.assets["name"], strict=True))
     industries = dict(zip(raw.assets["code"], raw.assets["industry"], strict=True))
-    meta = SnapshotMeta(raw.name, raw.source, raw.synthetic, raw.has_factor, raw.benchmark, raw.repairs)
+    meta = SnapshotMeta(raw.name, raw.source, raw.synthetic, raw.has_factor, raw.benchmark, raw.repairs, raw.notes)
     grids, indices = _grids(raw), _indices(raw)
     return MarketSnapshot(
         meta=meta,

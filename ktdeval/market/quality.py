@@ -19,7 +19,8 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
 from ktdeval.market.raw import PRICE_FIELDS, BarTable, RawMarket, as_days, membership, raw_from_snapshot
-from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, FloatArray, board_of, parse_code
+from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code
+from ktdeval.market.units import MOSTLY_WHOLE, average_price, outside_bar, whole_part, wrong_units
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
 
@@ -30,7 +31,6 @@ LOOKBACK_DAYS = 252
 UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
 _FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at 1,000 CNY and above
-_VWAP_SLACK = 1.01
 _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
 
 
@@ -68,9 +68,9 @@ def _finding(kind: str, count: int, examples: Iterable[str] = (), about: object 
     return Finding(kind, severity, count, shown, words["hint"].format(about), tuple(words["repairs"].split()))
 
 
-def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray) -> Finding:
+def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray, about: object = "") -> Finding:
     places = np.flatnonzero(mask)
-    return _finding(kind, len(places), (raw.table.label(int(place)) for place in places))
+    return _finding(kind, len(places), (raw.table.label(int(place)) for place in places), about)
 
 
 def is_incomplete(table: BarTable) -> BoolArray:
@@ -140,19 +140,20 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
     yield _finding("codes_without_amount", len(without), without)
     yield _bars_finding(raw, "missing_amount_rows", missing)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        average = table.values["amount"] / table.values["volume"]
-    off = table.traded & ((average < table.values["low"] / _VWAP_SLACK) | (average > table.values["high"] * _VWAP_SLACK))
-    # Adjusted prices never agree with amount and volume; units that are wrong are off by a factor of 100 or more on every day.
-    if raw.has_factor or _wrong_units(average[table.traded], table.values["close"][table.traded]):
-        yield _bars_finding(raw, "average_price_outside_bar", off)
+    wrong = wrong_units(raw)
+    if wrong is not None:
+        yield _bars_finding(raw, "wrong_units", wrong[0], wrong[1])
+    elif raw.has_factor:  # adjusted prices never agree with amount and volume
+        yield _bars_finding(raw, "average_price_outside_bar", outside_bar(table, average_price(table)))
 
 
-def _wrong_units(average: FloatArray, close: FloatArray) -> bool:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = average / close
-    ratio = ratio[np.isfinite(ratio)]
-    return bool(len(ratio) and not 0.02 < np.median(ratio) < 50)
+def _check_volume(raw: RawMarket) -> Iterator[Finding]:
+    """Volumes that are no whole shares, or that the import had to interpret."""
+    volume = raw.table.values["volume"]
+    yield _bars_finding(
+        raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & (whole_part(volume) < MOSTLY_WHOLE)
+    )
+    yield _finding("import_notes", len(raw.notes), raw.notes)
 
 
 def _check_factor(raw: RawMarket) -> Iterator[Finding]:
@@ -263,6 +264,6 @@ def _check_indices(raw: RawMarket) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
-    _check_rows, _check_gaps, _check_amount, _check_factor, _check_returns, _check_calendar, _check_intervals,
+    _check_rows, _check_gaps, _check_amount, _check_volume, _check_factor, _check_returns, _check_calendar, _check_intervals,
     _check_members, _check_indices,
 )  # fmt: skip

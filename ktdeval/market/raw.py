@@ -44,6 +44,7 @@ class RawMarket:
     synthetic: bool = False  #: True for generated markets
     index_names: Mapping[str, str] = field(default_factory=dict)  #: display names beside those known
     repairs: tuple[str, ...] = ()  #: what was changed so far, in words
+    notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
 
     def __post_init__(self) -> None:
         for table, columns in _COLUMNS.items():
@@ -164,4 +165,5 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         synthetic=snapshot.meta.synthetic,
         index_names=snapshot.index_names,
         repairs=snapshot.meta.repairs,
+        notes=snapshot.meta.notes,
     )

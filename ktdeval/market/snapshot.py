@@ -83,6 +83,7 @@ class SnapshotMeta:
     has_factor: bool  #: False when prices came adjusted without a factor: they are then traded as they are, and the card says so
     benchmark: str  #: code of the benchmark index, a key of `MarketSnapshot.indices`
     repairs: tuple[str, ...] = ()  #: what import changed in the source, in words, in order
+    notes: tuple[str, ...] = ()  #: how import read what can mean two things, in words; no part of the identity where there are none
 
 
 @dataclass(frozen=True)

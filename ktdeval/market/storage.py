@@ -65,11 +65,16 @@ def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     }
 
 
+def _meta(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+    """Meta as it is stored and hashed: without notes where there are none, as in markets from before there were notes."""
+    return {key: value for key, value in to_mapping(snapshot.meta).items() if value or key != "notes"}
+
+
 def _content(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Return what the identity is the hash of."""
     return {
         "version": FORMAT_VERSION,
-        "meta": to_mapping(snapshot.meta),
+        "meta": _meta(snapshot),
         "index_names": dict(snapshot.index_names),
         "statics": _statics(snapshot),
         "arrays": {address: sha256_hex(_canonical(array).tobytes()) for address, array in _arrays(snapshot).items()},
@@ -116,7 +121,7 @@ def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> 
 
 def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
     found = []
-    meta = to_mapping(snapshot.meta)
+    meta = _meta(snapshot)
     for field in sorted({*manifest["meta"], *meta}):
         if manifest["meta"].get(field) != meta.get(field):
             found.append(f"{MANIFEST}: meta.{field} differs")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import MarketSnapshot, RawMarket, parse_code
+from ktdeval.market import MarketSnapshot, RawMarket, parse_code, stored_volume
 from ktdeval_data.params import LongParams, QlibParams
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -59,7 +59,7 @@ def read_long(params: LongParams) -> RawMarket:
     mappings = _split_mapping(params.map)
     benchmark_code = index_code(params.benchmark_code)
     bars = _read_bars(params, mappings["bars"])
-    has_factor = to_our_units(bars, params)
+    has_factor, notes = to_our_units(bars, params)
     if params.members is None:
         lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
         members = lives.set_axis(["code", "first", "last"], axis=1)
@@ -80,6 +80,7 @@ def read_long(params: LongParams) -> RawMarket:
         members=members,
         assets=read_industry(params.industry, mappings["industry"]),
         has_factor=has_factor,
+        notes=notes,
     )
 
 
@@ -120,19 +121,39 @@ def _read_bars(params: LongParams, mapping: Mapping[str, str]) -> pd.DataFrame:
     return bars
 
 
-def to_our_units(bars: pd.DataFrame, params: LongParams | QlibParams) -> bool:
-    """Bring bars to shares, CNY and unadjusted prices in whole fen, in place; return whether they have a factor.
-
-    Prices without a factor become missing where others have one.
+def to_our_units(bars: pd.DataFrame, params: LongParams | QlibParams) -> tuple[bool, tuple[str, ...]]:
+    """Bring bars to shares, CNY and unadjusted prices in whole fen, in place; return whether they have a factor, and notes on how
+    they were read. Prices without a factor become missing where others have one. Raises DataError: volumes don't show how they
+    are stored.
     """
     bars["volume"] *= _VOLUME_UNITS[params.volume_unit]
     bars["amount"] *= _AMOUNT_UNITS[params.amount_unit]
-    has_factor = bool(bars["factor"].notna().any())
-    if has_factor and params.prices == "adjusted":
-        known = bars["factor"].where(bars["factor"] > 0)
+    if not bars["factor"].notna().any():
+        return False, ()
+    known = bars["factor"].where(bars["factor"] > 0)
+    notes = _undo_volume(bars, known, params)
+    if params.prices == "adjusted":
         for name in ("open", "high", "low", "close"):
             bars[name] = (bars[name] / known).round(2)
-    return has_factor
+    return True, notes
+
+
+def _undo_volume(bars: pd.DataFrame, factor: pd.Series, params: LongParams | QlibParams) -> tuple[str, ...]:
+    """Multiply volumes by the factor where they were divided by it, to whole shares."""
+    kind = params.volume
+    if kind == "auto":
+        told = stored_volume(bars["volume"].to_numpy(dtype=np.float64), factor.to_numpy(dtype=np.float64))
+        if told is None and params.prices == "adjusted":
+            raise DataError(
+                "volume: whole shares don't show whether volumes are as traded or divided by the factor;"
+                " say --volume raw or --volume divided (shares or lots: --volume-unit)"
+            )
+        kind = told or "raw"
+    if kind == "divided":
+        bars["volume"] = (bars["volume"] * factor).round()
+    how = "told by whole shares" if params.volume == "auto" else "as asked for"
+    what = {"raw": "as traded, taken as they are", "divided": "divided by the factor, multiplied by it"}[kind]
+    return (f"volumes were stored {what} ({how})",) if (params.volume, kind) != ("raw", "raw") else ()
 
 
 def _read_indices(path: Path, mapping: Mapping[str, str], benchmark_code: str) -> pd.DataFrame:

@@ -8,6 +8,13 @@ from typing import Literal
 
 from ktdeval.fields import option
 
+VolumeAs = Literal["auto", "raw", "divided"]
+"""How a source stores volumes: as traded, or divided by the factor."""
+_VOLUME_HELP = (
+    "raw: volumes are shares as traded; divided: they were divided by the factor, as in Qlib's own data, and are multiplied by it;"
+    " auto: whichever gives whole shares, an error where both or neither do"
+)
+
 
 @dataclass(frozen=True)
 class LongParams:
@@ -30,6 +37,7 @@ class LongParams:
     prices: Literal["unadjusted", "adjusted"] = option(
         "unadjusted", help="adjusted prices are divided by the factor and rounded to fen; without a factor they stay as they are"
     )
+    volume: VolumeAs = option("raw", help=_VOLUME_HELP)
     volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")
     amount_unit: Literal["CNY", "thousand_CNY", "ten_thousand_CNY"] = option("CNY", help="unit of the amount column")
     assets: Literal["members", "all"] = option("members", help="keep only codes that were members at some time, or all")
@@ -50,8 +58,9 @@ class QlibParams:
     industry: str | None = option(None, help="a file with code, name, industry")
     prices: Literal["unadjusted", "adjusted"] = option(
         "adjusted",
-        help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen, volumes multiplied by it",
+        help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen",
     )
+    volume: VolumeAs = option("auto", help=_VOLUME_HELP)
     volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")
     amount_unit: Literal["CNY", "thousand_CNY", "ten_thousand_CNY"] = option("CNY", help="unit of the amount field")
     first: str | None = option(None, help="first day to read")

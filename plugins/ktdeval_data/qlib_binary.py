@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -33,24 +34,29 @@ def read_qlib(params: QlibParams) -> RawMarket:
     """
     folder = Path(params.folder)
     calendar = _read_calendar(folder / "calendars" / "day.txt")
-    members = _read_instruments(folder / "instruments" / f"{params.universe}.txt")
+    universe = f"{params.universe}.txt"
+    members = _read_instruments(_entries(folder / "instruments").get(universe.lower(), folder / "instruments" / universe))
+    features = _entries(folder / "features")
     benchmark = index_code(params.benchmark_code)
-    bars = _read_bars(folder, calendar, members, _clip(calendar, params))
-    has_factor = to_our_units(bars, params)
-    if has_factor and params.prices == "adjusted":
-        # Whole shares again: single precision leaves fractions.
-        bars["volume"] = (bars["volume"] * bars["factor"]).round()
+    bars = _read_bars(features, calendar, members, _clip(calendar, params))
+    has_factor, notes = to_our_units(bars, params)
     name = folder.resolve().name
     return RawMarket(
         name=params.name or name,
         source=params.source or f"Qlib binary data {name}, universe {params.universe}",
         benchmark=benchmark,
         bars=bars,
-        indices=_read_index(folder, calendar, benchmark),
+        indices=_read_index(features, calendar, benchmark),
         members=members[["code", "first", "last"]],
         assets=read_industry(params.industry, {}),
         has_factor=has_factor,
+        notes=notes,
     )
+
+
+def _entries(folder: Path) -> dict[str, Path]:
+    """Entries of a folder by their names in lower case; of names that differ in case alone, the one in lower case counts."""
+    return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
 def _read_lines(path: Path) -> list[str]:
@@ -98,12 +104,12 @@ def _clip(calendar: DayArray, params: QlibParams) -> slice:
     return slice(int(start), int(stop))
 
 
-def read_bin(path: Path, n_days: int) -> FloatArray:
-    """One field of one instrument over the calendar. `path`: a `.day.bin` file; one that is not there gives NaN throughout. Returns
-    [T] float64, NaN outside what the file holds. Raises DataError: the file is no such file, or reaches past the calendar.
+def read_bin(path: Path | None, n_days: int) -> FloatArray:
+    """One field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN throughout. Returns [T] float64, NaN
+    outside what the file holds. Raises DataError: the file is no such file, or reaches past the calendar.
     """
     values = np.full(n_days, np.nan)
-    if not path.exists():
+    if path is None:
         return values
     try:
         stored = np.fromfile(path, dtype="<f4")
@@ -119,13 +125,14 @@ def read_bin(path: Path, n_days: int) -> FloatArray:
     return values
 
 
-def _read_bars(folder: Path, calendar: DayArray, members: pd.DataFrame, rows: slice) -> pd.DataFrame:
+def _read_bars(features: Mapping[str, Path], calendar: DayArray, members: pd.DataFrame, rows: slice) -> pd.DataFrame:
     """Bars of the universe's instruments as stored. Days on which nothing is stored have no row."""
     frames = []
     for name, code in members[["folder", "code"]].drop_duplicates("code").itertuples(index=False):
-        if not (folder / "features" / name).is_dir():
+        if name not in features:
             continue
-        fields = {field: read_bin(folder / "features" / name / f"{field}.day.bin", len(calendar))[rows] for field in _FIELDS}
+        files = _entries(features[name])
+        fields = {field: read_bin(files.get(f"{field}.day.bin"), len(calendar))[rows] for field in _FIELDS}
         stored = np.flatnonzero(np.isfinite(fields["close"]) | np.isfinite(fields["volume"]))
         frame = pd.DataFrame(
             {"date": calendar[rows][stored], "code": code, **{key: values[stored] for key, values in fields.items()}}
@@ -133,17 +140,18 @@ def _read_bars(folder: Path, calendar: DayArray, members: pd.DataFrame, rows: sl
         frames.append(frame)
     bars = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if bars.empty:
-        raise DataError(f"{folder}: no instrument of the universe has bars in features/ in the range of days")
+        raise DataError("features/: no instrument of the universe has bars there in the range of days")
     return bars
 
 
-def _read_index(folder: Path, calendar: DayArray, code: str) -> pd.DataFrame:
+def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> pd.DataFrame:
     """Levels of the benchmark, divided by its factor where it has one."""
-    home = folder / "features" / f"{code[7:]}{code[:6]}".lower()
-    if not (home / "close.day.bin").exists():
-        raise DataError(f"{home}: no close.day.bin of benchmark {code}; choose another benchmark_code")
-    level = read_bin(home / "close.day.bin", len(calendar))
-    factor = read_bin(home / "factor.day.bin", len(calendar))
+    name = f"{code[7:]}{code[:6]}".lower()
+    files = _entries(features[name]) if name in features else {}
+    if "close.day.bin" not in files:
+        raise DataError(f"features/{name}: no close.day.bin of benchmark {code}; choose another benchmark_code")
+    level = read_bin(files["close.day.bin"], len(calendar))
+    factor = read_bin(files.get("factor.day.bin"), len(calendar))
     level = level / np.where(factor > 0, factor, 1.0)
     known = np.isfinite(level)
     return pd.DataFrame({"date": calendar[known], "code": code, "close": level[known]})

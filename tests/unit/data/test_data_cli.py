@@ -74,9 +74,10 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     assert snapshot.volume[0, 1] == 1200
     capsys.readouterr()
     # Choices keep their spelling.
-    words = ["data", "import", "long", *options(tmp_path), "--amount-unit", "thousand_CNY", "--volume_unit", "lot"]
+    in_units = BARS.replace("12100", "1210").replace("350000", "35000").replace("505,", "50.5,")
+    words = ["data", "import", "long", *options(tmp_path, bars=in_units), "--amount-unit", "thousand_CNY", "--volume_unit", "lot"]
     assert main([*words, "--out", str(tmp_path / "n")]) == 0
-    assert load_snapshot(tmp_path / "n").amount[0, 1] == 12_100_000
+    assert load_snapshot(tmp_path / "n").amount[0, 1] == 1_210_000
     capsys.readouterr()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.quality import check
+from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval_data.params import QlibParams
 from ktdeval_data.qlib_binary import read_bin, read_qlib
 from qlib_writer import write_qlib
@@ -23,7 +23,7 @@ RAW = {
     "close": [10.1, 10.2, 10.3, 5.1],
 }
 FACTOR = [3.7, 3.7, 3.7, 7.4]
-VOLUME = [1200.0, 34567.0, 890.0, 2100.0]
+VOLUME = [1201.0, 34567.0, 890.0, 2103.0]
 
 
 def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
@@ -81,6 +81,40 @@ def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Pat
     assert snapshot.meta.name == "cn_data"
 
 
+@pytest.mark.parametrize("stored", ["raw", "divided"])
+def test_volumes_are_read_as_their_whole_shares_tell_and_the_check_says_how(tmp_path: Path, stored: str) -> None:
+    fields = features()
+    if stored == "raw":
+        fields["SH600519"]["volume"] = (1, [*VOLUME[:2], NAN, VOLUME[3]])
+    raw = read(write_qlib(tmp_path / "q", CALENDAR, fields, instruments()))
+    assert assemble(raw).volume[[1, 2, 4], 1].tolist() == [*VOLUME[:2], VOLUME[3]]
+    (note,) = (finding for finding in check(raw_from_snapshot(assemble(raw))) if finding.kind == "import_notes")
+    assert ("divided by the factor" in note.examples[0]) == (stored == "divided")
+    with pytest.raises(DataError, match="wrong_units"):
+        assemble(read(tmp_path / "q", volume="raw" if stored == "divided" else "divided"))
+
+
+def test_volumes_that_tell_nothing_are_an_error_until_the_user_says(tmp_path: Path) -> None:
+    fields = features()
+    fields["SH600519"] |= {"volume": (1, [3000.5, 7000.25, 500.125, 900.0]), "amount": (1, [NAN] * 4)}
+    folder = write_qlib(tmp_path / "q", CALENDAR, fields, instruments())
+    with pytest.raises(DataError, match="say --volume raw or --volume divided"):
+        read(folder)
+    moutai = [read(folder, volume=kind).bars.query("code == '600519.SH'")["volume"].tolist()[0] for kind in ("raw", "divided")]
+    assert moutai == [3000.5, round(3000.5 * 3.7)]
+    assert read(folder, prices="unadjusted").bars["volume"].max() == 7000.25, "unadjusted prices come with unadjusted volumes"
+
+
+def test_folders_and_fields_are_found_in_any_letter_case(folder: Path) -> None:
+    expected = assemble(read(folder)).close
+    for home in list((folder / "features").iterdir()):
+        for path in list(home.iterdir()):
+            path.rename(home / path.name.upper())
+        home.rename(home.parent / home.name.upper())
+    (folder / "instruments" / "csi300.txt").rename(folder / "instruments" / "CSI300.txt")
+    assert np.array_equal(assemble(read(folder)).close, expected, equal_nan=True)
+
+
 def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
     # Unadjusted data are taken as they are.
     bars = read(folder, prices="unadjusted").bars
@@ -108,7 +142,7 @@ def test_values_land_on_their_days_and_what_is_no_field_of_the_calendar_is_refus
     path = tmp_path / "close.day.bin"
     path.write_bytes(np.array([2, 7.5, 8.5], dtype="<f4").tobytes())
     assert np.array_equal(read_bin(path, 6), [NAN, NAN, 7.5, 8.5, NAN, NAN], equal_nan=True)
-    assert np.isnan(read_bin(tmp_path / "none.day.bin", 6)).all()
+    assert np.isnan(read_bin(None, 6)).all()
     odd = [b"", b"\x00\x00\x00", *(np.array([first, 1.0], "<f4").tobytes() for first in (-1, NAN))]
     late = np.array([5, 1.0, 2.0], dtype="<f4").tobytes()
     for content, message in [*((content, "not a Qlib field") for content in odd), (late, "belongs to another calendar")]:

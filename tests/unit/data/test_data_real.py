@@ -15,7 +15,9 @@ from ktdeval.market.quality import Finding, RawMarket, check, raw_from_snapshot
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval_data.long_table import read_long
-from ktdeval_data.params import LongParams
+from ktdeval_data.params import LongParams, QlibParams
+from ktdeval_data.qlib_binary import read_qlib
+from qlib_writer import write_qlib
 
 pytestmark = pytest.mark.shared_data
 
@@ -79,6 +81,29 @@ def test_adjusted_prices_are_unadjusted_or_refused(shared_data: Path, snapshot: 
     # Adjusted prices taken for unadjusted ones are refused.
     with pytest.raises(DataError, match="prices_look_adjusted"):
         assemble(read_long(params(shared_data / "a_share", map={})))
+
+
+@pytest.mark.parametrize("stored", ["raw", "divided"])
+def test_qlib_folders_that_store_volumes_either_way_give_the_same_volumes(
+    shared_data: Path, snapshot: MarketSnapshot, tmp_path: Path, stored: str
+) -> None:
+    fields = {"open", "high", "low", "close", "volume", "factor"}
+    bars = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet", columns=["date", "code", "traded", *fields])
+    bars = bars[bars["traded"] & bars["code"].isin(snapshot.codes[::8])]
+    if stored == "divided":
+        bars["volume"] /= bars["factor"]
+    features = {"SH000300": {"close": (0, snapshot.benchmark.tolist())}}
+    for code, rows in bars.groupby("code"):
+        grid = rows.set_index("date").reindex(pd.DatetimeIndex(snapshot.days))
+        features[f"{code[7:]}{code[:6]}"] = {name: (0, grid[name].tolist()) for name in fields}
+    members = [(name, "2022-01-01", "2030-01-01") for name in features if name != "SH000300"]
+    folder = write_qlib(tmp_path / "q", [str(day) for day in snapshot.days], features, {"csi300": members})
+    read = assemble(read_qlib(QlibParams(folder=str(folder))))
+    columns = [snapshot.asset_index[code] for code in read.codes]
+    expected = snapshot.volume[:, columns]
+    traded = np.isfinite(read.close)
+    assert np.allclose(read.volume[traded], expected[traded], rtol=1e-6)
+    assert np.array_equal(read.close, snapshot.close[:, columns], equal_nan=True)
 
 
 def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:

@@ -84,7 +84,7 @@ FINDINGS = [  # market, kind, count, first examples
     (market(with_rows(first_bar(code="AAPL"))), "unknown_codes", 1, ("AAPL",)),
     (market(SATURDAY), "calendar_mismatch", 2, ("2024-01-06 is no session", "2024-01-04 has no bars")),
     (market(with_rows(first_bar(date=pd.Timestamp("2060-01-06")))), "calendar_unknown", 1, ()),
-    (market(bars().assign(volume=10.0), has_factor=False), "average_price_outside_bar", 15, ("000001.SZ 2024-01-02",)),
+    (market(bars().assign(volume=10.0), has_factor=False), "wrong_units", 15, ("000001.SZ 2024-01-02",)),
     (market(indices=OTHER_INDEX), "benchmark_gaps", 1, ("2024-01-04",)),
     (market(indices=OTHER_INDEX), "index_gaps", 4, ("2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08")),
     (market(indices=OTHER_INDEX), "duplicate_index_rows", 1, ("000300.SH 2024-01-02",)),

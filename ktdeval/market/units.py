@@ -1,0 +1,94 @@
+"""Units of volumes and amounts, as the numbers themselves tell them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.market.raw import BarTable, RawMarket
+from ktdeval.market.snapshot import BoolArray, FloatArray
+
+PRICE_SLACK = 1.01  #: An average price may lie this far outside low and high: sources round amounts and prices
+_SINGLE = 1.3e-7  # relative noise of a volume that was divided by a factor in single precision
+MOSTLY_WHOLE = 0.7  #: Less than this part of volumes in whole shares: they are no counts of shares
+_WHOLE = 0.95  # part that is whole where volumes are counts of shares
+_MOST_OF_A_CODE, _PART_OF_A_MARKET = (
+    0.5,
+    0.01,
+)  # days of a code and bars of a market: fewer are odd rows
+_WORDS = {
+    "factor": "volumes look divided by the factor (--volume divided), or prices were divided by it that are unadjusted",
+    "1 / factor": "prices look adjusted (--prices adjusted), or volumes were multiplied by the factor (--volume raw)",
+    100.0: "volumes look like lots of 100 shares (--volume-unit lot)",
+    0.1: "volumes look like lots and amounts like thousands of CNY (--volume-unit lot --amount-unit thousand_CNY)",
+    0.01: "volumes look like lots and amounts like ten thousands of CNY (--volume-unit lot --amount-unit ten_thousand_CNY), or"
+    " volumes were said to be lots and are shares",
+    1e-3: "amounts look like thousands of CNY (--amount-unit thousand_CNY)",
+    1e-4: "amounts look like ten thousands of CNY (--amount-unit ten_thousand_CNY)",
+    10.0: "volumes look like lots of 10 shares, or the units given are not those of the file",
+    1e3: "amounts look like CNY, not thousands (--amount-unit CNY), or volumes like thousands of shares",
+    1e4: "amounts look like CNY, not ten thousands (--amount-unit CNY), or volumes like ten thousands of shares",
+}  # amount / volume over the price -> the likely unit
+
+
+def whole_part(volume: FloatArray, unit: float = 1.0) -> float:
+    """Part of volumes that are a whole number of `unit` shares, among those small enough for single precision to tell; NaN where
+    there is none.
+    """
+    telling = volume[(volume > 0) & (volume * _SINGLE < 0.2 * unit)]
+    rest = np.abs(telling - np.round(telling / unit) * unit)
+    return float((rest <= telling * _SINGLE + 1e-3).mean()) if len(rest) else float("nan")
+
+
+def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "divided"] | None:
+    """Tell by whole shares, or whole lots of 100, whether volumes are raw or divided by the factor; None: that does not show.
+
+    Markets whose factor is 1 throughout are raw. Shapes [rows].
+    """
+    moved = (factor > 0) & (factor != 1) & (volume > 0)
+    if not moved.any():
+        return "raw"
+    for unit in (1.0, 100.0):
+        raw, divided = whole_part(volume[moved], unit), whole_part((volume * factor)[moved], unit)
+        if raw > _WHOLE and not divided > MOSTLY_WHOLE:
+            return "raw"
+        if divided > _WHOLE and not raw > MOSTLY_WHOLE:
+            return "divided"
+    return None
+
+
+def average_price(table: BarTable) -> FloatArray:
+    """[rows] amount / volume in CNY a share; NaN or infinite where one of them is missing or zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(table.values["amount"] / table.values["volume"])
+
+
+def outside_bar(table: BarTable, average: FloatArray) -> BoolArray:
+    """[rows] a day with trade whose average price lies below its low or above its high."""
+    below, above = average < table.values["low"] / PRICE_SLACK, average > table.values["high"] * PRICE_SLACK
+    return np.asarray(table.traded & (below | above))
+
+
+def wrong_units(raw: RawMarket) -> tuple[BoolArray, str] | None:
+    """Bars ([rows]) whose amount, volume and prices fit after one constant of units or the factor, and not as they are, with the
+    likely unit in words. None where those are only a few.
+    """
+    table, average = raw.table, average_price(raw.table)
+    known = table.traded & np.isfinite(average) & (average > 0)
+    off = outside_bar(table, average) & known
+    factor = np.where((table.values["factor"] > 0) & np.isfinite(table.values["factor"]), table.values["factor"], np.nan)
+    scales = {key: np.full(len(off), key) for key in _WORDS if isinstance(key, float)} | {
+        "factor": factor,
+        "1 / factor": 1 / factor,
+    }
+    best: tuple[int, BoolArray, str] = (0, off, "")
+    for key, scale in scales.items():
+        fits = off & np.isfinite(scale) & ~outside_bar(table, average / scale)
+        # Without a factor prices may be adjusted, and those of single codes happen to be some ten times what was paid.
+        days, fitting = (np.bincount(table.column, weights=mask) for mask in (known, fits))
+        fits &= (fitting > _MOST_OF_A_CODE * days)[table.column] | (not raw.has_factor)
+        if fits.sum() > max(best[0], (_PART_OF_A_MARKET if raw.has_factor else _MOST_OF_A_CODE) * known.sum()):
+            times = f"{key:g}" if isinstance(key, float) else f"the {key}" if key == "factor" else key
+            best = (int(fits.sum()), fits, f"{times} times the price: {_WORDS[key]}")
+    return (best[1], best[2]) if best[0] else None

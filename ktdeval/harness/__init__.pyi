@@ -36,3 +36,4 @@ from ktdeval.harness.tools import (
     json_tool as json_tool,
     tool as tool,
 )
+from ktdeval.harness.wording import in_words as in_words

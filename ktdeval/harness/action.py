@@ -15,6 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
+from ktdeval.harness.wording import in_words
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
@@ -158,15 +159,15 @@ def _problems(errors: list[ValidationError]) -> list[dict[str, str]]:
         if error.validator == "oneOf" and not isinstance(error.instance, dict):
             continue  # already said to be of the wrong type
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        rule = _RULES.get(error.validator, _of_schema)
+        rule = _RULES.get(error.validator, _of_value)
         problem = {"at": path.lstrip(".") or "(whole)", "rule": rule(error)}
         if problem not in problems:
             problems.append(problem)
     return problems
 
 
-def _of_schema(error: ValidationError) -> str:
-    return f"must meet {error.validator} {error.validator_value}"
+def _of_value(error: ValidationError) -> str:
+    return f"must be {in_words(cast('Mapping[str, JsonValue]', error.schema))}"
 
 
 def _missing(error: ValidationError) -> str:
@@ -174,15 +175,8 @@ def _missing(error: ValidationError) -> str:
     return f"must have {', '.join(name for name in cast('list[str]', error.validator_value) if name not in instance)}"
 
 
-def _bounds(error: ValidationError) -> str:
-    schema = cast("Mapping[str, JsonValue]", error.schema)
-    if "exclusiveMinimum" in schema:
-        return f"must be greater than {schema['exclusiveMinimum']} and at most {schema['maximum']}"
-    return f"must be from {schema['minimum']} to {schema['maximum']}"
-
-
 def _allowed(error: ValidationError) -> str:
-    return f"must have no properties but {', '.join(cast('Mapping[str, JsonValue]', error.schema)['properties'])}"
+    return f"must have no fields but {', '.join(cast('Mapping[str, JsonValue]', error.schema)['properties'])}"
 
 
 def _one_of(error: ValidationError) -> str:
@@ -191,14 +185,7 @@ def _one_of(error: ValidationError) -> str:
 
 
 _RULES: Mapping[object, Callable[[ValidationError], str]] = {
-    "type": lambda error: f"must be of type {error.validator_value}",
     "required": _missing,
     "additionalProperties": _allowed,
     "oneOf": _one_of,
-    "enum": lambda error: f"must be one of {', '.join(cast('list[str]', error.validator_value))}",
-    "minimum": _bounds,
-    "maximum": _bounds,
-    "exclusiveMinimum": _bounds,
-    "minLength": lambda error: f"must have at least {error.validator_value} characters",
-    "maxLength": lambda error: f"must have at most {error.validator_value} characters",
 }

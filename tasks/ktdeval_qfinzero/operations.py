@@ -15,6 +15,7 @@ from jsonschema.validators import extend
 
 from ktdeval.errors import PluginError
 from ktdeval.fields import near_matches
+from ktdeval.harness import in_words
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.schemas import Answer, Arguments, Schema, properties_of, required_of, schema_of
@@ -145,7 +146,8 @@ class Operation:
                 raise invalid("arguments", f"only these are known: {names}{near_matches(str(name)[:100], self.properties)}")
         errors = sorted(self._validator.iter_errors(dict(given)), key=lambda found: list(map(str, found.absolute_path)))
         if errors:
-            raise invalid(_place(errors[0].absolute_path), _expectation(errors[0]))
+            place = _place(errors[0].absolute_path)
+            raise invalid(place, _expectation(errors[0], place))
         defaults = {name: schema["default"] for name, schema in self.properties.items() if "default" in schema}
         return {**defaults, **given}
 
@@ -219,15 +221,15 @@ def _place(path: Sequence[str | int]) -> str:
     return text or "arguments"
 
 
-def _expectation(error: ValidationError) -> str:
-    """Describe what would have been valid, without the value that was not."""
-    keyword, wanted = str(error.validator), cast("Any", error.validator_value)
+def _expectation(error: ValidationError, place: str) -> str:
+    """Say what to write, without the value that was not right."""
+    keyword, wanted, schema = str(error.validator), cast("Any", error.validator_value), cast("Any", error.schema)
     if keyword == "required":
         given = cast("Mapping[str, Any]", error.instance)
-        return f"required and missing: {', '.join(name for name in wanted if name not in given)}"
+        missing = ", ".join(f"`{name}`" for name in wanted if name not in given)
+        return f"required and missing: {missing}"
     if keyword == "additionalProperties":
-        return f"has a field that is not known; known are: {', '.join(cast('Any', error.schema)['properties'])}"
-    words = {"type": "expected type", "enum": "expected one of", "minimum": "expected at least", "maximum": "expected at most"}
-    if keyword in words:
-        return f"{words[keyword]} {', '.join(map(str, wanted)) if isinstance(wanted, list) else wanted}"
-    return f"does not follow the schema: {keyword} {wanted if isinstance(wanted, str | int | float) else ''}".strip()
+        return f"has a field that is not known; known are: {', '.join(schema['properties'])}"
+    if keyword == "minProperties":
+        return f"give at least {wanted} of: {', '.join(schema['properties'])}"
+    return f"give `{place}` as {in_words(schema)}"

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ktdeval.harness import in_words
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval_qfinzero.access.bodies import Bodies, is_json
 from ktdeval_qfinzero.access.dispatch import DEFECT, Guard, Security, answer_of, dispatch, error_answer
@@ -128,7 +129,7 @@ def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
         return int(text)
     if kind == "number" and _NUMBER.fullmatch(text):
         return float(text)
-    raise invalid(field, f"expected type {kind}")
+    raise invalid(field, f"give `{field}` as {in_words(schema)}")
 
 
 async def _body(request: Request) -> dict[str, JsonValue]:

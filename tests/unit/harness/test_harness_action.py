@@ -69,32 +69,32 @@ def test_what_is_no_json_is_bad_json(text):
 
 
 ONE_OF = ("orders[0]", "must have exactly one of target_weight and shares")
-SHARES = ("orders[0].shares", "must be from 1 to 100000000")
+SHARES = ("orders[0].shares", "must be a whole number from 1 to 100000000")
 ALL = "stock_id, side, confidence, reason, target_weight, shares"
 BAD_ORDERS = [
-    (5, ("orders[0]", "must be of type object")),
+    (5, ("orders[0]", "must be an object")),
     (order(side="HOLD"), ("orders[0].side", "must be one of BUY, SELL")),
-    (order(confidence=1.5), ("orders[0].confidence", "must be from 0 to 1")),
-    (order(confidence="high"), ("orders[0].confidence", "must be of type number")),
-    (order(target_weight=-1), ("orders[0].target_weight", "must be from 0 to 1")),
-    (order(reason="short"), ("orders[0].reason", "must have at least 10 characters")),
-    (order(stock_id="x" * 65), ("orders[0].stock_id", "must have at most 64 characters")),
-    (order(stock_id=600519), ("orders[0].stock_id", "must be of type string")),
+    (order(confidence=1.5), ("orders[0].confidence", "must be a number from 0 to 1")),
+    (order(confidence="high"), ("orders[0].confidence", "must be a number from 0 to 1")),
+    (order(target_weight=-1), ("orders[0].target_weight", "must be a number from 0 to 1")),
+    (order(reason="short"), ("orders[0].reason", "must be text of at least 10 characters")),
+    (order(stock_id="x" * 65), ("orders[0].stock_id", "must be text of 1 to 64 characters")),
+    (order(stock_id=600519), ("orders[0].stock_id", "must be text of 1 to 64 characters")),
     (order(shares=100), ONE_OF),
     (order(target_weight=None), ONE_OF),
     (order(target_weight=None, shares=0), SHARES),
     (order(target_weight=None, shares=10**300), SHARES),
-    (order(target_weight=None, shares=1.5), ("orders[0].shares", "must be of type integer")),
-    (order(leverage=3), ("orders[0]", f"must have no properties but {ALL}")),
+    (order(target_weight=None, shares=1.5), SHARES),
+    (order(leverage=3), ("orders[0]", f"must have no fields but {ALL}")),
     ({"side": "BUY", "shares": 5}, ("orders[0]", "must have stock_id, confidence, reason")),
 ]
 BAD_ACTIONS = [
-    ([], ("(whole)", "must be of type object")),
-    (None, ("(whole)", "must be of type object")),
+    ([], ("(whole)", "must be an object")),
+    (None, ("(whole)", "must be an object")),
     ({}, ("(whole)", "must have orders, overall_reason")),
-    ({"orders": {}, "overall_reason": ""}, ("orders", "must be of type array")),
-    ({"orders": [], "overall_reason": 5}, ("overall_reason", "must be of type string")),
-    ({"orders": [], "overall_reason": "", "mood": 1}, ("(whole)", "must have no properties but orders, overall_reason")),
+    ({"orders": {}, "overall_reason": ""}, ("orders", "must be a list")),
+    ({"orders": [], "overall_reason": 5}, ("overall_reason", "must be text")),
+    ({"orders": [], "overall_reason": "", "mood": 1}, ("(whole)", "must have no fields but orders, overall_reason")),
     *(({"orders": [bad], "overall_reason": ""}, expected) for bad, expected in BAD_ORDERS),
 ]
 
@@ -107,7 +107,7 @@ def test_feedback_names_path_and_rule(value, expected):
 def test_numbers_beyond_floats_are_out_of_bounds_and_no_crash():
     for name in ("confidence", "target_weight"):
         text = text_of(order()).replace(f'"{name}": {order()[name]}', f'"{name}": 1e999')
-        assert problems(text) == ("schema", [(f"orders[0].{name}", "must be from 0 to 1")])
+        assert problems(text) == ("schema", [(f"orders[0].{name}", "must be a number from 0 to 1")])
     text = text_of(order(target_weight=None, shares=5)).replace('"shares": 5', '"shares": 1e999')
     assert problems(text)[1][0][0] == "orders[0].shares"
 
@@ -174,7 +174,7 @@ def test_shares_are_converted_back_under_rebased_prices():
     assert parsed.action[0].shares == 300
     assert form.parse(text_of(order(stock_id=handle, target_weight=None, shares=1e-9))).action[0].shares == 1
     assert problems(text_of(order(target_weight=None, shares=0)), form)[1] == [
-        ("orders[0].shares", "must be greater than 0 and at most 100000000")
+        ("orders[0].shares", "must be a number above 0 and at most 100000000")
     ]
 
 

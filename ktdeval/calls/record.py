@@ -260,7 +260,7 @@ def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) ->
         "tokens": sum((record.usage or Usage() for record in answers), Usage()).to_json(),
         **_paid(attempts),
         "latency_s": _latencies(sorted(record.latency_s for record in answers)),
-        "lost_s": round(sum(record.latency_s for record in failed), 3),
+        "lost_s": round(math.fsum(record.latency_s for record in failed), 3),
         "served_by": dict(sorted(Counter(filter(None, served.values())).items())),
         "checks": {
             "requests": len({(record.episode, record.key) for record in checks}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -162,7 +163,7 @@ class _Estimator:
         for case in CASES:
             loads = [(part.rates[case], steps) for part in parts for steps in part.steps_left]
             calls, reads, writes = (
-                round(sum(getattr(rate, name) * steps for rate, steps in loads))
+                round(math.fsum(getattr(rate, name) * steps for rate, steps in loads))
                 for name in ("calls", "input_tokens", "output_tokens")
             )
             seconds = _makespan_s((rate.seconds * steps for rate, steps in loads), self.config.concurrency)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
@@ -93,7 +94,7 @@ def make_card(
         "specs": specs,
         "artefacts": folder.artefacts(complete),
         "missing_episodes": [_missing(spec, errors) for spec in specs if spec not in complete],
-        "provenance": describe_environment(sum(folder.wall_s(spec) for spec in complete)),
+        "provenance": describe_environment(math.fsum(folder.wall_s(spec) for spec in complete)),
         "price": manifest.price,
         "request_settings": manifest.request_settings,
         "drift": drift(load_record(folder.path)),

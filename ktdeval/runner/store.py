@@ -15,6 +15,7 @@ RUN/cards/<task>.json                        result cards
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -223,7 +224,7 @@ class RunFolder:
         mark = EpisodeMark(
             spec=spec.to_json(),
             steps=len(records),
-            wall_s=round(sum(seconds), 3),
+            wall_s=round(math.fsum(seconds), 3),
             sha256={file_name: sha256_hex(content) for file_name, content in files.items()},
         )
         write_atomic(folder / MARK, dumps_pretty(to_plain(mark)))

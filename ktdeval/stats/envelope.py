@@ -15,6 +15,7 @@ costs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -233,6 +234,6 @@ def _summary(ledger: Ledger, nav: npt.NDArray[np.float64], settings: EnvelopeSet
 def _agent_activity(ledger: Ledger) -> Activity:
     steps = [step for step in ledger.steps if step.open_nav_minor > 0 and step.nav_minor > 0]
     n = max(len(steps), 1)
-    traded = sum(sum(order.notional_minor for order in step.orders) / step.open_nav_minor for step in steps)
+    traded = math.fsum(sum(order.notional_minor for order in step.orders) / step.open_nav_minor for step in steps)
     names = sum(len(step.positions) for step in steps)
-    return Activity(TRADING_DAYS * traded / n, names / n, sum(step.cash_minor / step.nav_minor for step in steps) / n)
+    return Activity(TRADING_DAYS * traded / n, names / n, math.fsum(step.cash_minor / step.nav_minor for step in steps) / n)

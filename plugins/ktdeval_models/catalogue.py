@@ -188,7 +188,7 @@ class RankModel(KeylessModel):
         return all(row.get(figure) is not None for figure in self.weights)
 
     def _score(self, row: Row) -> float:
-        return float(sum(weight * row[figure] for figure, weight in self.weights.items()))
+        return math.fsum(weight * row[figure] for figure, weight in self.weights.items())
 
     def _order(self, row: Row) -> tuple[float, ...]:
         """Best first; equal figures fall to the other figures of the row, never to its label or its place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -69,7 +70,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
     stays = [row for row in held if row["stock_id"] not in sold]
     trims = [row for row in sellable if row["stock_id"] not in sold and row["weight"] > sizing.trim_above]
     cash = state["account"]["cash_weight"] - RESERVE
-    cash += sum(row["weight"] for row in sells) + sum(row["weight"] - sizing.target for row in trims)
+    cash += math.fsum(row["weight"] for row in sells) + math.fsum(row["weight"] - sizing.target for row in trims)
     raises = []  # holdings that fell below the band, as far as cash goes
     for row in stays:
         missing = sizing.target - row["weight"]

@@ -233,7 +233,7 @@ def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list
     row: list[object] = [Cell(_LINE_NAMES.get(name, name))]
     if len(values) > 1:
         row += [figure(median(values), "fraction", signed=True), span(*quartiles(values), "fraction", signed=True)]
-    row.append(figure(sum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")
+    row.append(figure(math.fsum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")
     for window in drawn:
         interval, split = window.lines[name], window.attribution
         linked: Mapping[str, float] = (split.linked.lines if split else None) or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -89,11 +90,11 @@ def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
         "by_board": _by_stratum("board", name, scored),
     }
     if name == "ticker_top1":
-        detail["mean_confidence"] = sum(record.answer["confidence"] for record in scored if record.answer) / len(scored)
+        detail["mean_confidence"] = math.fsum(record.answer["confidence"] for record in scored if record.answer) / len(scored)
     if name == "sector":
         largest = [record.facts["largest_sector"] / _members(record.facts) for record in scored]
-        detail["always_the_largest"] = sum(largest) / len(largest)
-    return Score(hits / len(scored), len(scored), wilson(hits, len(scored), LEVEL), sum(chances) / len(chances), detail)
+        detail["always_the_largest"] = math.fsum(largest) / len(largest)
+    return Score(hits / len(scored), len(scored), wilson(hits, len(scored), LEVEL), math.fsum(chances) / len(chances), detail)
 
 
 def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
@@ -102,7 +103,7 @@ def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str
     for stratum in sorted({record.facts[key] for record in scored}):
         records = [record for record in scored if record.facts[key] == stratum]
         n, hits = len(records), sum(bool(record.scores[name]) for record in records)
-        interval, chance = wilson(hits, n, LEVEL), sum(chance_of(name, record.facts) for record in records) / n
+        interval, chance = wilson(hits, n, LEVEL), math.fsum(chance_of(name, record.facts) for record in records) / n
         ends = {"low": interval.low, "high": interval.high}
         rates[stratum] = {"n": n, "successes": hits, "value": hits / n, **ends, "baseline": chance}
     return rates

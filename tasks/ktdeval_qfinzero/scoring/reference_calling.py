@@ -11,6 +11,7 @@ gets the calls from a raw text, never raises, and `problem` says why a text is u
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
@@ -173,10 +174,10 @@ def score_calling(
         failures=_failures(calls, task.calls) | ({"redundant_call"} if len(calls) > count else set()),
         terms={
             **terms,
-            "tm": sum(max((_tool(call, gold) for call in calls), default=0.0) for gold in task.calls) / count,
-            "pa": sum(_params(calls, gold) for gold in task.calls) / count,
-            "ta": sum(_times(calls, gold) for gold in task.calls) / count,
-            "ec": sum(max(_address(call, gold) for call in calls) for gold in task.calls) / count,
+            "tm": math.fsum(max((_tool(call, gold) for call in calls), default=0.0) for gold in task.calls) / count,
+            "pa": math.fsum(_params(calls, gold) for gold in task.calls) / count,
+            "ta": math.fsum(_times(calls, gold) for gold in task.calls) / count,
+            "ec": math.fsum(max(_address(call, gold) for call in calls) for gold in task.calls) / count,
             "cos": _order(calls, task.calls),
             "ocp": max(0.0, 1.0 - _SURPLUS_COST * max(0, len(calls) - count)),
         },
@@ -206,7 +207,7 @@ def _read(call: JsonValue) -> _Call:
 
 def _scores(terms: Mapping[str, float], failures: AbstractSet[str] = frozenset()) -> Scores:
     failures = failures if terms["jv"] else failures | {"invalid_json"}
-    weighted = 100.0 * sum(weight * terms[name] for name, weight in WEIGHTS.items())
+    weighted = 100.0 * math.fsum(weight * terms[name] for name, weight in WEIGHTS.items())
     detail = {name: terms[name] for name in ("ec", "cos", "jv", "ocp", "foc")}
     return Scores(terms["tm"], terms["pa"], terms["ta"], tuple(sorted(failures)), {"overall_weighted": weighted, **detail})
 
@@ -248,7 +249,7 @@ def _fields(params: Mapping[str, JsonValue], gold: GoldCall) -> float:
     fields, tolerance = time_fields(gold.times), tolerance_of(gold.times)
     if not fields:
         return 1.0
-    return sum(_field(params.get(name), expected, tolerance) for name, expected in fields.items()) / len(fields)
+    return math.fsum(_field(params.get(name), expected, tolerance) for name, expected in fields.items()) / len(fields)
 
 
 def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:

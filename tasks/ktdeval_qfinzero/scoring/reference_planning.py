@@ -9,6 +9,7 @@ the composite `overall_weighted` (0 to 100) with its terms as of a run without s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -69,10 +70,10 @@ def score_planning(
     count = len(steps) or 1
     surplus = max(0, len(predicted) - len(steps))
     terms = {
-        "tm_name_only": sum(max((_name(call.name, step.tool) for call in calls), default=0.0) for step in steps) / count,
-        "tm": sum(max((_tool(call, step) for call in calls), default=0.0) for step in steps) / count,
-        "pa": sum(_params(calls, step) for step in steps) / count,
-        "ta": sum(_times(calls, step) for step in steps) / count,
+        "tm_name_only": math.fsum(max((_name(call.name, step.tool) for call in calls), default=0.0) for step in steps) / count,
+        "tm": math.fsum(max((_tool(call, step) for call in calls), default=0.0) for step in steps) / count,
+        "pa": math.fsum(_params(calls, step) for step in steps) / count,
+        "ta": math.fsum(_times(calls, step) for step in steps) / count,
         "ss": 1.0,
         "er": 1.0,
         "dc": _dependencies(calls, task.calls),
@@ -91,7 +92,7 @@ def _scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> Scores:
     detail = {
         "tm_name_only": terms["tm_name_only"],
         "overall_name_only": (terms["tm_name_only"] + terms["pa"] + terms["ta"]) / 3.0 * 100.0,
-        "overall_weighted": 100.0 * sum(weight * terms[name] for name, weight in WEIGHTS.items()),
+        "overall_weighted": 100.0 * math.fsum(weight * terms[name] for name, weight in WEIGHTS.items()),
         **{name: terms[name] for name in ("dc", "rs", "ef", "ss", "er")},
     }
     return Scores(terms["tm"], terms["pa"], terms["ta"], tuple(sorted(failures)), detail)
@@ -173,7 +174,7 @@ def _times(calls: Sequence[_Call], step: GoldCall) -> float:
 
 def _fields(call: _Call, step: GoldCall) -> float:
     args, fields, tolerance = call.args or {}, time_fields(step.times), tolerance_of(step.times)
-    return sum(_field(args.get(name), expected, tolerance) for name, expected in fields.items()) / len(fields)
+    return math.fsum(_field(args.get(name), expected, tolerance) for name, expected in fields.items()) / len(fields)
 
 
 def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
@@ -207,7 +208,7 @@ def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
     """0.6 of the order of the calls and 0.4 of the steps whose run ids some call names; 1 without any call."""
     if not calls:
         return 1.0
-    named = sum(1.0 if _names_ids(_candidates(calls, step), step) else 0.5 for step in steps) / (len(steps) or 1)
+    named = math.fsum(1.0 if _names_ids(_candidates(calls, step), step) else 0.5 for step in steps) / (len(steps) or 1)
     return 0.6 * _order(calls, steps) + 0.4 * named
 
 

@@ -9,6 +9,7 @@ results are exact fractions: sums do not depend on the order.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -186,7 +187,7 @@ def reference_object(predicted: Mapping[str, JsonValue], expected: Mapping[str, 
     if not expected:
         return 1.0
     given = ((predicted.get(key), value) for key, value in expected.items())
-    return sum(0.0 if item is None else reference_value(item, value, rules) for item, value in given) / len(expected)
+    return math.fsum(0.0 if item is None else reference_value(item, value, rules) for item, value in given) / len(expected)
 
 
 def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:

@@ -174,7 +174,7 @@ def _unanswered(records: Sequence[AnswerRecord]) -> Score:
     if not records:
         return Score(None, 0, reason="there are no items")
     points = [(record.sample, float(record.provenance == "error")) for record in records]
-    return _score("unanswered", points, 1.0, None, {"count": int(sum(value for _, value in points))})
+    return _score("unanswered", points, 1.0, None, {"count": int(fsum(value for _, value in points))})
 
 
 def _score(

@@ -6,6 +6,7 @@ nobody who reads the news at that moment can trade at the old one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -111,7 +112,7 @@ def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = 
         jumps += weight * moves.jumps
         steps += weight * moves.steps
         variance += (weight * moves.volatility) ** 2
-    base = float(np.sqrt(sum((weight * moves.base) ** 2 for weight, moves in parts)))
+    base = float(np.sqrt(math.fsum((weight * moves.base) ** 2 for weight, moves in parts)))
     kept = np.ones(shape[0]) if exposure is None else exposure
     return Moves(jumps * kept[:, None], steps * kept[:, None], np.sqrt(variance) * kept, base)
 

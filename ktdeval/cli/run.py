@@ -63,6 +63,8 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     with _stopping_between_steps(stop):
         with console.status("opening the market (the embedded one is generated at first use) …"):
             prepared = prepare_run(config, plugins, stop)
+        for note in prepared.plan.notes:
+            console.print(f"note: {note}", markup=False, highlight=False)
         try:
             with ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)

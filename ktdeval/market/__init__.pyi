@@ -3,6 +3,7 @@
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.calendar import sessions as sessions, window_rows as window_rows
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
+from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET
 from ktdeval.market.snapshot import (
     DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
     Board as Board,

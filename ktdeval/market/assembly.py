@@ -14,7 +14,7 @@ import pandas as pd
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market.calendar import sessions
-from ktdeval.market.quality import Finding, check, is_impossible, is_incomplete, is_known_code, is_non_positive
+from ktdeval.market.quality import ACCEPT_MEMBER_COUNT, Finding, check, is_impossible, is_incomplete, is_known_code, is_non_positive
 from ktdeval.market.raw import INDEX_NAMES, PRICE_FIELDS, UNKNOWN_INDUSTRY, BarTable, RawMarket, as_days, membership
 from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, FloatArray, MarketSnapshot, SnapshotMeta
 
@@ -143,6 +143,11 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
     return (dataclasses.replace(raw, indices=pd.concat(tables, ignore_index=True)) if filled else raw), filled
 
 
+def accept_member_count(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Keep a universe that is far from its index's size, as it is; the record of it says on how many days."""
+    return raw, next((finding.count for finding in check(raw) if finding.kind == "member_count_far"), 0)
+
+
 REPAIRS: Mapping[str, Repair] = {
     "drop_unknown_codes": drop_unknown_codes,
     "drop_duplicates": drop_duplicates,
@@ -154,6 +159,7 @@ REPAIRS: Mapping[str, Repair] = {
     "fill_amount": fill_amount,
     "resolve_overlaps": resolve_overlaps,
     "fill_indices": fill_indices,
+    ACCEPT_MEMBER_COUNT: accept_member_count,
 }  #: Repairs by name, in the order in which they are applied whatever the order they were asked for in
 
 
@@ -166,7 +172,9 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
         if name in names:
             raw, changed = repair(raw)
             if changed:
-                unit = {"drop_unknown_codes": "codes", "resolve_overlaps": "intervals"}.get(name, "rows")
+                unit = {"drop_unknown_codes": "codes", "resolve_overlaps": "intervals", ACCEPT_MEMBER_COUNT: "days"}.get(
+                    name, "rows"
+                )
                 raw = dataclasses.replace(raw, repairs=(*raw.repairs, f"{name}: {changed} {unit}"))
     return raw
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
-from ktdeval.market.raw import PRICE_FIELDS, BarTable, RawMarket, as_days, membership, raw_from_snapshot
+from ktdeval.market.raw import EVERY_ASSET, PRICE_FIELDS, BarTable, RawMarket, as_days, membership, raw_from_snapshot
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code
 from ktdeval.market.units import MOSTLY_WHOLE, average_price, outside_bar, whole_part, wrong_units
 
@@ -30,6 +30,8 @@ LOOKBACK_DAYS = 252
 """The first year of data only feeds look-backs (the longest factor window): what is missing there can't be traded or held."""
 UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
+FAR_FROM_NOMINAL = 0.1  #: A universe that is off by more than this part of its index's size is another one
+ACCEPT_MEMBER_COUNT = "accept_member_count"
 _FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at 1,000 CNY and above
 _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
 
@@ -189,6 +191,7 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
     days = raw.table.days
+    yield _finding("short_history", len(days) if len(days) < LOOKBACK_DAYS else 0, about=LOOKBACK_DAYS)
     try:
         expected = sessions(days[0], days[-1])
     except DataError as error:
@@ -225,8 +228,11 @@ def _check_members(raw: RawMarket) -> Iterator[Finding]:
     counts = member.sum(axis=1)
     expected = INDEX_SIZES.get(raw.benchmark)
     if expected is not None:
-        odd = np.flatnonzero(counts != expected)
-        yield _finding("member_count", len(odd), (f"{days[row]}: {counts[row]}" for row in odd), expected)
+        is_far = (np.abs(counts - expected) > FAR_FROM_NOMINAL * expected) & (np.arange(len(days)) >= lookback)
+        is_far &= EVERY_ASSET not in raw.notes and not any(repair.startswith(ACCEPT_MEMBER_COUNT) for repair in raw.repairs)
+        for kind, odd in (("member_count_far", is_far), ("member_count", (counts != expected) & ~is_far)):
+            rows = np.flatnonzero(odd)
+            yield _finding(kind, len(rows), (f"{days[row]}: {counts[row]}" for row in rows), expected)
 
 
 def _spans(member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray) -> Iterator[str]:

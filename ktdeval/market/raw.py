@@ -19,6 +19,8 @@ INDEX_NAMES = {
     "000905.SH": "CSI500", "399001.SZ": "SZSE Component", "399006.SZ": "ChiNext Index",
 }  # fmt: skip
 UNKNOWN_INDUSTRY = "unknown"
+EVERY_ASSET = "no membership file: every asset is a member from its first bar to its last"
+"""Note of a market whose universe is no index's."""
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
     "indices": ("date", "code", "close"),

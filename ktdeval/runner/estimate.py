@@ -95,7 +95,7 @@ class RunEstimate(Value, frozen=True):
     left: dict[str, Amount]  #: by case, what all of them will take together
     paid: Paid  #: by the run so far
     assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
-    warnings: tuple[str, ...]  #: what will stop or refuse the run, a sentence each
+    warnings: tuple[str, ...]  #: what will stop or refuse the run, or bend its figures, a sentence each
 
 
 @dataclass(frozen=True)
@@ -257,6 +257,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
 
 def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     config, paid = run.config, run.paid
+    yield from run.plan.notes
     if run.is_other:
         yield "the folder holds another run, so this one would be refused; choose another --out, or the command that began it"
     typical, high = left["typical"], left["high"]

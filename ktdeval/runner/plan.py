@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ktdeval.attribution.factors import FACTORS
 from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, needs_market
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
@@ -50,6 +51,7 @@ class Plan:
 
     tasks: Mapping[str, Task]
     specs: tuple[EpisodeSpec, ...]
+    notes: tuple[str, ...] = ()  #: what to know of the market for these episodes, a sentence each
 
     def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
         """Return the episodes of one task."""
@@ -103,7 +105,20 @@ def make_plan(
                 )
                 for seed in range(config.seed, config.seed + config.seeds)
             ]
-    return Plan(tasks, tuple(specs))
+    on_market = {spec.window: None for spec in specs if spec.snapshot}
+    return Plan(tasks, tuple(specs), tuple(_short_histories(snapshot, on_market)))
+
+
+def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:
+    """Name the factors that look back further than the data before a window's first decision."""
+    for window in windows:
+        known = window_rows(snapshot.days, window.first, window.last)[0]
+        short = [f"{factor.name} ({factor.window})" for factor in FACTORS if factor.window > known]
+        if short:
+            yield (
+                f"window {window.name}: {known} days of data lie before it, and factors look back further: {', '.join(short)};"
+                " until then they are undefined or rest on fewer days"
+            )
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import MarketSnapshot, RawMarket, parse_code, stored_volume
+from ktdeval.market import EVERY_ASSET, MarketSnapshot, RawMarket, parse_code, stored_volume
 from ktdeval_data.params import LongParams, QlibParams
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -70,17 +70,17 @@ def read_long(params: LongParams) -> RawMarket:
         if bars.empty:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
     files = [Path(path).name for path in (params.bars, params.benchmark, params.members, params.industry) if path]
-    note = "" if params.members else "; no membership file: every asset is a member from its first bar to its last"
+    universe = () if params.members else (EVERY_ASSET,)
     return RawMarket(
         name=params.name or _stem(Path(params.bars)),
-        source=params.source or f"long tables {', '.join(files)}{note}",
+        source=params.source or "; ".join((f"long tables {', '.join(files)}", *universe)),
         benchmark=benchmark_code,
         bars=_clip(bars, params),
         indices=_read_indices(Path(params.benchmark), mappings["benchmark"], benchmark_code),
         members=members,
         assets=read_industry(params.industry, mappings["industry"]),
         has_factor=has_factor,
-        notes=notes,
+        notes=(*universe, *notes),
     )
 
 

@@ -251,7 +251,7 @@ def _breadth(step: Step) -> Payload:
         "members": int(member.sum()),
         "advancing": int((change > 0).sum()),
         "declining": int((change < 0).sum()),
-        "suspended": int((member & ~step.has_bar).sum()),
+        "suspended": int((member & ~step.has_bar & ~np.isnan(step.marks_cny)).sum()),
         "limit_up": int((member & step.limit_up).sum()),
         "limit_down": int((member & step.limit_down).sum()),
         "median_return_1d_pct": _shown(step, float(np.median(change))) if len(change) else None,

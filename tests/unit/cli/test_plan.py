@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import far_plugin
+from ktdeval.attribution.factors import FACTORS
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
 from ktdeval.errors import PluginError
@@ -289,3 +291,19 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
         usual_tool_calls = 2
 
     assert [measure._research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [0, 2, 24]
+
+
+def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
+    plugins: Plugins, session: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not [line for line in plan(plugins).warnings if "look back" in line]
+    early = "2023-03-01:2023-03-02"
+    (warning,) = (line for line in plan(plugins, windows=(early,)).warnings if "look back" in line)
+    before = int(np.searchsorted(small_market().days, np.datetime64("2023-03-01")))
+    assert f"{before} days of data lie before it" in warning
+    assert re.findall(r"([A-Z0-9_]+) \((\d+)\)", warning) == [
+        (factor.name, str(factor.window)) for factor in FACTORS if factor.window > before
+    ]
+    words = ["--model", "builtin/hold", "--tasks", MEMORY, "--windows", early, "--data", "market", "--out", str(session / "early")]
+    assert main(["run", *words]) == 0
+    assert warning in " ".join(capsys.readouterr().err.split())

@@ -13,7 +13,7 @@ from raw_market import changed, market
 
 
 def options(folder: Path, **files: str) -> list[str]:
-    return [word for name, path in write(folder, **files).items() for word in (f"--{name}", path)]
+    return ["--benchmark-code", "000688", *(word for name, path in write(folder, **files).items() for word in (f"--{name}", path))]
 
 
 def test_the_listing_and_options_derive_from_the_providers_parameters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,9 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     paths = write(tmp_path, bars=BARS.replace("open", "o").replace("close", "c"))
     spec = tmp_path / "spec.yaml"
     lines = [f"{name}: {path}" for name, path in paths.items()]
-    spec.write_text("\n".join([*lines, "name: from file", "map: {open: o, close: nothing}", "volume_unit: lot"]))
+    spec.write_text(
+        "\n".join([*lines, "name: from file", "map: {open: o, close: nothing}", "volume_unit: lot", "benchmark_code: 000688.SH"])
+    )
     words = ["data", "import", "long", "--spec", str(spec), "--set", "name=from set,volume_unit=share"]
     assert main([*words, "--map", "close=c", "--name", "from option", "--out", str(tmp_path / "m")]) == 0
     snapshot = load_snapshot(tmp_path / "m")
@@ -96,7 +98,7 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(tmp_path: Path, caps
         assert main(["data", "check", *words]) == 0
         report = json.loads(capsys.readouterr().out)
         assert report["errors"] == 0
-        assert [(entry["kind"], entry["count"]) for entry in report["findings"]] == [("suspended_rows", 1)]
+        assert [(entry["kind"], entry["count"]) for entry in report["findings"]] == [("short_history", 5), ("suspended_rows", 1)]
     # Info says what a snapshot holds.
     stored = save_snapshot(assemble(market()), tmp_path / "n")
     assert main(["data", "info", str(tmp_path / "n"), "--json"]) == 0

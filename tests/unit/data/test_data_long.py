@@ -22,6 +22,7 @@ BARS = """date,code,open,high,low,close,volume,amount,factor
 2024-01-02,000001.SZ,5,5.1,4.9,5.05,100,505,1
 2024-01-03,000001.SZ,5,5.1,4.9,5.1,100,505,1
 """
+INDEX = "000688.SH"  # an index without a nominal size
 LEVELS = "date,close\n2024-01-02,3386.35\n2024-01-03,3390\n"
 MEMBERS = "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n000001.SZ,2024-01-03,\n"
 INDUSTRY = "code,name,area,industry\n600519.SH,贵州茅台,贵州,白酒\n"
@@ -38,7 +39,7 @@ def write(folder: Path, **files: str) -> dict[str, str]:
 
 
 def read(folder: Path, files: dict[str, str] | None = None, **params: Any) -> Any:
-    return read_long(build(LongParams, {**write(folder, **(files or {})), **params}, "long"))
+    return read_long(build(LongParams, {**write(folder, **(files or {})), "benchmark_code": INDEX, **params}, "long"))
 
 
 def test_tables_become_a_snapshot(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_dated_lists_hold_until_the_next_one(tmp_path: Path) -> None:
 def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bars(tmp_path: Path) -> None:
     # Lists of several indices give the benchmarks members.
     lists = "index_code,con_code,trade_date\n000300.SH,600519.SH,20230929\n000905.SH,000001.SZ,20230929\n"
-    assert read(tmp_path, {"members": lists}).members["code"].tolist() == ["600519.SH"]
+    assert read(tmp_path, {"members": lists}, benchmark_code="000300").members["code"].tolist() == ["600519.SH"]
     with pytest.raises(DataError, match=r"no members of 000016\.SH"):
         read(tmp_path, {"members": lists, "benchmark": "date,code,close\n2024-01-02,000016,1\n"}, benchmark_code="000016")
     # Without a membership file assets are members while they have bars.
@@ -139,6 +140,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
     raw = read_long(LongParams(bars=paths["bars"], benchmark=paths["benchmark"]))
     assert assemble(raw).member.tolist() == [[False, True], [True, True]]
     assert "every asset is a member" in raw.source
+    assert "member_count" in {finding.kind for finding in check(raw) if finding.severity == "warning"}, "it claims to be no index"
     # Assets that were never members are left out unless asked for.
     members = {"members": "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n"}
     assert read(tmp_path, members).table.codes == ("600519.SH",)
@@ -157,14 +159,14 @@ def test_a_range_of_days_and_the_levels_of_several_indices_are_read(tmp_path: Pa
     levels = "date,code,close\n" + "".join(
         f"2024-01-0{day},{code},{day}\n" for day in (2, 3) for code in ("000300", "399006", "000905.SH")
     )
-    snapshot = assemble(read(tmp_path, {"benchmark": levels}))
+    snapshot = assemble(read(tmp_path, {"benchmark": levels}, benchmark_code="399006"))
     assert dict(snapshot.index_names) == {"000300.SH": "CSI300", "000905.SH": "CSI500", "399006.SZ": "ChiNext Index"}
     with pytest.raises(DataError, match=r"no levels of benchmark 000016\.SH; it has 000300\.SH"):
         read(tmp_path, {"benchmark": levels}, benchmark_code="000016.SH")
 
 
 def test_parquet_gzip_and_folders_are_the_same_market(tmp_path: Path) -> None:
-    paths = write(tmp_path)
+    paths = {**write(tmp_path), "benchmark_code": INDEX}
     table = pd.read_csv(paths["bars"], dtype={"code": str})
     (tmp_path / "bars.csv.gz").write_bytes(gzip.compress(BARS.encode()))
     table.assign(date=pd.to_datetime(table["date"])).to_parquet(tmp_path / "bars.parquet")
@@ -184,7 +186,7 @@ def test_parquet_gzip_and_folders_are_the_same_market(tmp_path: Path) -> None:
 def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: Path) -> None:
     paths = write(tmp_path, benchmark='date,close\n2024-01-02,"3,386.35"\n2024-01-03,"3,390"\n')
     Path(paths["industry"]).write_bytes(INDUSTRY.encode("gbk"))
-    snapshot = assemble(read_long(LongParams(**paths)))
+    snapshot = assemble(read_long(LongParams(**paths, benchmark_code=INDEX)))
     assert snapshot.benchmark.tolist() == [3386.35, 3390]
     assert snapshot.names[1] == "贵州茅台"
 
@@ -235,7 +237,7 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
 
 
 def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
-    paths = write(tmp_path)
+    paths = {**write(tmp_path), "benchmark_code": INDEX}
     table = pd.read_csv(paths["bars"], dtype={"code": str})
     table["date"] = pd.to_datetime(table["date"]).dt.date
     table["volume"] = table["volume"].astype("Int64").mask(table["code"] == "000001.SZ")

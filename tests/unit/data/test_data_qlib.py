@@ -39,7 +39,7 @@ def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
         moutai[name] = (start, [*values[:2], NAN, values[3]])
     bank = {name: (0, [10.0] * 5) for name in ("open", "high", "low", "close", "amount")}
     bank |= {"factor": (0, [1.0] * 5), "volume": (0, [1.0] * 5)}
-    return {"SH600519": moutai, "SZ000001": bank, "SH000300": {"close": (0, [3300.0, 3310, 3320, 3330, 3340])}}
+    return {"SH600519": moutai, "SZ000001": bank, "SH000688": {"close": (0, [3300.0, 3310, 3320, 3330, 3340])}}
 
 
 def instruments() -> dict[str, list[tuple[str, str, str]]]:
@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(folder: Path, **changes: Any) -> Any:
-    return read_qlib(dataclasses.replace(QlibParams(folder=str(folder)), **changes))
+    return read_qlib(dataclasses.replace(QlibParams(folder=str(folder), benchmark_code="000688"), **changes))
 
 
 def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
@@ -77,7 +77,7 @@ def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Pat
     assert snapshot.member[:, 1].tolist() == [False, True, True, True, True]
     assert snapshot.member[:, 0].tolist() == [True, True, True, False, False]
     assert snapshot.benchmark.tolist() == [3300, 3310, 3320, 3330, 3340]
-    assert snapshot.meta.benchmark == "000300.SH"
+    assert snapshot.meta.benchmark == "000688.SH"
     assert snapshot.meta.name == "cn_data"
 
 

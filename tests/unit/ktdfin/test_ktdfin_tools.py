@@ -150,6 +150,9 @@ def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that
     result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[7]}, market=market)
     assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == ("not_listed", [], None)
     assert set(result["factors"].values()) == {None}
+    before, after = (ask("get_market_context", {}, market=each)["breadth"] for each in (MARKET, market))
+    assert MARKET.member[scene_of("bright").lens.base_row, 7]
+    assert after["suspended"] == before["suspended"], "a member without any data is not suspended"
 
 
 def test_compare_keeps_the_order_given_and_drops_repetitions() -> None:

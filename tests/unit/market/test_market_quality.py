@@ -19,7 +19,7 @@ def finding(raw: RawMarket, kind: str) -> Finding:
 
 
 def kinds(raw: RawMarket) -> set[str]:
-    return {entry.kind for entry in check(raw)}
+    return {entry.kind for entry in check(raw)} - {"short_history"}  # five days are
 
 
 def with_rows(*rows: dict[str, object]) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def with_rows(*rows: dict[str, object]) -> pd.DataFrame:
 
 
 def test_a_faultless_market_has_no_findings() -> None:
-    assert check(market()) == []
+    assert kinds(market()) == set()
 
 
 BAD_CELLS = [
@@ -80,7 +80,7 @@ FINDINGS = [  # market, kind, count, first examples
      "unpriced_members", 1, ("600837.SH member 2024-01-03…2024-01-08",)),
     (market(members=SPELLS), "membership_overlaps", 1, ("000001.SZ 2024-01-02…2024-01-04 and 2024-01-04…2024-01-08",)),
     (market(members=SPELLS), "membership_reversed", 1, ("600519.SH 2024-01-08…2024-01-05",)),
-    (market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")), "member_count", 5, ("2024-01-02: 3",)),
+    (market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")), "member_count_far", 5, ("2024-01-02: 3",)),
     (market(with_rows(first_bar(code="AAPL"))), "unknown_codes", 1, ("AAPL",)),
     (market(SATURDAY), "calendar_mismatch", 2, ("2024-01-06 is no session", "2024-01-04 has no bars")),
     (market(with_rows(first_bar(date=pd.Timestamp("2060-01-06")))), "calendar_unknown", 1, ()),
@@ -97,7 +97,7 @@ def test_a_fault_is_counted_with_its_first_examples(raw: RawMarket, kind: str, c
     found = finding(raw, kind)
     assert (found.count, found.examples[: len(examples)]) == (count, examples)
     assert len(found.examples) in (len(examples), EXAMPLES)
-    assert (found.severity == "info") == (kind in ("member_count", "calendar_unknown")), found.severity
+    assert (found.severity == "info") == (kind == "calendar_unknown"), found.severity
     assert "drop_duplicates" in found.repairs or kind != "duplicate_rows"
 
 
@@ -128,6 +128,28 @@ def test_members_that_left_in_the_look_back_are_counted_apart() -> None:
     )
     assert finding(raw, "unpriced_members").examples[0].startswith("601989.SH")
     assert finding(raw, "unpriced_members_in_lookback").examples == (f"600837.SH member {days[0]}…{gone}",)
+
+
+def test_a_universe_far_from_the_size_of_its_index_is_an_error_until_it_is_kept_on_purpose() -> None:
+    codes = tuple(f"60{place:04d}.SH" for place in range(50))
+    levels = LEVELS.assign(code="000016.SH")
+    cases = {50: set(), 49: {"member_count"}, 45: {"member_count"}, 44: {"member_count_far"}}
+    for count, expected in cases.items():
+        members = pd.DataFrame({"code": codes[:count], "first": pd.Timestamp(DAYS[0]), "last": pd.Timestamp(DAYS[-1])})
+        raw = market(bars(codes), members=members, indices=levels, benchmark="000016.SH")
+        assert kinds(raw) == expected, count
+    assert (finding(raw, "member_count_far").severity, finding(raw, "member_count_far").count) == ("error", 5)
+    with pytest.raises(DataError, match=r"5 member_count_far.*--repair accept_member_count"):
+        assemble(raw)
+    kept = assemble(raw, ["accept_member_count"])
+    assert kept.meta.repairs == ("accept_member_count: 5 days",)
+    assert {entry.severity for entry in check(raw_from_snapshot(kept)) if entry.kind.startswith("member_count")} == {"warning"}
+
+
+def test_a_history_shorter_than_the_longest_factor_window_is_named() -> None:
+    for days, expected in ((LOOKBACK_DAYS - 1, True), (LOOKBACK_DAYS, False)):
+        table = bars(codes=("600519.SH",), days=tuple(sessions("2022-01-04", "2023-12-29")[:days].astype(str)))
+        assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
 
 
 def test_adjusted_prices_beside_a_factor_are_errors() -> None:
@@ -167,6 +189,7 @@ def test_each_repair_mends_its_fault_and_is_recorded_with_its_count() -> None:
         "fill_amount": (market(changed("600519.SH", "2024-01-02", amount=np.nan)), "1 rows"),
         "round_prices": (market(bars().assign(close=10.1234567, factor=1.5)), "15 rows"),
         "resolve_overlaps": (market(members=overlap), "1 intervals"),
+        "accept_member_count": (market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")), "5 days"),
         "fill_indices": (market(indices=market().indices.iloc[[0, 1, 3, 4]]), "1 rows"),
     }
     assert cases.keys() == REPAIRS.keys()
@@ -174,7 +197,7 @@ def test_each_repair_mends_its_fault_and_is_recorded_with_its_count() -> None:
         assert check(raw), name
         repaired = apply_repairs(raw, [name])
         assert repaired.repairs == (f"{name}: {count}",)
-        assert kinds(repaired) <= {"gaps"}, name
+        assert kinds(repaired) <= {"gaps", "member_count"}, name
         assert assemble(raw, [name]).meta.repairs == repaired.repairs
 
 

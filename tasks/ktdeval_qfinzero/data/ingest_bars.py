@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,6 +35,7 @@ _WHOLE = r"[0-9]{1,16}"
 _NANOSECONDS = r"[0-9]{17,19}"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?Z?"
+_LOCAL = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _MOST_NS = 2**62
 _E4 = Decimal("0.0001")
 _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
@@ -41,6 +43,13 @@ _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
     """[n] decimal dollars in ten-thousandths, and which are none; more decimals are none, or `rounded`, halves to even."""
+    values, bad, _ = _prices_read(texts, rounded)
+    return values, bad
+
+
+def _prices_read(texts: pa.Array, rounded: bool) -> tuple[IntArray, BoolArray, int]:
+    """As `prices_e4`, with how many were rounded."""
+    count = 0
     good = _matches(texts, _PRICE)
     values = _decimals(texts if good.all() else pc.if_else(pa.array(good), texts, "0"))
     if rounded and not good.all():
@@ -49,7 +58,8 @@ def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
             if _FINER_PRICE.fullmatch(text):
                 values[row] = price_e4(text, rounded=True) or 0
                 good[row] = True
-    return values, ~good
+                count += 1
+    return values, ~good, count
 
 
 def price_e4(text: str, *, rounded: bool) -> int | None:
@@ -75,17 +85,39 @@ def whole_numbers(texts: pa.Array, *, missing: int | None = None) -> tuple[IntAr
     return _integers(pc.if_else(pa.array(good), texts, "0")), ~good
 
 
-def moments(texts: pa.Array) -> tuple[IntArray, BoolArray, BoolArray]:
-    """[n] moments (nanoseconds since 1970, ISO texts, UTC without an offset, or days), which are days, and which are none."""
+def moments(texts: pa.Array, zone: str = "UTC") -> tuple[IntArray, BoolArray, BoolArray]:
+    """[n] moments (nanoseconds since 1970, ISO texts, of `zone` without an offset, or days), which are days, and which are none."""
+    texts = _spelled(texts)
     days = _matches(texts, _DATE)
+    local = ~days & _matches(texts, _LOCAL) if zone != "UTC" else np.zeros(len(texts), bool)
+    found, bad = _read_moments(texts)
+    if local.any():
+        found[local], bad[local] = _from_zone(found[local], zone)
+    return found, days, bad
+
+
+def _spelled(texts: pa.Array) -> pa.Array:
+    """Times as vendors write them in the form of ISO 8601: a blank before the hour, ` UTC` after it, offsets without a colon."""
+    texts = pc.replace_substring_regex(texts, r"^([0-9]{4}-[0-9]{2}-[0-9]{2}) ", r"\1T")
+    texts = pc.replace_substring_regex(texts, r"( UTC|[+]00:?00)$", "Z")
+    return pc.replace_substring_regex(texts, r"(T.*[+-][0-9]{2})([0-9]{2})$", r"\1:\2")
+
+
+def _from_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
+    """Moments of local times, read as if they were UTC; one that an autumn brings twice or a spring leaves out is none."""
+    local = pd.to_datetime(values).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+    return np.where(local.isna(), 0, local.asi8), np.asarray(local.isna())
+
+
+def _read_moments(texts: pa.Array) -> tuple[IntArray, BoolArray]:
     for pattern, cast in ((_NANOSECONDS, _nanoseconds), (f"{_DATE}|{_ISO}", _instants)):
         if _matches(texts, pattern).all():
             with suppress(pa.ArrowException):  # one of them is none: each by itself, then
-                return cast(texts), days, np.zeros(len(texts), bool)
+                return cast(texts).copy(), np.zeros(len(texts), bool)
     encoded = texts.dictionary_encode()
     read = [moment_of(text) for text in encoded.dictionary.to_pylist()]
     rows = encoded.indices.to_numpy()
-    return np.array([ns or 0 for ns in read], np.int64)[rows], days, np.array([ns is None for ns in read], bool)[rows]
+    return np.array([ns or 0 for ns in read], np.int64)[rows], np.array([ns is None for ns in read], bool)[rows]
 
 
 def days_in_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
@@ -176,16 +208,17 @@ class BarReader:
     rounded: bool  #: whether prices of more than four decimals are rounded
     files: list[str] = field(default_factory=list)  #: names of the files read so far
     duplicates: int = 0  #: rows that said again what another one said
+    rounded_prices: int = 0  #: prices that had more than four decimals
     _series: dict[tuple[AssetClass, Resolution], _Series] = field(default_factory=dict)
     _rows: int = 0
 
     def read(self, spec: BarSource) -> None:
         """Read the files of a source. Raises ConfigError: no such file or time zone, or too many rows for one ingestion."""
-        try:
-            ZoneInfo(spec.day_zone)
-        except (OSError, ValueError, KeyError) as error:
-            expected = "expected one such as UTC or America/New_York"
-            raise ConfigError(f"day_zone: no time zone {spec.day_zone[:40]!r}; {expected}") from error
+        for name, zone in (("zone", spec.zone or "UTC"), ("day_zone", spec.day_zone or "UTC")):
+            try:
+                ZoneInfo(zone)
+            except (OSError, ValueError, KeyError) as error:
+                raise ConfigError(f"{name}: no time zone {zone[:40]!r}; expected one such as UTC or America/New_York") from error
         told = 0 if spec.symbol is None else 1
         for path, name in sources_of(self.base, spec.file):
             source = source_of((path, name), FIELDS[told:], REQUIRED[told:], spec)
@@ -225,8 +258,9 @@ class BarReader:
         mark(wrong, "time", _EXPECTED["time"])
         values: dict[str, npt.NDArray[np.generic]] = {"start_ns": start_ns}
         for price in _PRICES:
-            values[f"{price}_e4"], wrong = prices_e4(texts[price], rounded=self.rounded)
-            mark(wrong, price, _EXPECTED["price"])
+            values[f"{price}_e4"], wrong, count = _prices_read(texts[price], self.rounded)
+            self.rounded_prices += count
+            mark(wrong, price, _EXPECTED["price"] + ("" if self.rounded else " (`round: true` rounds them)"))
         values["volume"], wrong = volumes(texts["volume"])
         mark(wrong, "volume", _EXPECTED["volume"])
         values["transactions"], wrong = whole_numbers(texts["transactions"], missing=0)
@@ -287,10 +321,11 @@ def _codes(spec: BarSource, columns: Columns, codes: dict[str, int]) -> tuple[np
 
 
 def _starts(spec: BarSource, texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    start_ns, days, bad = moments(texts)
+    zone = spec.zone or "UTC"
+    start_ns, days, bad = moments(texts, zone)
     if spec.resolution == "minute":
         return start_ns, bad | days
-    if spec.day_zone != "UTC":
+    if (day_zone := spec.day_zone or zone) != "UTC":
         given = ~days & ~bad
-        start_ns[given], bad[given] = days_in_zone(start_ns[given], spec.day_zone)
+        start_ns[given], bad[given] = days_in_zone(start_ns[given], day_zone)
     return start_ns, bad

@@ -26,7 +26,8 @@ from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.rows import IntArray
 
-ALIASES = {"ticker": "symbol", "window_start": "time", "date": "time"}  #: Columns that are understood without being mapped
+ALIASES = {"ticker": "symbol", "code": "symbol", **dict.fromkeys(("window_start", "date", "datetime", "timestamp"), "time")}
+"""Columns that are understood without being mapped, in any case of letters."""
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".json")
 LONGEST_LINE = 8 << 20
 LARGEST_JSON = 256 << 20
@@ -73,8 +74,9 @@ class Source:
         """Return the field of a column; empty where it is to be passed over or is none."""
         if column in self.renamed:
             return self.renamed[column]
-        field = column if column in self.fields else ALIASES.get(column, "")
-        return field if field in self.fields and field not in self.renamed.values() else ""
+        plain = column.strip().lower()
+        field = next((known for known in (column, plain, ALIASES.get(plain, "")) if known in self.fields), "")
+        return "" if field in self.renamed.values() else field
 
     def column_problems(self, columns: Sequence[str]) -> list[str]:
         """Return what is wrong with the columns of a file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +33,8 @@ class BarSource(TableSource):
     asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
     resolution: Literal["day", "minute"] = option(help="length of a bar")
     symbol: str | None = option(None, help="ticker or OPRA symbol of all bars, for files without a column symbol")
-    day_zone: str = option("UTC", help="time zone whose midnight begins a day's bar, where days are given as moments")
+    zone: str | None = option(None, help="as of the whole spec, where these files have another")
+    day_zone: str | None = option(None, help="time zone whose midnight begins a day's bar, where it is not `zone`")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,10 @@ class IngestSpec:
     calendar: str = option("XNYS", help="sessions of its stocks and options: a name of exchange_calendars, such as XSHG, or 24/7")
     currency: str = option("USD", help="currency of all prices, such as CNY")
     synthetic: bool = option(False, help="whether the market is invented")
-    round: bool = option(False, help="round prices of more than four decimals, halves to even, instead of refusing them")
+    round: bool = option(True, help="round prices of more than four decimals, halves to even; false refuses them")
+    zone: str = option("UTC", help="time zone of times that say none, and of days that are given as moments")
+    columns: Mapping[str, str] = option(factory=dict, help=f"for all bars, unless theirs says otherwise: {_COLUMNS_HELP}")
+    ignore: tuple[str, ...] = option((), help=f"for all bars: {_IGNORE_HELP}")
     bars: tuple[BarSource, ...] = option((), help="bars")
     symbols: tuple[TableSource, ...] = option((), help="stocks and coins")
     contracts: tuple[TableSource, ...] = option((), help="options")
@@ -70,3 +74,13 @@ def load_spec(path: Path) -> IngestSpec:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON: {str(error)[:100]}") from error
+
+
+def whole(spec: IngestSpec, source: BarSource) -> BarSource:
+    """Return a source of bars with what the spec says for all of them."""
+    zone = source.zone or spec.zone
+    columns = {**spec.columns, **source.columns}
+    if source.symbol is not None:
+        columns.pop("symbol", None)
+    ignore = (*spec.ignore, *source.ignore)
+    return replace(source, zone=zone, day_zone=source.day_zone or zone, columns=columns, ignore=ignore)

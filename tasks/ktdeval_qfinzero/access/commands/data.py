@@ -134,6 +134,8 @@ def _days(first: date, last: date) -> str:
 def _show_read(report: IngestReport) -> None:
     for kind, count in report.rows.items():
         click.echo(f"read  {count:>10,}  {kind}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
     if report.duplicates:
         click.echo(f"note: {report.duplicates} rows said again what others had said; each was taken once")
 

@@ -1,0 +1,93 @@
+"""Files as vendors ship them: times with a zone, columns named once, prices with many decimals, no table of symbols."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ktdeval.cli.main import main
+from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.moments import moment_text
+from paths import REPOSITORY
+
+SHARED = REPOSITORY.parent / "shared" / "data"
+EVER = Span(0, 2**62)
+HEAD = "name: vendor\ndefault_as_of: 2025-01-08\n"
+
+
+def made(folder: Path, spec: str, **files: str) -> Path:
+    """A dataset imported from some files."""
+    for name, text in files.items():
+        (folder / f"{name}.csv").write_text(text)
+    (folder / "spec.yaml").write_text(HEAD + spec)
+    assert main(["qfinzero", "data", "import", str(folder / "spec.yaml"), str(folder / "made")]) == 0
+    return folder / "made"
+
+
+@pytest.mark.parametrize(
+    ("times", "zone"),
+    [
+        (("2025-01-06 09:30:00-05:00", "2025-01-06 09:31:00-05:00"), ""),
+        (("2025-01-06 14:30:00+00:00", "2025-01-06 14:31:00+00:00"), ""),
+        (("2025-01-06T09:30:00-0500", "2025-01-06T09:31:00-0500"), ""),
+        (("2025-01-06 09:30:00", "2025-01-06 09:31:00"), "America/New_York"),
+        (("2025-01-06T09:30", "2025-01-06T09:31"), "America/New_York"),
+        (("2025-01-06 14:30:00 UTC", "2025-01-06 14:31:00 UTC"), ""),
+    ],
+)
+def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_the_spec(tmp_path: Path, times: tuple[str, str], zone: str) -> None:
+    rows = [f"{time},AVLN,10.123456,11,9.5,10.5,100" for time in times]
+    spec = (
+        f"zone: {zone or 'UTC'}\nbars:\n  - {{file: minutes.csv, asset_class: stock, resolution: minute}}\n"
+        "  - {file: days.csv, asset_class: stock, resolution: day}\n"
+    )
+    days = "Date,Ticker,Open,High,Low,Close,Volume\n2025-01-06,AVLN,10,11,9.5,10.5,200\n"
+    folder = made(tmp_path, spec, minutes="\n".join(["Datetime,Ticker,Open,High,Low,Close,Volume", *rows]), days=days)
+    bars = open_dataset(folder).prices.bars("stock", "AVLN", "minute", EVER)
+    assert [moment_text(start) for start in bars.start_ns.tolist()] == ["2025-01-06T14:30:00Z", "2025-01-06T14:31:00Z"]
+
+
+def test_columns_are_named_once_decimals_are_rounded_and_told_and_symbols_come_from_the_bars(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = (
+        "zone: America/New_York\ncolumns: {symbol: code, open: o, high: h, low: l, close: c, volume: v}\n"
+        "ignore: [Adj Close]\nbars:\n"
+        "  - {file: one.csv, asset_class: stock, resolution: day}\n  - {file: two.csv, asset_class: crypto, resolution: day}\n"
+    )
+    head = "Date,code,o,h,l,c,v,Adj Close\n"
+    one = f"{head}2025-01-06 00:00:00-05:00,AVLN,10.12345,11,9.5,10.50000001,100.0,10\n"
+    folder = made(tmp_path, spec, one=one, two=f"{head}2025-01-06,BTC-USD,1,2,1,2,0.5,2\n")
+    told = capsys.readouterr().out
+    assert "note: 2 prices had more than four decimals and were rounded to these; `round: false` refuses them" in told
+    assert "note: no symbols were given: 2 were made of the bars, each listed from its first one on" in told
+    dataset = open_dataset(folder)
+    bars = dataset.prices.bars("stock", "AVLN", "day", EVER)
+    assert (moment_text(int(bars.start_ns[0])), int(bars.open_e4[0])) == ("2025-01-06T00:00:00Z", 101_234)
+    assert [row.symbol for row in dataset.prices.symbols(2**62)] == ["AVLN", "BTC-USD"]
+    assert main(["qfinzero", "data", "check", str(folder)]) == 0
+
+
+def test_a_price_that_is_not_to_be_rounded_says_how_it_could_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.csv").write_text("date,symbol,open,high,low,close,volume\n2025-01-06,AVLN,10.12345,11,9.5,10.5,100\n")
+    spec = f"{HEAD}round: false\nbars: [{{file: one.csv, asset_class: stock, resolution: day}}]\n"
+    (tmp_path / "spec.yaml").write_text(spec)
+    assert main(["qfinzero", "data", "import", str(tmp_path / "spec.yaml"), str(tmp_path / "made")]) == 2
+    assert "one.csv:2: open: expected dollars with at most four decimals, such as 101.25 (`round: true` rounds them)" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs the data at {SHARED}")
+def test_real_vendor_files_are_imported_with_one_column_map(tmp_path: Path) -> None:
+    us, coins = SHARED / "us_daily" / "nasdaq100_daily.csv.gz", SHARED / "crypto_daily" / "crypto10_daily.csv.gz"
+    spec = (
+        "columns: {symbol: code}\nbars:\n"
+        f"  - {{file: {us}, asset_class: stock, resolution: day}}\n  - {{file: {coins}, asset_class: crypto, resolution: day}}\n"
+    )
+    dataset = open_dataset(made(tmp_path, spec))
+    bars = dataset.prices.bars("stock", "AAPL", "day", EVER)
+    assert (len(bars), int(bars.close_e4[0])) == (106, 2_017_000)
+    assert len(dataset.prices.symbols(2**62)) == 112

@@ -204,7 +204,7 @@ def test_the_table_shows_what_the_card_holds(run: Path) -> None:
     card = card_of(run)
     lines = plain_text(card_lines(parse_card(json.dumps(card), "card"))).splitlines()
     for name, entry in card["metrics"].items():
-        (line,) = (line for line in lines if line.startswith(f"    {name} "))
+        line = next(line for line in lines if line.startswith((f"    {name} ", f"  {name} ")))
         assert number_of(line.split()[1]) == shown(entry["value"], entry["unit"]), line
         assert ("%" in line.split()) == (entry["unit"] == "fraction")
         assert line.split()[1].startswith(("+", "-")) == (name in SIGNED or entry["value"] is None or entry["value"] < 0)

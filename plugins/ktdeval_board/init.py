@@ -58,6 +58,7 @@ _TEMPLATE: Mapping[str, str] = {
     "errata.yaml": ERRATA_FILE,
     "README.md": "README.md",
     "workflow.yml": ".github/workflows/board.yml",
+    "codeowners": ".github/CODEOWNERS",
     "gitattributes": ".gitattributes",
     "gitignore": ".gitignore",
 }

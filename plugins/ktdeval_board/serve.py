@@ -34,6 +34,9 @@ _TYPES = {
 _LEAST_PACKED = 1000
 """Bytes from which packing is worth its header."""
 
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Names of this machine; a server that listens to others answers to whatever name it is reached by."""
+
 Fingerprint = tuple[tuple[str, int, int], ...]
 """Path, size and time of change of each file that a site is made of."""
 
@@ -95,9 +98,14 @@ class SiteServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, address: tuple[str, int], live: LiveSite, log: Callable[[str], None] | None = None) -> None:
-        """Listen."""
+        """Listen; raises UsageError where that is not possible.
+
+        Where only this machine is listened to, only names of this machine are answered: a page on the web that has its own name
+        lead here (DNS rebinding) reads nothing.
+        """
         self.live = live
         self.log = log
+        self.hosts = {*_LOOPBACK, address[0]} if address[0] in _LOOPBACK else None
         try:
             super().__init__(address, partial(_Handler, directory=str(live.site)))
         except (OSError, OverflowError) as error:
@@ -112,6 +120,14 @@ class SiteServer(ThreadingHTTPServer):
         return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
+def _name(host: str) -> str | None:
+    """Return the name that a `Host` header holds, without its port; None where it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
 class _Handler(SimpleHTTPRequestHandler):
     """Files of the site, packed where the browser takes that."""
 
@@ -123,7 +139,10 @@ class _Handler(SimpleHTTPRequestHandler):
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Return the answer but for its body; the body is what is returned."""
         path = unquote(urlsplit(self.path).path)
-        live = self.server.live
+        live, hosts = self.server.live, self.server.hosts
+        if hosts is not None and _name(self.headers.get("Host", "")) not in hosts:
+            page = render("site/problem.html", message=f"this server answers to {', '.join(sorted(hosts))} only").encode()
+            return self._answer(HTTPStatus.MISDIRECTED_REQUEST, page, "text/html; charset=utf-8")
         if path.endswith(("/", ".html")):
             live.refresh()
         if live.problem is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -179,29 +180,45 @@ def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_
 # ---- what stands around the rules
 
 
-def test_the_workflow_reads_pull_requests_and_never_trusts_them(board: Path) -> None:
+def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_only_the_verdict(board: Path) -> None:
     text = (board / WORKFLOW).read_text()
     workflow = load_yaml(board / WORKFLOW)
-    assert set(workflow["on"]) == {"pull_request", "push"}
-    assert workflow["permissions"] == {"contents": "read"}
-    check, publish = workflow["jobs"]["check"], workflow["jobs"]["publish"]
-    assert "permissions" not in check
-    assert check["if"] == "github.event_name == 'pull_request'"
-    assert publish["if"] == "github.event_name == 'push'"
-    steps = check["steps"]
+    jobs = workflow["jobs"]
+    # A workflow that runs on `pull_request` is that of the pull request itself.
+    assert set(workflow["on"]) == {"pull_request_target", "push"}
+    assert workflow["permissions"] == {}
+    rights = {name: job["permissions"] for name, job in jobs.items()}
+    assert rights == {
+        "check": {"contents": "read"}, "verdict": {"statuses": "write"}, "judge": {"contents": "read"},
+        "record": {"contents": "write"}, "publish": {"pages": "write", "id-token": "write"},
+    }  # fmt: skip
+    for name, job in jobs.items():
+        runs = [step.get("run", "") for step in job["steps"]]
+        assert not any("${{" in run for run in runs), "a name of a branch is never pasted into a script"
+        if "write" in rights[name].values():
+            assert not any(word in run for run in runs for word in ("ktdeval ", "pip ")), name
+            assert "proposed" not in str(job), name
+    steps = jobs["check"]["steps"]
     installed = next(place for place, step in enumerate(steps) if "pip install" in step.get("run", ""))
     checked_out = next(place for place, step in enumerate(steps) if step.get("uses", "").startswith("actions/checkout@"))
     assert installed < checked_out, "no file of the pull request is there while packages are installed"
-    assert steps[checked_out]["with"]["persist-credentials"] is False
-    assert steps[-1] == {
-        "run": 'ktdeval leaderboard check . --since "origin/$BASE" --no-record',
-        "env": {"BASE": "${{ github.base_ref }}"},
-    }
-    runs = [step["run"] for job in (check, publish) for step in job["steps"] if "run" in step]
-    assert not any("${{" in run for run in runs), "a name of a branch is never pasted into a script"
-    used = [step["uses"] for job in (check, publish) for step in job["steps"] if "uses" in step]
-    assert all(name.rpartition("@")[2].startswith("v") for name in used)
+    assert {"path": "proposed", "persist-credentials": False}.items() <= steps[checked_out]["with"].items()
+    assert "rev-parse HEAD^2" in steps[-2]["run"], "what is checked is what the status is set on"
+    assert steps[-1]["run"] == 'ktdeval leaderboard check proposed --since "origin/$BASE" --no-record'
+    assert jobs["verdict"]["needs"] == "check"
+    assert "needs.check.result == 'success'" in jobs["verdict"]["steps"][0]["env"]["STATE"]
+    used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", name) for name in used), used
     assert "@@" not in text
+
+
+def test_rules_workflow_and_verdicts_have_owners_and_submissions_have_none(board: Path, market: Path, tmp_path: Path) -> None:
+    owners = dict(line.split() for line in (board / ".github" / "CODEOWNERS").read_text().splitlines() if line.startswith("/"))
+    assert set(owners.values()) == {"board@example.org"}
+    assert {"/board.yaml", "/errata.yaml", "/.github/", "/verdicts/"} <= set(owners)
+    assert not {"/cards/", "/records/", "/imported/"} & set(owners)
+    begin(tmp_path / "other", market, contact="https://example.org/board")
+    assert "/board.yaml @OWNER\n" in (tmp_path / "other" / ".github" / "CODEOWNERS").read_text()
 
 
 def test_git_changes_no_byte_of_what_is_hashed(board: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ class Served:
         """Status, headers and body of a request whose path is sent as it is."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         try:
-            connection.putrequest(method, path, skip_accept_encoding=True)
+            connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
             for name, value in headers.items():
                 connection.putheader(name.replace("_", "-"), value)
             connection.endheaders()
@@ -94,6 +94,14 @@ def test_texts_are_packed_for_those_who_take_it_and_a_head_request_has_no_body(s
     assert len(packed) < len(plain) / 2
     status, headers, body = served.get("/index.html", method="HEAD")
     assert (status, body, int(headers["Content-Length"]) > 0) == (200, b"", True)
+
+
+@pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:80", "127.0.0.1.evil.org", "", "[", "localhost.evil.org:1"])
+def test_a_page_of_the_web_whose_name_leads_here_reads_nothing(served: Served, host: str) -> None:
+    status, _, body = served.get("/data/board.json", Host=host)
+    assert (status, b"forged" in body) == (421, False)
+    for name in ("localhost", "127.0.0.1:8000", "LOCALHOST:1", "[::1]:8000"):
+        assert served.get("/data/board.json", Host=name)[0] == 200
 
 
 def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(served: Served) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,9 +82,35 @@ def content_hash(value: JsonValue) -> str:
     return sha256_hex(dumps_canonical(value))
 
 
+def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
+    """Open a plain file for reading, behind links only where `follow` says so: the way to read what a stranger may have put there.
+    Raises OSError where it can't be read, or is a pipe, a device or a socket, which could keep a reader waiting for ever.
+    """
+    try:
+        # O_NONBLOCK: opening a pipe would wait for someone to write into it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a socket
+            raise
+        mode = stat.S_IFSOCK
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "is no plain file but a pipe, a device or a socket", str(path))
+
+
+def read_plain(path: Path) -> bytes:
+    """Bytes of a plain file; errors as of `open_plain`."""
+    with open_plain(path) as stream:
+        return stream.read()
+
+
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
+    """SHA-256 of the bytes of a plain file; errors as of `open_plain`."""
+    with open_plain(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, loads_strict
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, loads_strict, open_plain
 
 HUB: Final = "hf:"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -68,7 +68,7 @@ def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
 
 def _line_rows(path: Path) -> Iterator[SampleRow]:
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise DataError(f"{path}: more than {MAX_FILE_BYTES} bytes; split the file")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ktdeval.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from ktdeval.jsonio import read_plain
 
 # PyYAML speaks YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010 into 8 and leaves 1e-3 text.
 # These are the scalars of the core schema of YAML 1.2, in decimal, which does not.
@@ -71,6 +70,8 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError(f"{where}: {line}not YAML: {error.problem or error.context}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where}: is nested too deeply") from error
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     except ConfigError as error:
@@ -83,8 +84,7 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 def load_yaml(path: Path | str) -> dict[str, Any]:
     """Read a YAML file that is one mapping; ConfigError where it is unreadable, or as of `parse_yaml`."""
     try:
-        with open(path, "rb") as stream:
-            text = stream.read()
+        text = read_plain(Path(path))
     except OSError as error:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
     return parse_yaml(text, str(path))

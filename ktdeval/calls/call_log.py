@@ -14,6 +14,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
+from ktdeval.jsonio import read_plain
 from ktdeval.typed import decode_json
 
 LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
@@ -36,7 +37,7 @@ def read_calls(folder: Path) -> Iterator[CallRecord]:
 def _read_old(path: Path) -> Iterator[CallRecord]:
     """Yield the calls of a file of lines; a last line without an end, as a crash left it, is left out."""
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = read_plain(path).splitlines(keepends=True)
     except OSError as error:
         raise StoreError(f"{path}: can't read the record of calls: {error.strerror or error}; make it readable") from error
     for number, line in enumerate(lines, start=1):

@@ -14,7 +14,7 @@ from jsonschema.exceptions import ValidationError
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
-from ktdeval.cards.inputs import Problem
+from ktdeval.cards.inputs import Problem, task_problems
 from ktdeval.cards.reports import scoring_report, trading_report
 from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.scoring import derive_scoring, scoring_problems
@@ -23,7 +23,7 @@ from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_untrusted
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_untrusted, read_plain
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.typed import from_plain
 
@@ -114,7 +114,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     names the file, the line and the field.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_plain(Path(path)).decode()
     except OSError as error:
         raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -242,6 +242,7 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
     """Hash of the task's config, windows and ids of the episodes that the card's own fields don't give."""
     if content_hash(card.task.config) != card.task.hash:
         yield ("task", "hash"), "is not the hash of the task's config"
+    yield from task_problems(card.task, card.windows, card.task.config)
     windows: dict[str | None, Window] = {window.name: Window(window.name, window.first, window.last) for window in card.windows}
     if (card.snapshot is None) == bool(windows):
         yield ("windows",), "stand without a market" if windows else "are missing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.derive import FREE
-from ktdeval.cards.parts import PriceEntry
+from ktdeval.cards.parts import PriceEntry, TaskPart, WindowPart
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
@@ -129,6 +129,24 @@ def _missing_entries(inputs: EvaluationInputs, unfinished: Sequence[EpisodeSpec]
         {"id": spec.id, "window": spec.window.name or None, "seed": spec.seed, "error": " ".join(str(errors[spec.id]).split())}
         for spec in unfinished
     ]
+
+
+def task_problems(task: TaskPart, windows: Sequence[WindowPart], config: Mapping[str, JsonValue]) -> Iterator[Problem]:
+    """Yield where a card's task and windows are not those of the task's config. A field that the config lacks is not compared; a
+    window that the config does not name must be named by its days, `FIRST:LAST`.
+    """
+    for name in ("name", "version", "mask", "mode"):
+        given = getattr(task, name)
+        if name in config and (config[name] or None) != given:
+            yield ("task", name), f"is {str(given)[:60]!r}, the task's config says {str(config[name])[:60]!r}"
+    known: Any = config.get("windows")
+    for place, window in enumerate(windows if isinstance(known, Mapping) else ()):
+        own = known[window.name] if window.name in known else dict(zip(("first", "last"), window.name.split(":"), strict=False))
+        for name in ("first", "last"):
+            wanted = own.get(name) if isinstance(own, Mapping) else None
+            if getattr(window, name) != wanted:
+                given = f"is {getattr(window, name)}, window {window.name[:60]!r} of the task's config"
+                yield ("windows", place, name), f"{given} {'has no such day' if wanted is None else f'says {str(wanted)[:20]}'}"
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, sha256_hex, sync_folder
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
 from ktdeval.market.snapshot import BAR_FIELDS, DayArray, MarketSnapshot, SnapshotMeta
 
 FORMAT = "ktdeval-snapshot"
@@ -218,7 +218,7 @@ def load_manifest(folder: Path) -> dict[str, JsonValue]:
     """Return the manifest of a stored snapshot. Raises DataError if it is absent, malformed, or of another format version."""
     path = folder / MANIFEST
     try:
-        manifest = loads_strict(path.read_bytes())
+        manifest = loads_strict(read_plain(path))
     except OSError as error:
         raise DataError(
             f"{folder}: not a market snapshot ({MANIFEST}: {error.strerror}); make one with 'ktdeval data import'"
@@ -251,10 +251,15 @@ def load_snapshot(folder: Path) -> MarketSnapshot:
     return dataclasses.replace(snapshot, id=manifest["id"])
 
 
+def _read_table(path: Path) -> pa.Table:
+    open_plain(path).close()
+    return pq.read_table(path)
+
+
 def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnapshot:
-    assets = pq.read_table(folder / ASSETS)
+    assets = _read_table(folder / ASSETS)
     codes = tuple(assets["code"].to_pylist())
-    bars = pq.read_table(folder / BARS)
+    bars = _read_table(folder / BARS)
     days = _read_grid_axes(bars, codes, folder)
     shape = (len(days), len(codes))
     grids = {name: bars[name].to_numpy().reshape(shape) for name in _GRID_FIELDS}
@@ -288,7 +293,7 @@ def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> Day
 
 
 def _read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float64]]:
-    table = pq.read_table(folder / INDICES)
+    table = _read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
     dates = table["date"].to_numpy().astype("datetime64[D]")
     levels = table["close"].to_numpy()

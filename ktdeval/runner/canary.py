@@ -37,7 +37,7 @@ import msgspec
 
 from ktdeval.errors import ModelError, RunStop, StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, encodable
-from ktdeval.jsonio import JsonValue, dumps_pretty, write_atomic
+from ktdeval.jsonio import JsonValue, dumps_pretty, read_plain, write_atomic
 from ktdeval.runner.store import CANARY
 from ktdeval.seeds import derive_seed
 from ktdeval.typed import Value, decode_json, from_plain, to_plain
@@ -114,7 +114,7 @@ def load_record(folder: Path) -> CanaryRecord | None:
     """Read the answers of a run; None where no questions were asked. Raises StoreError where the file is not readable."""
     path = folder / CANARY
     try:
-        return read_record(path.read_bytes(), str(path))
+        return read_record(read_plain(path), str(path))
     except FileNotFoundError:
         return None
     except OSError as error:

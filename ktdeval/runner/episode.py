@@ -9,6 +9,7 @@ from ktdeval.contracts.events import StepFinished
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Scene, Task
 from ktdeval.errors import StoreError
+from ktdeval.fields import build
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Agent, Decision
 from ktdeval.harness.messages import CallParams, Model
@@ -184,7 +185,7 @@ class TradingEpisode:
             tools=parts.tools,
             form=ActionForm(parts.task.harness, lens),
             harness=parts.task.harness,
-            params=CallParams(**spec.call),
+            params=build(CallParams, spec.call, "call"),
             seed=spec.call_seed,
         )
 

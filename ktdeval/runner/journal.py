@@ -15,7 +15,7 @@ import zstandard
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.errors import StoreError
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import JsonValue, sync_folder
+from ktdeval.jsonio import JsonValue, open_plain, read_plain, sync_folder
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import Value, decode_json, encode_canonical
 
@@ -132,7 +132,7 @@ def entry_type(path: Path) -> type[Entry]:
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines that end with a newline; a torn last line is left out."""
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         for number, line in enumerate(stream, start=1):
             if line.endswith(b"\n"):
                 yield number, line
@@ -156,7 +156,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
     """Read the values that `pack_lines` wrote. Raises StoreError for a file or line that is none, with its number."""
     where = f"{path}: not a readable {content}"
     try:
-        packed = path.read_bytes()
+        packed = read_plain(path)
         if not 0 <= zstandard.frame_content_size(packed) <= _MAX_UNPACKED_BYTES:  # that much memory is taken at once
             raise StoreError(f"{where}: its header states no size, or more than one can have")
         lines = zstandard.ZstdDecompressor().decompress(packed).splitlines()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import dumps_canonical, loads_strict
+from ktdeval.jsonio import dumps_canonical, loads_strict, read_plain
 from ktdeval.trading.ledger import CountsRecord, Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
 
@@ -65,7 +65,7 @@ def encode_ledger(ledger: Ledger) -> bytes:
 def load_ledger(path: Path) -> Ledger:
     """Read a ledger file. Raises StoreError: the file is missing, no Parquet, or not a ledger."""
     try:
-        table = pq.read_table(path, memory_map=False, partitioning=None)
+        table = pq.read_table(io.BytesIO(read_plain(path)), partitioning=None)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         rows: Sequence[dict[str, Any]] = table.cast(SCHEMA).to_pylist()
         spec, cash = loads_strict(metadata[_SPEC_KEY]), int(metadata[_CASH_KEY])

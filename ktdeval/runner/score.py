@@ -17,13 +17,16 @@ from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import summarise_calls
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, validate_card
+from ktdeval.cards.compare import path_text
+from ktdeval.cards.inputs import task_problems
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.scoring import ScoringTask, is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task, describe_task
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, sha256_hex, write_atomic
+from ktdeval.fields import to_mapping
+from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, read_plain, sha256_hex, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
@@ -32,7 +35,6 @@ from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.scoring_episode import samples_of
 from ktdeval.runner.store import CERTIFICATE, TASK_FILES, RunFolder
-from ktdeval.stats.metric import RuleSet
 from ktdeval.task_files import task_specs
 
 _PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
@@ -107,13 +109,16 @@ def make_card(
         card = build_card(
             CardInputs(
                 **common,
-                rules=_rule_set(manifest.rules),
+                rules=manifest.rules,
                 ledgers=[folder.load_ledger(spec) for spec in complete],
                 metrics=[plugins.make_metric(name) for name in names],
                 certificate=attached_block(first.mask, task_json, snapshot.id, _given_certificate(folder.path), plugins),
             )
         )
     validate_card(card.plain, str(folder.card_path(task.name)))
+    own = {name: getattr(task, name) for name in ("name", "version", "mask", "mode")} | {"windows": to_mapping(task.windows)}
+    for path, problem in task_problems(card.task, card.windows, own):  # of a task whose description leaves one of these out
+        raise StoreError(f"{folder.path}: {path_text(path)}: {problem}")
     return card
 
 
@@ -144,7 +149,7 @@ def keep_certificate(folder: Path, given: str | None) -> None:
     """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises CardError for an invalid one."""
     if given is not None:
         load_card(Path(given), ATTACHED)
-        write_atomic(folder / CERTIFICATE, Path(given).read_text(encoding="utf-8"))
+        write_atomic(folder / CERTIFICATE, read_plain(Path(given)))
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
@@ -178,10 +183,6 @@ def write_cards(
 
 def _missing(spec: EpisodeSpec, errors: Mapping[str, str]) -> Mapping[str, Any]:
     return {"id": spec.id, "error": errors.get(spec.id, "not run to its end")}
-
-
-def _rule_set(text: str) -> RuleSet:
-    return "paper" if text == "paper" else "strict"
 
 
 def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from ktdeval.contracts.events import SampleFinished
 from ktdeval.contracts.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.fields import build
 from ktdeval.harness.action import MAX_PROBLEMS, Reading, no_json, not_of_schema
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec
@@ -106,7 +107,7 @@ class ScoringEpisode:
             tools=() if sample.environment is None else sample.environment.tools,
             form=AnswerForm(sample.form),
             harness=self._parts.task.harness,
-            params=CallParams(**self._spec.call),
+            params=build(CallParams, self._spec.call, "call"),
             seed=self._spec.call_seed,
         )
 

@@ -20,19 +20,32 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
+from ktdeval.cards.parts import PriceEntry
 from ktdeval.contracts.scoring import AnswerRecord
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import JsonObject, JsonValue, dumps_canonical, dumps_pretty, file_sha256, sha256_hex, try_lock, write_atomic
+from ktdeval.jsonio import (
+    JsonObject,
+    JsonValue,
+    dumps_canonical,
+    dumps_pretty,
+    file_sha256,
+    read_plain,
+    sha256_hex,
+    try_lock,
+    write_atomic,
+)
 from ktdeval.runner.journal import Entry, Journal, Record, entry_type, pack_lines, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.stats.metric import RuleSet
 from ktdeval.trading.ledger import Ledger
 from ktdeval.typed import Value, decode_json, from_plain, to_plain
 
@@ -58,7 +71,7 @@ class RunManifest:
     data: Mapping[str, JsonValue]
     snapshot: str  #: the id of that snapshot
     metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
-    rules: str  #: rule set of the metrics
+    rules: RuleSet  #: rule set of the metrics
     specs: tuple[EpisodeSpec, ...]  #: the plan, in order
     #: price of the model's tokens (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due
     price: Mapping[str, JsonValue] | None = None
@@ -69,13 +82,14 @@ class RunManifest:
         """Return the manifest as written."""
         facts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "specs"}
         planned = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
-        return to_plain(ManifestFile(**facts, version=MANIFEST_VERSION, episodes=planned))
+        sent_as = facts.pop("request_settings")
+        return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
 
     @classmethod
     def load(cls, path: Path) -> RunManifest:
         """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not hash to its id."""
         try:
-            data = path.read_bytes()
+            data = read_plain(path)
         except OSError as error:
             raise StoreError(f"{path}: not a readable manifest: {error.strerror or error}") from error
         where = f"{path}: not a readable manifest"
@@ -83,29 +97,51 @@ class RunManifest:
         if version != MANIFEST_VERSION:
             raise StoreError(f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
         file = decode_json(data, ManifestFile, where)
+        if not file.episodes:
+            raise StoreError(f"{where}: episodes: expected at least one")
         specs = []
         for number, entry in enumerate(file.episodes):
             recorded_id = entry.pop("id", None)
             spec = from_plain(entry, EpisodeSpec, f"{where}: episodes[{number}]")
             if spec.id != recorded_id or spec.to_json() != entry:
-                raise StoreError(f"{path}: episode {recorded_id} has been changed: its spec hashes to {spec.id}")
+                raise StoreError(f"{path}: episode {str(recorded_id)[:20]} has been changed: its spec hashes to {spec.id}")
+            if problem := _spec_problem(spec):
+                raise StoreError(f"{where}: episodes[{number}].{problem}")
             specs.append(spec)
-        return cls(file.data, file.snapshot, file.metrics, file.rules, tuple(specs), file.price, file.request_settings)
+        data_source, price = to_plain(file.data), to_plain(file.price)
+        return cls(data_source, file.snapshot, file.metrics, file.rules, tuple(specs), price, file.request_settings)
+
+
+def _spec_problem(spec: EpisodeSpec) -> str | None:
+    """Return what no plan holds, though its types do: a window's days, a limit."""
+    for name in ("first", "last") if spec.window != NO_WINDOW else ():
+        try:
+            date.fromisoformat(getattr(spec.window, name))
+        except ValueError:
+            return f"window.{name}: expected a day as 2024-01-02"
+    return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
 
 
 class _Versioned(msgspec.Struct):
-    version: JsonValue
+    version: int
+
+
+class DataSource(Value):
+    """How the user named the data: a folder or provider, and its arguments."""
+
+    data: str
+    data_args: dict[str, JsonValue]
 
 
 class ManifestFile(Value):
     """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its spec."""
 
     version: int
-    data: Mapping[str, JsonValue]
+    data: DataSource
     snapshot: str
     metrics: tuple[str, ...]
-    rules: str
-    price: Mapping[str, JsonValue] | None
+    rules: RuleSet
+    price: PriceEntry | None
     request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
     episodes: tuple[dict[str, JsonValue], ...]
 
@@ -257,13 +293,13 @@ class RunFolder:
 
     def wall_s(self, spec: EpisodeSpec) -> float:
         """Seconds that the episode took, resumed parts added up."""
-        return self._mark(spec).wall_s
+        return self.mark(spec).wall_s
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
         """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or was changed since its end."""
         digests = {}
         for spec in specs:
-            for name, recorded in self._mark(spec).sha256.items():
+            for name, recorded in self.mark(spec).sha256.items():
                 path = self.episode_path(spec) / name
                 try:
                     digest = file_sha256(path)
@@ -274,10 +310,11 @@ class RunFolder:
                 digests[f"episodes/{spec.id}/{name}"] = digest
         return digests
 
-    def _mark(self, spec: EpisodeSpec) -> EpisodeMark:
+    def mark(self, spec: EpisodeSpec) -> EpisodeMark:
+        """Read the mark of a complete episode. Raises StoreError where it is not readable."""
         path = self.episode_path(spec) / MARK
         try:
-            mark = decode_json(path.read_bytes(), EpisodeMark, f"{path}: not readable; {_ANEW}")
+            mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
         except OSError as error:
             raise StoreError(f"{path}: not readable; {_ANEW}") from error
         if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):

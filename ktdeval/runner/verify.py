@@ -23,7 +23,7 @@ from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError
 from ktdeval.fields import build
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import JsonValue, file_sha256
+from ktdeval.jsonio import JsonValue, file_sha256, read_plain
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
@@ -31,7 +31,7 @@ from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record
 from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
-from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
+from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import to_plain
 
@@ -123,6 +123,15 @@ class _EpisodeCheck:
         else:
             if problem:
                 yield f"{place}/{TRANSCRIPT}: {problem}"
+            elif difference := self._mark_difference():
+                yield f"{place}/{MARK}: {difference}"
+
+    def _mark_difference(self) -> str | None:
+        """Return where the mark of completeness is not that of this episode and of as many steps as its records have."""
+        mark = self.folder.mark(self.spec)
+        if difference := value_difference(dict(mark.spec), self.spec.to_json()):
+            return f"spec.{difference}"
+        return None if mark.steps == self.steps else f"steps: recorded {mark.steps}, the records have {self.steps}"
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
         """Yield what the header says wrongly, and the first line that the decisions on it do not give."""
@@ -186,5 +195,5 @@ def _card_findings(
         recomputed = call_foreign(make_card, "can't be recomputed", folder, task, snapshot, plugins, errors)
     except KtdevalError as error:
         return [f"{path.name}: {error}"]
-    difference = card_difference(card.plain, recomputed.plain, path.read_text(encoding="utf-8"))
+    difference = card_difference(card.plain, recomputed.plain, read_plain(path).decode())
     return [f"{path.name}: {difference}"] if difference else []

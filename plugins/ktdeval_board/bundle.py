@@ -8,6 +8,7 @@ has problems and must not be submitted.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from ktdeval.cards import validate_card
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, write_atomic
+from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, read_plain, write_atomic
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, pack_lines, redact_secrets, rescore, verify_card
 from ktdeval.typed import Value, to_plain
@@ -115,7 +116,7 @@ def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Foun
         if (folder / ANSWERS).is_file():
             found += _rewritten(folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor)
         else:
-            table = pq.read_table(folder / LEDGER, memory_map=False, partitioning=None)
+            table = pq.read_table(io.BytesIO(read_plain(folder / LEDGER)), partitioning=None)
             found += _rewritten(folder / LEDGER, table.to_pylist(), partial(_packed_table, schema=table.schema), redactor)
         if found:  # the mark of completeness names the files as they are now
             mark = _read_json(folder / MARK)
@@ -144,7 +145,7 @@ def _packed_table(rows: JsonValue, schema: pa.Schema) -> bytes:
 
 def _read_json(path: Path) -> JsonValue:
     try:
-        return loads_strict(path.read_bytes())
+        return loads_strict(read_plain(path))
     except ValueError as error:
         raise StoreError(f"{path}: is not readable: {error}") from error
 

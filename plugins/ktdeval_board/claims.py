@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ktdeval.errors import CardError, KtdevalError
-from ktdeval.jsonio import JsonValue, sha256_hex
+from ktdeval.jsonio import JsonValue, read_plain, sha256_hex
 from ktdeval.runner import RunFolder
 from ktdeval.typed import Value, from_plain
 from ktdeval_board.checking.cards import SubmissionInputs
@@ -132,7 +132,7 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
         except KtdevalError:
             continue  # another kind of manifest, or a damaged one: it shows no attempt
         if _is_attempt(other, card, division):
-            marks = [path.read_bytes() for path in sorted(other.path.glob("episodes/*/episode.json"))]
+            marks = [read_plain(path) for path in sorted(other.path.glob("episodes/*/episode.json"))]
             seen.add(sha256_hex(b"".join(marks)) if marks else str(other.path))
     return max(len(seen), 1)
 

@@ -6,6 +6,7 @@ Whatever a stranger wrote may be hostile: it is read within a limit, strictly, a
 from __future__ import annotations
 
 import importlib.resources
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ import msgspec
 
 from ktdeval.cards import card_kinds
 from ktdeval.errors import CardError
-from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted
+from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted, open_plain, read_plain
 from ktdeval.typed import Value, from_plain, json_schema
 from ktdeval_board.documents import Decisions, Imported, Records, Series, Submission, Verdict
 from ktdeval_board.market_document import Market
@@ -59,12 +60,11 @@ def schema_texts() -> dict[str, str]:
 def read_bytes(path: Path, max_bytes: int) -> bytes:
     """Bytes of a file, which is refused unread when it is too large, a link, or no regular file."""
     try:
-        if path.is_symlink() or not path.is_file():
-            raise CardError(f"{path}: is no regular file")
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
-        return path.read_bytes()
+        with open_plain(path, follow=False) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > max_bytes:
+                raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
+            return stream.read(max_bytes)
     except OSError as error:
         raise CardError(f"{path}: can't read: {error.strerror or error}") from error
 
@@ -95,7 +95,7 @@ def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
 def read_own(path: Path, type_: type[T]) -> T:
     """Document that the board's own check wrote. Raises CardError: it can't be read or decoded."""
     try:
-        return decode_own(path.read_bytes(), type_, path)
+        return decode_own(read_plain(path), type_, path)
     except OSError as error:
         raise CardError(f"{path}: can't read: {error.strerror or error}") from error
 

@@ -209,7 +209,8 @@ def without_market(card: Value) -> None:
     window = card["windows"][0]["name"]
     card["episodes"] = [{**episode, "window": None} for episode in card["episodes"] if episode["window"] == window]
     card.update(snapshot=None, windows=[])
-    card["task"].update(mask=None, mode=None)
+    config = {name: value for name, value in card["task"]["config"].items() if name not in ("mask", "mode", "windows")}
+    card["task"].update(mask=None, mode=None, config=config)
 
 
 def cut(card: Value) -> None:
@@ -254,13 +255,13 @@ forged("cherry_picked_seeds_with_all_of_them_named", "episodes", lambda card: ke
 forged("missing_window", "windows", only_window)
 forged("one_window_left_out", "episodes", lambda card: keep(card, lambda e: (e["window"], e["seed"]) != ("W2", 1)))
 forged("seed_written_as_a_fraction", "card", doubled_seed, renew=False)
-forged("other_days_of_a_window", "windows", setting("windows", 0, "last", to="2024-06-04"))
+forged("other_days_of_a_window", "card", setting("windows", 0, "last", to="2024-06-04"))
 forged("other_seeds", "seeds", lambda c: [c.update(seeds=[2, 3]), *(e.update(seed=e["seed"] + 2) for e in c["episodes"])])
 forged("other_task", "task", of_task(name="bright_open_research"))
 forged("other_task_version", "task-version", of_task(version="0"))
 forged("other_task_config", "task-config", setting("task", "config", "trading", "initial_cash_cny", to=10_000_000))
-forged("mask_that_the_config_does_not_have", "task-config", setting("task", "mask", to="bright"))
-forged("mode_that_the_config_does_not_have", "task-config", setting("task", "mode", to="fixed_candidate"))
+forged("mask_that_the_config_does_not_have", "card", setting("task", "mask", to="bright"))
+forged("mode_that_the_config_does_not_have", "card", setting("task", "mode", to="fixed_candidate"))
 forged("other_snapshot", "snapshot", setting("snapshot", "id", to="0" * 64))
 forged("snapshot_of_equal_first_digits", "snapshot", lambda c: c["snapshot"].update(id=c["snapshot"]["id"][:12] + "0" * 52))
 forged("other_rule_set", "rules", setting("rules", to="paper"))

@@ -60,7 +60,7 @@ def _facet(rule_id: str, inputs: CardInputs) -> Iterator[str]:
         yield f"{inputs.facets[rule_id]} (division {inputs.nearest.id})"
 
 
-for _id in ("task-version", "snapshot", "rules"):
+for _id in ("task-version", "task-config", "snapshot", "rules"):
     rule(_id, Stage.CARD)(partial(_facet, _id))
 
 
@@ -85,16 +85,6 @@ def _task(inputs: CardInputs) -> Iterator[str]:
     if inputs.nearest is None:
         yield f"task {inputs.card.task.name}: the board has no division"
     yield from _facet("task", inputs)
-
-
-@rule("task-config", Stage.CARD)
-def _task_config(inputs: CardInputs) -> Iterator[str]:
-    config = inputs.card.task.config
-    for field in ("name", "version", "mask", "mode"):
-        given = getattr(inputs.card.task, field)
-        if field in config and config[field] != given:
-            yield f"task.{field}: is {given[:60]!r}, the task's config says {str(config[field])[:60]!r}"
-    yield from _facet("task-config", inputs)
 
 
 @rule("synthetic", Stage.CARD)

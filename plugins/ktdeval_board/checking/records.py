@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from ktdeval.errors import CardError
-from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.jsonio import dumps_pretty, open_plain, write_atomic
 from ktdeval.registry import Plugins
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_board.checking.findings import At, Finding
@@ -161,12 +160,8 @@ def _copied(case: Case, file: RecordFile, target: Path) -> Iterator[tuple[str, s
 
 def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
     """Copy at most one block more than `most` bytes of a plain file; return SHA-256 and size of what was copied."""
-    # O_NONBLOCK: opening a pipe would wait for ever for someone to write into it.
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     digest, size = hashlib.sha256(), 0
-    with os.fdopen(descriptor, "rb") as stream, target.open("wb") as copy:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError("it is none")
+    with open_plain(source, follow=False) as stream, target.open("wb") as copy:
         while size <= most and (block := stream.read(_BLOCK)):
             digest.update(block)
             size += len(block)

@@ -12,7 +12,7 @@ from ktdeval.cards import card_difference, load_card, validate_card
 from ktdeval.contracts import describe_task
 from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.fields import to_mapping
-from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
+from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
 from ktdeval.runner import describe_any, describe_environment, open_snapshot
 from ktdeval.typed import to_plain
@@ -100,7 +100,7 @@ def verify_certificate(
         kept = {name: digest for name, digest in recorded.artefacts.items() if name not in questions.files}
         attacks = ([to_plain(attacker) for attacker in recorded.models], kept)
     again = build_certificate({**_parts(questions, plugins, attacks, on_probe), "provenance": to_plain(where)})
-    return card_difference(recorded.plain, again.plain, path.read_text(encoding="utf-8"))
+    return card_difference(recorded.plain, again.plain, read_plain(path).decode())
 
 
 def _parts(questions: Questions, plugins: Plugins, attacks: tuple[list[Entry], dict[str, str]], on_probe: OnProbe) -> Entry:

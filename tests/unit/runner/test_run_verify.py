@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
+from forging import (
+    COLUMNS,
+    change_column,
+    change_ledger,
+    change_transcript,
+    execute_again,
+    forged,
+    instead,
+    leaves,
+    more,
+    place_of,
+    with_value,
+)
 from ktdeval.cards.check import validate_card
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.errors import CardError
 from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
-from ktdeval.market.calendar import window_rows
 from ktdeval.market.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episode import Bookkeeper, recorded_decision
-from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import make_card, rescore
 from ktdeval.runner.store import RunFolder
-from ktdeval.trading.ledger import StepRecord
-from ktdeval.trading.market_tape import MarketTape
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.typed import to_plain
 from run_support import PLUGIN, TASK, WINDOW, Done, card_of, copy_run, episodes, error_line, ktdeval
 
 LIMIT = 7
@@ -80,39 +86,6 @@ def first_episode(run: Path) -> Path:
 
 
 # -- the card --------------------------------------------------------------------------------------------------------
-
-
-def leaves(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """Every scalar of a JSON value with its path, in the order of a file with sorted keys."""
-    if isinstance(value, dict):
-        for key in sorted(value):
-            yield from leaves(value[key], (*path, key))
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from leaves(item, (*path, place))
-    else:
-        yield path, value
-
-
-def with_value(value: Any, path: Path_, new: Any) -> Any:
-    """A copy with one value replaced."""
-    changed = copy.deepcopy(value)
-    inside = changed
-    for part in path[:-1]:
-        inside = inside[part]
-    inside[path[-1]] = new
-    return changed
-
-
-def forged(old: Any) -> Any:
-    """A value of the same type that a schema lets pass as often as possible."""
-    if isinstance(old, bool):
-        return not old
-    if isinstance(old, int):
-        return old + 1
-    if isinstance(old, float):
-        return old / 2 if old else 0.25
-    return f"{old}x" if isinstance(old, str) else old
 
 
 def line_of_path(card: Any, path: Path_) -> int:
@@ -225,70 +198,13 @@ def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
 # -- the ledger ------------------------------------------------------------------------------------------------------
 
 
-def change_ledger(folder: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
-    """Rewrite a ledger file with changed step records."""
-    ledger = load_ledger(folder / "ledger.parquet")
-    steps: list[dict[str, Any]] = to_plain(ledger.steps)
-    changed = from_plain(change(steps) or steps, list[StepRecord], "forged steps")
-    (folder / "ledger.parquet").write_bytes(encode_ledger(replace(ledger, steps=changed)))
-
-
-def place_of(steps: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
-    """Step and place of the first order that is as wanted."""
-    return next((s, o) for s, step in enumerate(steps) for o, order in enumerate(step["orders"]) if wanted(order))
-
-
-def other_code(steps: list[dict[str, Any]], code: str) -> str:
-    return next(order["code"] for step in steps for order in step["orders"] if order["code"] not in (None, code))
-
-
-def more(by: float) -> Callable[[Any], Any]:
-    return lambda old: old + by
-
-
-def instead(new: Any) -> Callable[[Any], Any]:
-    return lambda old: new
-
-
-COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "steps": {
-        "step": more(1),
-        "decided_on": instead("2024-01-02"),
-        "filled_on": instead("2024-12-31"),
-        "provenance": lambda old: "fallback" if old.startswith("model") else "model",
-        "failures": lambda old: {**old, "bad_json": old.get("bad_json", 0) + 1},
-        **dict.fromkeys(("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts", "reasoning_tokens"), more(1)),
-        **dict.fromkeys(("cache_read_tokens", "cache_write_tokens", "cash_fen", "open_nav_fen"), more(1)),
-        **dict.fromkeys(("input_tokens", "output_tokens", "holdings_fen"), more(-1)),
-        "overall_reason": lambda old: f"{old}!",
-        "nav_fen": more(100),
-        "corporate_actions": instead([{"code": "", "ratio": 1.0, "shares_before": 100, "shares_after": 100, "cash_fen": 9}]),
-    },
-    "orders": {
-        "stock_id": instead("asset_0000"),
-        "side": lambda old: "SELL" if old == "BUY" else "BUY",
-        "confidence": lambda old: old / 2,
-        "reason": lambda old: f"{old} indeed",
-        "target_weight": lambda old: old / 2,
-        "status": instead("rejected"),
-        "rule": instead("cash"),
-        "message": instead("as you like it"),
-        "filled_shares": more(100),
-        "price_ticks": more(-100),
-        "notional_fen": more(1),
-        "fee_fen": instead(0),
-        "code": instead(None),
-        "shares": instead(100),
-    },
-    "positions": {"shares": more(100), "locked": more(100), "price_ticks": more(1), "value_fen": more(1), "code": instead(None)},
-}
 FORGERIES = [(kind, column) for kind, columns in COLUMNS.items() for column in (*columns, "dropped", "doubled")]
 
 
 def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> None:
     steps = to_plain(load_ledger(first_episode(original) / "ledger.parquet").steps)
     assert {*COLUMNS["steps"], "orders", "positions"} == set(steps[0])
-    assert set(COLUMNS["orders"]) == set(steps[0]["orders"][0])
+    assert set(COLUMNS["orders"]) == set(next(step["orders"][0] for step in steps if step["orders"]))
     assert set(COLUMNS["positions"]) == set(steps[-1]["positions"][0])
 
 
@@ -299,23 +215,7 @@ def test_a_changed_line_of_the_ledger_is_named_and_so_is_its_hash(run: Path, kin
     step, place = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
     step, place = {"steps": (3, 3), "orders": (step, place), "positions": (5, 0)}[kind]
 
-    def change(steps: list[dict[str, Any]]) -> None:
-        rows = steps if kind == "steps" else steps[step][kind]
-        row = rows[place]
-        if column == "dropped":
-            del rows[place]
-        elif column == "doubled":
-            rows.insert(place, dict(row))
-        else:
-            row[column] = COLUMNS[kind][column](row[column])
-        if column == "code":
-            row["code"] = other_code(steps, row["code"])
-        elif (kind, column) == ("orders", "shares"):
-            row["target_weight"] = None
-        elif column == "corporate_actions":
-            row[column][0]["code"] = row["positions"][0]["code"]
-
-    change_ledger(folder, change)
+    change_ledger(folder, lambda steps: change_column(steps, kind, column, step, place))
     found = findings(verify(run, "--plugin", PLUGIN))
     name, line = f"episodes/{folder.name}", step + 1 + ((kind, column) == ("steps", "doubled"))
     reply_line = f"{name}/transcript.jsonl.zst: line {line}: its replies do not give line {line} of ledger.parquet: "
@@ -341,21 +241,7 @@ def test_ledgers_swapped_between_episodes_are_found_in_both(pair: Path) -> None:
 
 def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     """Change decisions, execute them as the engine would, and let a new card be made that agrees."""
-    folder = first_episode(run)
-    store = RunFolder.load(run)
-    spec = next(spec for spec in store.manifest.specs if spec.id == folder.name)
-    snapshot, task = load_snapshot(market), load_plugins().make_task(TASK)
-
-    def consistent(steps: list[dict[str, Any]]) -> Any:
-        changed = from_plain(change(steps) or steps, list[StepRecord], "forged steps")
-        start = window_rows(snapshot.days, spec.window.first, spec.window.last)[0]
-        books = Bookkeeper(snapshot, MarketTape.from_snapshot(snapshot, task.trading), task.trading, start - 1)
-        return to_plain([books.book(place, recorded_decision(snapshot, step), step) for place, step in enumerate(changed)])
-
-    change_ledger(folder, consistent)
-    mark = json.loads((folder / "episode.json").read_text())
-    mark["sha256"]["ledger.parquet"] = file_sha256(folder / "ledger.parquet")
-    (folder / "episode.json").write_text(dumps_pretty(mark))
+    execute_again(run, first_episode(run), load_plugins(), load_snapshot(market), change)
     rescore(run, load_plugins(), {})  # which also checks the card against its schema and itself
 
 
@@ -395,16 +281,6 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
 
 
 # -- the transcript --------------------------------------------------------------------------------------------------
-
-
-def change_transcript(folder: Path, change: Callable[[list[Any]], Any]) -> None:
-    """Rewrite a transcript with changed entries."""
-    path = folder / "transcript.jsonl.zst"
-    lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode().splitlines()
-    entries = [json.loads(line) for line in lines]
-    entries = change(entries) or entries
-    text = "".join(dumps_canonical(entry) + "\n" for entry in entries)
-    path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(text.encode()))
 
 
 def resubmitted(entry: dict[str, Any]) -> None:

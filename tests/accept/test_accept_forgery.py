@@ -1,0 +1,349 @@
+"""Forged cards and runs of more than two hundred kinds, made by somebody who recomputes all hashes: none verifies, each is named.
+
+One run is made once; each forgery is made on a copy of it. What no record shows is no forgery here: which provider gave the
+replies (a run that names another model throughout), what it bills (`price`), and how long it took (`docs/cards.md`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forging import (
+    COLUMNS,
+    LEDGER,
+    TRANSCRIPT,
+    Place,
+    change_column,
+    change_ledger,
+    change_transcript,
+    edit_json,
+    forged,
+    leaves,
+    place_of,
+    read_transcript,
+    rehash,
+    relabel,
+    renewed,
+    with_value,
+)
+from ktdeval.cards.compare import path_text
+from ktdeval.config import RunConfig
+from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.errors import KtdevalError
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner import evaluate, verify_card
+from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.score import rescore
+from ktdeval.typed import to_plain
+from run_support import PLUGIN, WINDOW, episodes
+
+TASK, HASH = "bright_open_research", "0" * 64
+CARD = f"cards/{TASK}.json"
+NO_FIGURES = ("provenance",)
+PLACED = r"line \d+: \S.*: |: is named by the card, but is no record of this run"  #: a line and a field, or a file
+UNSHOWN = {("cost", "price"), ("sent_as",)}
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A forgery of a kind: what is done to a copy of the run, and what the refusal must name."""
+
+    kind: str
+    make: Callable[[Path], Any]
+    named: str  #: a regular expression
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The run that is forged, another one of the same plan but for its model, and what verifying takes."""
+
+    run: Path
+    other: Path
+    plugins: Plugins
+    market: Path
+
+
+@pytest.fixture(scope="module")
+def bench(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    folder, plugins = tmp_path_factory.mktemp("forgery"), load_plugins((str(PLUGIN),))
+    for name, model in (("run", "test/mixed"), ("other", "builtin/momentum")):
+        given = {"tasks": (TASK,), "windows": (WINDOW,), "seeds": 2, "limit": 4, "data": str(market), "quiet": True}
+        evaluate(RunConfig(model=model, out=str(folder / name), **given), plugins)
+    return Bench(folder / "run", folder / "other", plugins, market)
+
+
+def refusal(run: Path, plugins: Plugins) -> str:
+    """Everything that verification says against a run; empty where it verifies. A traceback fails the test."""
+    try:
+        return "\n".join(verify_card(run / CARD, plugins, {}).findings)
+    except KtdevalError as error:
+        return str(error).replace(f"{run}/", "")
+
+
+# -- the card: every kind of field, as it is and with all that follows from it ---------------------------------------------
+
+
+def kinds_of(card: Any) -> dict[str, tuple[Place, Any]]:
+    """The first field of each kind: places in lists, and names of metrics and of windows, are alike."""
+    lines = card["attribution"]["value"]["lines"]
+    alike = {*card["metrics"], *card["artefacts"], *card["task"]["config"]["windows"], WINDOW, *lines} - {"total_return"}
+    found: dict[str, tuple[Place, Any]] = {}
+    for place, value in leaves(card):
+        kind = ".".join("#" if isinstance(part, int) or part in alike else part for part in place)
+        if place[0] not in NO_FIGURES and (place[:2] not in UNSHOWN) and value is not None:
+            found.setdefault(kind, (place, value))
+    return found
+
+
+def false_value(value: Any) -> Any:
+    """Another value of the form of this one."""
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        return "2024-03-05" if value != "2024-03-05" else "2024-03-06"
+    if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{20}|[0-9a-f]{64}", value):
+        return value[::-1]
+    return forged(value)
+
+
+def write_card(run: Path, card: Any) -> None:
+    (run / CARD).write_text(dumps_pretty(card))
+
+
+def card_forgeries(card: Any) -> Iterator[Forgery]:
+    for kind, (place, value) in kinds_of(card).items():
+        false = with_value(card, place, false_value(value))
+        yield Forgery(f"card.{kind}", lambda run, false=false: (run / CARD).write_text(dumps_pretty(false)), PLACED)
+
+        if (followed := renewed(false)) not in (card, false):
+            yield Forgery(f"card.{kind}, all recomputed", lambda run, card=followed: write_card(run, card), PLACED)
+
+
+# -- the run: its records, its plan, and runs of something else presented as this -------------------------------------------
+
+
+def with_a_card(bench: Bench, change: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """A change of the records, with marks and a card that agree, as far as a card can be made of them."""
+
+    def forge(run: Path) -> None:
+        change(run)
+        rehash(episodes(run)[0])
+        with contextlib.suppress(KtdevalError):
+            rescore(run, bench.plugins, {})
+
+    return forge
+
+
+def ledger_forgeries(bench: Bench) -> Iterator[Forgery]:
+    steps = to_plain(load_ledger(episodes(bench.run)[0] / LEDGER).steps)
+    order = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
+    for kind, columns in COLUMNS.items():
+        where = {"steps": (2, 2), "orders": order, "positions": (3, 0)}[kind]
+        for column in (*columns, "dropped", "doubled"):
+
+            def edit(run: Path, kind: str = kind, column: str = column, where: tuple[int, int] = where) -> None:
+                change_ledger(episodes(run)[0], lambda steps: change_column(steps, kind, column, *where))
+
+            line = rf"/(ledger\.parquet|transcript\.jsonl\.zst): line {where[0] + 1}|line {where[0] + 2}"
+            yield Forgery(f"ledger.{kind}.{column}", edit, line)
+            yield Forgery(f"ledger.{kind}.{column}, with marks and card", with_a_card(bench, edit), line)
+
+
+def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
+    entries = read_transcript(episodes(bench.run)[0])
+    kinds: dict[str, tuple[Place, Any]] = {}
+    for place, value in leaves(entries[1]):
+        kinds.setdefault(".".join("#" if isinstance(part, int) else part for part in place), (place, value))
+    for kind, (place, value) in kinds.items():
+
+        def edit(run: Path, place: Place = place, value: Any = value) -> None:
+            false = forged(value) if value is not None else "something"
+            change_transcript(episodes(run)[0], lambda old: [old[0], with_value(old[1], place, false), *old[2:]])
+
+        yield Forgery(f"transcript.{kind}", with_a_card(bench, edit), r"transcript\.jsonl\.zst: line 2")
+    wholes: dict[str, Callable[[list[Any]], Any]] = {
+        "dropped": lambda old: old[:1] + old[2:],
+        "doubled": lambda old: [*old[:2], *old[1:]],
+        "cut": lambda old: old[:2],
+        "exchanged": lambda old: [old[0], old[2], old[1], *old[3:]],
+        "none": lambda old: [],
+        "exchanges that are no objects": lambda old: [old[0], {**old[1], "exchanges": [1, "x", None]}, *old[2:]],
+        "replies that are no objects": lambda old: [old[0], {**old[1], "exchanges": [{**old[1]["exchanges"][0], "reply": [1]}]}],
+        "an exchange too few": lambda old: [old[0], {**old[1], "exchanges": old[1]["exchanges"][:-1]}, *old[2:]],
+        "an exchange too many": lambda old: [old[0], {**old[1], "exchanges": old[1]["exchanges"] * 2}, *old[2:]],
+        "a failed call": lambda old: [old[0], {**old[1], "exchanges": [{"error": "timeout"}]}, *old[2:]],
+    }
+    for kind, whole in wholes.items():
+        change = with_a_card(bench, lambda run, whole=whole: change_transcript(episodes(run)[0], whole))
+        yield Forgery(f"transcript, {kind}", change, r"transcript\.jsonl\.zst: line \d")
+
+
+def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
+    """A run of another plan that names this one throughout, with everything that follows from the specs."""
+    first, last = WINDOW.split(":")
+    other_days = Window(WINDOW, first, "2024-03-28")
+    specs: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Any], str]] = {
+        **{
+            f"mask {mask}": ({"mask": mask}, lambda card, mask=mask: card["task"].update(mask=mask), "task.mask: is ")
+            for mask in ("blinded", "stock_blind", "date_blind")
+        },
+        **{
+            f"mode {mode}": ({"mode": mode}, lambda card, mode=mode: card["task"].update(mode=mode), "task.mode: is ")
+            for mode in ("fixed_candidate", "memory_only")
+        },
+        "version": ({"task_version": "9"}, lambda card: card["task"].update(version="9"), "task.version: is "),
+        "task": (
+            {"task": "blinded_open_research"},
+            lambda card: card["task"].update(name="blinded_open_research"),
+            "task.name: is ",
+        ),
+        "config": ({"task_hash": HASH}, lambda card: card["task"].update(hash=HASH), "task.hash: is "),
+        "window": (
+            {"window": Window("W1", first, last)},
+            lambda card: [
+                card["windows"][0].update(name="W1"),
+                *(e.update(window="W1") for e in card["episodes"]),
+                card["reference"].update(benchmark_buy_and_hold={"W1": _only(card["reference"]["benchmark_buy_and_hold"])}),
+            ],
+            r"windows\[0\].first: is 2024-03-01, window 'W1' of the task's config says 2024-04-01",
+        ),
+        "days": (
+            {"window": other_days},
+            lambda card: card["windows"][0].update(last="2024-03-28"),
+            r"windows\[0\].last: is 2024-03-28",
+        ),
+        "seeds": ({}, lambda card: [card.update(seeds=[7, 8]), *(e.update(seed=e["seed"] + 7) for e in card["episodes"])], "seed"),
+        "limit": ({"limit": 3}, lambda card: card.update(limit=3), "limit"),
+        "no limit": ({"limit": None}, lambda card: card.update(limit=None), "limit|coverage|steps"),
+        "agent": ({"agent": "oracle"}, lambda card: card["agent"].update(name="oracle"), "oracle"),
+        "agent's arguments": ({"agent_args": {"depth": 9}}, lambda card: card["agent"].update(args={"depth": 9}), "depth"),
+        "market": ({"snapshot": HASH}, lambda card: card["snapshot"].update(id=HASH), "snapshot"),
+    }
+    for name, (fields, card, named) in specs.items():
+
+        def change(spec: EpisodeSpec, name: str = name, fields: Any = fields) -> EpisodeSpec:
+            return replace(spec, seed=spec.seed + 7) if name == "seeds" else replace(spec, **fields)
+
+        yield Forgery(f"plan: {name}", lambda run, change=change, card=card: relabel(run, change, card), named)
+    for number, entry in enumerate(leaves(json.loads((bench.run / "manifest.json").read_text())["episodes"][0])):
+        place, value = entry
+        false = 3 if value is None else forged(value)
+        path: Place = ("episodes", 0, *place)
+        yield Forgery(
+            f"manifest, {number}: {path_text(path)}",
+            lambda run, path=path, false=false: edit_json(run / "manifest.json", lambda old: with_value(old, path, false)),
+            "manifest.json: episode .* has been changed",
+        )
+    for name, false in {"snapshot": HASH, "rules": "paper", "metrics": ["days_up"], "version": 3, "price": FREE_PRICE}.items():
+        yield Forgery(
+            f"manifest: {name}",
+            lambda run, name=name, false=false: edit_json(run / "manifest.json", lambda old: {**old, name: false}),
+            f"{name}|snapshot|{PLACED}",
+        )
+
+
+FREE_PRICE = {"input": 1e-9, "output": 1e-9, "cache_read": None, "cache_write": None, "as_of": "2026-01-01", "source": "the list"}
+
+
+def _only(mapping: dict[str, Any]) -> Any:
+    (value,) = mapping.values()
+    return value
+
+
+def mark_forgeries() -> Iterator[Forgery]:
+    changes: dict[str, dict[str, Any]] = {
+        "steps": {"steps": 40}, "spec": {"spec": {"task": "another"}}, "sha256": {"sha256": {LEDGER: HASH, TRANSCRIPT: HASH}},
+        "other files": {"sha256": {"../../cards/x.json": HASH, TRANSCRIPT: HASH}}, "an unknown field": {"luck": 1},
+    }  # fmt: skip
+    for kind, fields in changes.items():
+
+        def change(run: Path, fields: Any = fields) -> None:
+            edit_json(episodes(run)[0] / "episode.json", lambda old: {**old, **fields})
+
+        yield Forgery(f"mark: {kind}", change, r"episode\.json: |is not the file that the episode ended with")
+
+
+def swapped(one: Path, two: Path, *names: str) -> None:
+    for name in names:
+        one.joinpath(name).rename(one / "held")
+        two.joinpath(name).rename(one / name)
+        one.joinpath("held").rename(two / name)
+
+
+def file_forgeries(bench: Bench) -> Iterator[Forgery]:
+    """Records of another run or episode in the place of a run's own, and files taken away."""
+    own, others = episodes(bench.run), episodes(bench.other)
+    for names in ((LEDGER,), (TRANSCRIPT,), (LEDGER, TRANSCRIPT)):
+        told, place = " and ".join(names), f"episodes/{own[0].name}/"
+
+        def exchange(run: Path, names: tuple[str, ...] = names) -> None:
+            swapped(*episodes(run), *names)
+            for folder in episodes(run):
+                rehash(folder)
+
+        def take(run: Path, names: tuple[str, ...] = names) -> None:
+            for name in names:
+                shutil.copyfile(others[0] / name, episodes(run)[0] / name)
+
+        yield Forgery(f"{told} of another seed", with_a_card(bench, exchange), place)
+        yield Forgery(f"{told} of another model", with_a_card(bench, take), place)
+        yield Forgery(f"{told} taken away", lambda run, names=names: [(episodes(run)[0] / name).unlink() for name in names], place)
+    yield Forgery("card of another run", lambda run: shutil.copyfile(bench.other / CARD, run / CARD), "no record of this run")
+    yield Forgery(
+        "plan of another run", lambda run: shutil.copyfile(bench.other / "manifest.json", run / "manifest.json"), "no episode"
+    )
+
+    def left_out(run: Path) -> None:
+        gone = json.loads((run / "manifest.json").read_text())["episodes"][0]["id"]
+        edit_json(run / "manifest.json", lambda old: {**old, "episodes": old["episodes"][1:]})
+        shutil.rmtree(run / "episodes" / gone)
+
+    yield Forgery("an episode left out of plan and folder", left_out, "no record of this run")
+    market = {"source": "placebo of snapshot x", "synthetic": False}
+    yield Forgery(
+        "a market that calls itself real",
+        lambda run: edit_json(run / CARD, lambda old: old["snapshot"].update(market)),
+        "snapshot|labels",
+    )
+
+
+# -- the certificate ---------------------------------------------------------------------------------------------------------
+
+
+# -- the table -------------------------------------------------------------------------------------------------------------
+
+
+def table(bench: Bench) -> Iterator[Forgery]:
+    yield from card_forgeries(json.loads((bench.run / CARD).read_text()))
+    yield from ledger_forgeries(bench)
+    yield from transcript_forgeries(bench)
+    yield from plan_forgeries(bench)
+    yield from mark_forgeries()
+    yield from file_forgeries(bench)
+
+
+def test_of_more_than_two_hundred_kinds_of_forgeries_none_verifies_and_each_is_named(bench: Bench, tmp_path: Path) -> None:
+    assert refusal(bench.run, bench.plugins) == ""
+    verified, unnamed, kinds = [], [], set()
+    for forgery in table(bench):
+        run = Path(shutil.copytree(bench.run, tmp_path / "run"))
+        forgery.make(run)
+        said = refusal(run, bench.plugins)
+        shutil.rmtree(run)
+        kinds.add(forgery.kind)
+        if not said:
+            verified.append(forgery.kind)
+        elif not re.search(forgery.named, said):
+            unnamed.append((forgery.kind, said))
+    for kind, said in unnamed:
+        print(kind, "|", said[:300])
+    assert (verified, unnamed) == ([], [])
+    assert len(kinds) >= 200, len(kinds)

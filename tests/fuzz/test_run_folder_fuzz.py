@@ -1,0 +1,169 @@
+"""Run folders of strangers: whatever stands in a file of one, or in its place, each command says it on a line and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forging import Place, change_transcript, edit_json, read_transcript, rehash, with_value
+from ktdeval.cli.main import main
+from ktdeval.config import RunConfig
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.fields import build
+from ktdeval.registry import load_plugins
+from ktdeval.runner import evaluate
+from run_support import WINDOW, episodes
+
+TASK = "bright_open_research"
+WRONG: tuple[Any, ...] = (None, True, -1, 1.5, 10**17, "x", "\x1b]0;x\x07", [], [[1]], {}, {"x": {"y": None}})
+
+
+@pytest.fixture(scope="module")
+def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("fuzz") / "run"
+    given = {"tasks": (TASK,), "windows": (WINDOW,), "limit": 2, "data": str(market), "quiet": True}
+    evaluate(RunConfig(model="builtin/momentum", out=str(out), **given), load_plugins())
+    return out
+
+
+def said(*words: object) -> tuple[int, str]:
+    """Exit code and stderr of a command, in this process; a defect is raised."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(word) for word in words])
+    return code, err.getvalue()
+
+
+def places(value: Any, path: Place = ()) -> Iterator[Place]:
+    """Every field of a JSON value, objects and lists as a whole, too."""
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(item, (*path, key))
+
+
+def with_own_id(manifest: Any) -> Any:
+    """Make the ids of a plan agree with its specs, as far as they are any."""
+    for episode in manifest["episodes"] if isinstance(manifest.get("episodes"), list) else ():
+        with contextlib.suppress(Exception):
+            episode["id"] = build(EpisodeSpec, {k: v for k, v in episode.items() if k != "id"}, "spec").id
+    return manifest
+
+
+def check_each(run: Path, changed: Iterator[tuple[str, Callable[[], Any]]], *commands: tuple[object, ...]) -> int:
+    """Do each change and run each command: its code is 0, or an error on one line; a traceback is a defect."""
+    bad, count = [], 0
+    for name, change in changed:
+        change()
+        for words in commands:
+            count += 1
+            shutil.rmtree(run.parent / "replayed", ignore_errors=True)
+            try:
+                code, err = said(*words)
+            except Exception as error:  # noqa: BLE001 - the traceback that nobody may see
+                bad.append((name, words[:2], f"{type(error).__name__}: {error}"))
+                continue
+            if code not in (0, 1, 2) or (code and (err.count("\n") != 1 or not err.startswith("ktdeval: error: "))):
+                bad.append((name, words[:2], err))
+    assert bad == []
+    return count
+
+
+def commands(run: Path, market: Path, out: Path) -> tuple[tuple[object, ...], ...]:
+    replay = ("run", "--model", f"replay/{run}", "--tasks", TASK, "--windows", WINDOW, "--limit", 2, "--data", market, "--quiet")
+    return (
+        ("card", "verify", run),
+        ("score", run),
+        ("view", run, "--out", out / "view.html"),
+        ("rationale", run),
+        (*replay, "--out", out / "replayed"),
+    )
+
+
+def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(original: Path, market: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(original, tmp_path / "run"))
+    manifest = json.loads((run / "manifest.json").read_text())
+
+    def changes(wrong: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
+        for place in places(manifest):
+            for value in wrong:
+                text = json.dumps(with_own_id(with_value(manifest, place, value)))
+                yield f"{place} = {value!r}", lambda text=text: (run / "manifest.json").write_text(text)
+
+    verify, *others = commands(run, market, tmp_path)
+    assert check_each(run, changes(WRONG), verify) > 350
+    assert check_each(run, changes(({"x": {"y": None}},)), *others) > 80
+
+
+def test_every_field_of_a_record_of_a_wrong_type_is_one_line(original: Path, market: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(original, tmp_path / "run"))
+    (folder,) = episodes(run)
+    entry, mark = read_transcript(folder)[1], json.loads((folder / "episode.json").read_text())
+
+    def changes() -> Iterator[tuple[str, Callable[[], Any]]]:
+        for place in places(entry):
+            for wrong in (None, [[1]]):
+                false = with_value(entry, place, wrong)
+                yield f"{place} = {wrong!r}", lambda false=false: replace_second(folder, false)
+        replace_second(folder, entry)
+        for place in places(mark):
+            for wrong in WRONG[:4]:
+                false = with_value(mark, place, wrong)
+                yield f"mark, {place} = {wrong!r}", lambda false=false: edit_json(folder / "episode.json", lambda old: false)
+
+    verify, _, view, _, replay = commands(run, market, tmp_path)
+    assert check_each(run, changes(), verify, view, replay) > 200
+
+
+def replace_second(folder: Path, entry: Any) -> None:
+    change_transcript(folder, lambda old: [old[0], entry])
+    rehash(folder)
+
+
+def test_a_pipe_a_device_or_a_socket_in_the_place_of_any_file_is_said_and_never_waited_for(
+    original: Path, market: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    files = sorted(path.relative_to(original) for path in original.rglob("*") if path.is_file())
+
+    def changes() -> Iterator[tuple[str, Callable[[], Any]]]:
+        for name in (*files, Path("certificate.json"), Path("canary.json"), Path("calls.sqlite"), Path("calls.jsonl")):
+            for how, make in (("pipe", os.mkfifo), ("socket", bind), ("device", lambda path: path.symlink_to("/dev/zero"))):
+
+                def put(name: Path = name, make: Callable[[Path], Any] = make) -> None:
+                    shutil.rmtree(run, ignore_errors=True)
+                    shutil.copytree(original, run)
+                    (run / name).unlink(missing_ok=True)
+                    make(run / name)
+
+                yield f"{name}: {how}", put
+
+    assert check_each(run, changes(), *commands(run, market, tmp_path)) > 100
+
+
+def bind(path: Path) -> None:
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:  # the path of a socket is short
+        made.bind(path.name)
+
+
+def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) -> None:
+    deep, pipe = tmp_path / "deep.yaml", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for text in ("x: " + "[" * 5000 + "]" * 5000, "{x: " * 30_000 + "1" + "}" * 30_000, "- " * 3000 + "1"):
+        deep.write_text(text)
+        code, err = said("run", "--config", deep)
+        assert (code, err.count("\n")) == (2, 1), err
+    for words in (("run", "--config", pipe), ("card", "show", pipe), ("card", "validate", pipe), ("compare", pipe, pipe)):
+        code, err = said(*words)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert "is no plain file but a pipe, a device or a socket" in err

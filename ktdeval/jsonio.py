@@ -18,6 +18,7 @@ from ktdeval.errors import StoreError
 
 JsonValue = Any  # str | int | float | bool | None | list[JsonValue] | dict[str, JsonValue]
 JsonObject = Mapping[str, JsonValue]
+MAX_DEPTH = 64  #: levels of a model's JSON that are read
 
 
 def dumps_canonical(value: JsonValue) -> str:
@@ -70,6 +71,22 @@ def loads_untrusted(text: str | bytes) -> JsonValue:
     return json.loads(
         text, object_pairs_hook=unique_fields, parse_constant=reject_constant, parse_float=_finite, parse_int=bounded_int
     )
+
+
+def is_shallow(text: str) -> bool:
+    """Whether JSON text is nested at most `MAX_DEPTH` deep; true of what is no JSON."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return True
+    try:
+        level = [loads_strict(text)]
+    except RecursionError:
+        return False
+    except ValueError:
+        return True
+    for _ in range(MAX_DEPTH + 1):
+        nested = [item for item in level if isinstance(item, (dict, list))]
+        level = [part for item in nested for part in (item.values() if isinstance(item, dict) else item)]
+    return not level
 
 
 def sha256_hex(data: bytes | str) -> str:

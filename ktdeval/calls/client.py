@@ -28,7 +28,7 @@ from ktdeval.calls.record import (
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
-from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage
+from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage, sound
 
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
 #: Failures after which the provider may have written, and bills, a reply that never arrived whole
@@ -218,7 +218,7 @@ class ModelClient:
         call.attempts_made += 1
         began = time.perf_counter()
         try:
-            reply = self._model.reply(call.request)
+            reply = sound(self._model.reply(call.request), self._without_secrets)
         except ModelError as error:
             if error.kind in _THROTTLING:
                 slot.is_throttled, wanted_s = True, error.retry_after_s
@@ -229,6 +229,11 @@ class ModelClient:
             call.latency_s = time.perf_counter() - began
         slot.is_answered = True
         return reply
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._model.secrets():  # a server may echo what it was sent
+            text = text.replace(secret, "[key]") if secret else text
+        return text
 
     def _fail(self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool) -> None:
         if was_sent and isinstance(error, ModelError):

@@ -15,9 +15,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness.messages import encodable
 from ktdeval.jsonio import JsonValue, loads_strict
 
 LONGEST_QUOTE = 300  #: Characters of a provider's own words that a message may hold
+_READ_CHARS = 20 * LONGEST_QUOTE  # more of them are not looked at
 
 FILTERED = 451  #: Status that stands for "blocked by a content filter", whatever status a provider gives it
 _NO_MONEY = 402
@@ -73,9 +75,10 @@ _CONVERSATION_FIELDS = frozenset(("model", "messages", "input", "instructions", 
 _PROTOCOL_FIELDS = frozenset(("tools", "tool_choice", "tool_config", "text", "response_format", "output_config", "format"))
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 
-_MASKED_KEY = re.compile(r"\S*\*{3,}\S*|\b(sk|rk|pk)-[\w*-]{6,}")
+_KEY = re.compile(r"\b(sk|rk|pk)-[\w*-]{6,}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
 _DNS_WORDS = ("Name or service not known", "nodename nor servname", "name resolution", "getaddrinfo")
+_LONGEST_CODE = 100  # characters
 _KEY_START = 6  # characters; some providers quote a key by its beginning
 
 
@@ -139,7 +142,7 @@ def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> di
     """Return the JSON object of a success; raises ModelError (`bad_response`) for none, or what an error in it means."""
     try:
         body = loads_strict(content)
-    except ValueError:  # cut or malformed; UnicodeDecodeError is one too
+    except (ValueError, RecursionError):  # cut or malformed; UnicodeDecodeError is a ValueError too
         body = None
     if not isinstance(body, dict):
         what = "an HTML page" if content.lstrip()[:1] == b"<" else "no JSON object" if content.strip() else "an empty body"
@@ -152,12 +155,12 @@ def json_reply(content: bytes, caller: Caller, sent: Collection[str] = ()) -> di
 
 def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     """Foreign text as it may stand in a message: one line, no control characters, no secrets, at most 300 characters."""
-    text = _CONTROL.sub(" ", text)
+    text = _CONTROL.sub(" ", encodable(text[:_READ_CHARS]))
     for secret in secrets:
         text = text.replace(secret, "[key]")
         if len(secret) >= 2 * _KEY_START:
             text = re.sub(rf"{re.escape(secret[:_KEY_START])}\S*", "[key]", text)
-    text = " ".join(_MASKED_KEY.sub("[key]", text).split())
+    text = " ".join("[key]" if "***" in word else word for word in _KEY.sub("[key]", text).split())
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…"
 
 
@@ -174,7 +177,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return seconds
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # OverflowError: a year of eleven digits
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
@@ -190,12 +193,12 @@ def _number(text: str | None) -> float | None:
 
 def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refusal:
     """Read the body of a response with an error status; it need not be JSON."""
+    wait_s = retry_after_s(headers)
     try:
-        body = loads_strict(content)
-    except ValueError:  # a proxy's HTML page, or nothing
+        return read_refusal(status, loads_strict(content), wait_s)
+    except (ValueError, RecursionError):  # a proxy's HTML page, or nothing
         text = re.sub(r"<[^>]*>", " ", content[:2000].decode("utf-8", "replace"))
-        return Refusal(status, message=text, retry_after_s=retry_after_s(headers))
-    return read_refusal(status, body, retry_after_s(headers))
+        return Refusal(status, message=text, retry_after_s=wait_s)
 
 
 def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> Refusal:
@@ -217,8 +220,8 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> R
     parameter = error.get("param")
     return Refusal(
         status,
-        tuple(dict.fromkeys(str(code).lower() for code in codes if isinstance(code, (str, int)) and code)),
-        message if isinstance(message, str) else str(message),
+        tuple(dict.fromkeys(str(code)[:_LONGEST_CODE].lower() for code in codes if isinstance(code, (str, int)) and code)),
+        (message if isinstance(message, str) else str(message))[:_READ_CHARS],
         parameter if isinstance(parameter, str) else None,
         wait_s,
     )
@@ -254,7 +257,7 @@ def _meaning(refusal: Refusal, caller: Caller) -> int:
         return _NO_MONEY
     if refusal.status >= 300:
         return refusal.status
-    numbers = (int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600)
+    numbers = (int(code) for code in codes if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600)
     known = (_MEANINGS_WITHOUT_STATUS[code] for code in codes if code in _MEANINGS_WITHOUT_STATUS)
     return next(numbers, next(known, refusal.status))
 

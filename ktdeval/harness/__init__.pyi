@@ -11,6 +11,7 @@ from ktdeval.harness.agent import (
     ToolResult as ToolResult,
 )
 from ktdeval.harness.messages import (
+    MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     CallParams as CallParams,
     FinishReason as FinishReason,
     Message as Message,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
+from ktdeval.errors import ModelError
 from ktdeval.jsonio import JsonValue
+
+MAX_REPLY_CHARS = 1 << 20
+MAX_REPLY_CALLS = 256
+MAX_TOKEN_COUNT = 10**9
 
 
 def encodable(text: str) -> str:
@@ -154,6 +159,31 @@ class Reply:
         if self.served_by:
             value["served_by"] = self.served_by
         return value
+
+
+def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
+    """Return a reply with `change` made to each text of it. Raises ModelError `bad_response`: over 1,048,576 characters or 256
+    calls, or counts of tokens that no call has. Without bounds, one reply could hold up or end an episode.
+    """
+    texts = [reply.content, reply.reasoning, reply.served_by]
+    texts += [text for call in reply.tool_calls for text in (call.id, call.name, call.arguments)]
+    texts += [call.opaque.data for call in reply.tool_calls if call.opaque is not None]
+    counts = reply.usage.to_json()
+    odd = [name for name, count in counts.items() if not 0 <= count <= MAX_TOKEN_COUNT]
+    if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS or odd:
+        problem = f"counts {odd[0]} that no call has" if odd else "is larger than 1,048,576 characters or 256 tool calls"
+        raise ModelError("bad_response", f"the reply {problem}")
+    calls = tuple(
+        ToolCall(
+            change(call.id),
+            change(call.name),
+            change(call.arguments),
+            None if call.opaque is None else Opaque(call.opaque.provider, change(call.opaque.data)),
+        )
+        for call in reply.tool_calls
+    )
+    served_by = change(reply.served_by)
+    return replace(reply, content=change(reply.content), reasoning=change(reply.reasoning), served_by=served_by, tool_calls=calls)
 
 
 class Model(Protocol):

@@ -12,9 +12,9 @@ from ktdeval.errors import ModelError, PluginError
 from ktdeval.fields import near_matches
 from ktdeval.harness.action import SubmissionForm, breaking
 from ktdeval.harness.agent import Agent, Decision, HarnessConfig, Observation, StepCounts, Submission, ToolResult
-from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, encodable
+from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, sound
 from ktdeval.harness.tools import Tool, call
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.jsonio import MAX_DEPTH, JsonValue, dumps_canonical, is_shallow, loads_strict
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
@@ -23,6 +23,8 @@ from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action
 from ktdeval.typed import Value
 
+MAX_ARGUMENTS_CHARS = 1 << 16  # of one call: some twenty orders have 10,000
+_SHOWN_CHARS = 200
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
 
 
@@ -158,18 +160,18 @@ class GuardedSession:
         }
         self.exchanges.append(exchange)
         try:
-            raw = self._parts.model.reply(sent)
+            reply = sound(self._parts.model.reply(sent))
         except ModelError as error:
             exchange["error"] = error.kind
             self.counts.fail(f"model_{error.kind}")
             raise
-        reply = _encodable_reply(raw)
         exchange["reply"] = reply.to_json()
         self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
         self.counts.usage += reply.usage
         if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
             self.counts.fail(failure)
-        return replace(reply, content=self._withhold(reply.content), reasoning=self._withhold(reply.reasoning))
+        calls = tuple(map(_readable, reply.tool_calls))
+        return replace(reply, content=self._withhold(reply.content), reasoning=self._withhold(reply.reasoning), tool_calls=calls)
 
     def call_tool(self, call_: ToolCall) -> ToolResult:
         """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""
@@ -278,15 +280,9 @@ class GuardedSession:
         return self._cleared_ids[text]
 
 
-def _encodable_reply(reply: Reply) -> Reply:
-    """Return a reply without lone surrogates: what a model sends must not make a transcript unwritable."""
-    calls = tuple(
-        ToolCall(
-            encodable(call_.id),
-            encodable(call_.name),
-            encodable(call_.arguments),
-            None if call_.opaque is None else Opaque(call_.opaque.provider, encodable(call_.opaque.data)),
-        )
-        for call_ in reply.tool_calls
-    )
-    return replace(reply, content=encodable(reply.content), reasoning=encodable(reply.reasoning), tool_calls=calls)
+def _readable(call_: ToolCall) -> ToolCall:
+    """Return the call, cut short where its arguments are too long or too deep to be read: then they are no JSON, and counted so."""
+    text = call_.arguments
+    if len(text) <= MAX_ARGUMENTS_CHARS and is_shallow(text):
+        return call_
+    return replace(call_, arguments=f"{text[:_SHOWN_CHARS]} (cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)")

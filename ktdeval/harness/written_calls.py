@@ -19,6 +19,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _FENCE = re.compile(r"```[ \t]*([^\s`{]*)")
 _CLOSING = re.compile(r"```(?![^\s`])|(?=```)")  # one with an info string opens the next block
 _CLOSING_LINE = re.compile(r"\n[ \t]*```")
+_MOST_READ = 1 << 17  # characters: a longer text holds no calls
 _CALL_TAGS = ("", "json")
 _THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)|.*?</think>[ \t\r]*(?:\n|\Z)", re.DOTALL)
 _CALLS_LIST = re.compile(r'"calls"\s*:\s*\[')
@@ -68,7 +69,7 @@ def read_blocks(text: str) -> Written:
     """
     calls: list[WrittenCall] = []
     prose: list[str] = []
-    place = said = 0
+    place = said = 0 if len(text) <= _MOST_READ else len(text)
     while (found := _next_block(text, place)) is not None:
         begin, body, is_fenced = found
         limit = _limit(text, body) if is_fenced else len(text)
@@ -91,6 +92,8 @@ def read_envelope(text: str) -> Written:
     at that place with malformed arguments.
     """
     fence = _FENCE.match(text.lstrip())
+    if len(text) > _MOST_READ:
+        return Written(text, ())
     whole = text.strip() if fence is None else text.lstrip()[fence.end() :].strip().removesuffix("```").rstrip()
     if not whole.startswith("{"):
         return Written(text, ())

@@ -83,6 +83,6 @@ class Conversation:
 def _object(text: str) -> Mapping[str, Any]:
     try:
         value = loads_strict(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -7,12 +7,13 @@ Faults of the transport and of the provider (`BROKEN`, `REFUSALS`) spoil an atte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ktdeval.harness.messages import Reply, ToolCall
 from ktdeval.jsonio import sha256_hex
+from stub_hostile import HOSTILE, Spoilt
 from stub_neutral import Asked, Kind, Refused, usage_of
 
 REFUSALS: Mapping[str, tuple[int, Kind, str]] = {
@@ -108,6 +109,8 @@ class FaultPlan:
     #: the first of them fails, also when the agent asks again in other words
     unit: Literal["content", "step"] = "content"
     phase: str = ""  # hit only `submission`, `research` or `text` requests; empty: all
+    #: what to answer instead, whatever is asked: made from the good answer
+    spoil: Callable[[bytes], Spoilt] | None = None
     retry_after_s: float | None = 0  # what a 429, 503 or 529 asks to wait; None: it does not say
     _taken: dict[str, str] = field(default_factory=dict)
     _seen: Counter[str] = field(default_factory=Counter)
@@ -116,7 +119,7 @@ class FaultPlan:
         self.by_number = {int(number): fault for number, fault in self.by_number.items()}
         self.faults = tuple(self.faults)
         for fault in (*self.by_number.values(), *self.faults):
-            assert fault in (*REFUSALS, *BROKEN, *BENT), f"no fault {fault!r}"
+            assert fault in (*REFUSALS, *BROKEN, *BENT, *HOSTILE), f"no fault {fault!r}"
 
     def choose(self, number: int, asked: Asked) -> str | None:
         if number in self.by_number:

@@ -30,6 +30,7 @@ from ktdeval.harness.messages import Reply
 from stub_anthropic import AnthropicWire
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
+from stub_hostile import HOSTILE, Spoilt
 from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide, make_model
 from stub_openai import ChatWire, ResponsesWire
 from stub_written import write_out
@@ -185,6 +186,8 @@ class Stub:
             self._note(seen, fault)
             return await self._break(fault, wire, request, asked)
         payload = _encode(wire.write(Answer(asked, self._reply(asked, fault))))
+        if self.plan.spoil is not None:
+            return await _spoil(request, self.plan.spoil(payload))
         if request.transport is None or request.transport.is_closing():
             raise ConnectionResetError("the client has gone")
         self._note(seen, fault or "answered", is_answered=True)
@@ -217,6 +220,8 @@ class Stub:
 
     async def _break(self, fault: str, wire: Any, request: web.Request, asked: Asked) -> web.StreamResponse:
         payload = _encode(wire.write(Answer(asked, self._reply(asked, None))))
+        if fault in HOSTILE:
+            return await _spoil(request, HOSTILE[fault][1](payload))
         half, key = payload[: len(payload) // 2], self.options.key  # what can't be read gives the key away
         if fault == "reset":
             _reset(request)
@@ -264,6 +269,16 @@ async def _send(request: web.Request, status: int, payload: bytes, headers: dict
     await response.write(payload)
     await response.write_eof()
     return response
+
+
+async def _spoil(request: web.Request, answer: Spoilt) -> web.StreamResponse:
+    """Send an answer as it is; raw bytes end with the connection."""
+    if answer.raw is None:
+        return await _send(request, answer.status, answer.body, dict(answer.headers))
+    if request.transport is not None:
+        request.transport.write(answer.raw)
+        request.transport.close()
+    raise Gone
 
 
 async def _drip(request: web.Request, response: web.StreamResponse, payload: bytes) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, error_of, json_reply, refusal_of
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
+from ktdeval.harness import MAX_TOKEN_COUNT, FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.transport import Transport, check_base_url
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"  # dated price table of these models
 KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyring; the user name is the variable's name
+# Raised by code that reads a reply of a shape that nobody thought of.
+_UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -124,7 +126,10 @@ class RemoteAdapter:
         except ContentFiltered:
             return Reply(finish_reason="content_filter")
         except RecursionError:
-            raise bad_response(self.caller, "the reply is nested too deeply") from None
+            problem = "the reply is nested too deeply"
+        except _UNREADABLE as error:
+            problem = f"the reply can't be read ({type(error).__name__})"
+        raise bad_response(self.caller, problem)
 
     def secrets(self) -> tuple[str, ...]:
         """Texts that no message may show: the key; empty before `connect`."""
@@ -205,7 +210,7 @@ def sent_arguments(text: str) -> str:
     """Return a call's arguments as every server takes them in an earlier turn: some fail on what is no JSON object."""
     try:
         is_object = isinstance(loads_strict(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         is_object = False
     return text if is_object else json.dumps({"malformed_arguments": text}, ensure_ascii=False)
 
@@ -224,7 +229,7 @@ def count(usage: Any, *path: str) -> int:
     """Return a count of tokens, 0 where there is none, or none that makes sense."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if isinstance(usage, int) and not isinstance(usage, bool) and usage > 0 else 0
+    return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 < usage <= MAX_TOKEN_COUNT else 0
 
 
 def whole_usage(total: int, found: Usage) -> Usage:

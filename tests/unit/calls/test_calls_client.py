@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import resource
 import threading
 import time
@@ -22,7 +23,7 @@ from ktdeval.calls.record import CacheEntry, CallRecord, request_key
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolProtocol, Usage
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolProtocol, Usage
 from ktdeval.jsonio import JsonValue
 from ktdeval.runner.access import RemoteAccess
 from threads import in_threads
@@ -459,3 +460,23 @@ def test_a_run_that_kept_its_replies_in_a_file_of_their_own_goes_on_from_it(tmp_
         access.close()
     assert model.asked == {"b": 1}
     assert Counter(record.outcome for record in read_calls(tmp_path)) == {"cached": 3, "answered": 1}
+
+
+def test_a_key_that_a_server_echoes_in_a_reply_is_neither_passed_on_nor_kept(place, monkeypatch):
+    key = "sk-test-0123456789abcdef"
+    call = ToolCall(f"id {key}", key, json.dumps({"authorization": key}), Opaque("scripted", key))
+    echo = Reply(f"You sent {key}.", (call,), "tool_calls", Usage(10, 5), f"their key {key}", served_by=key)
+    model = ScriptedModel(lambda text, attempt: echo)
+    monkeypatch.setattr(model, "secrets", lambda: (key,))
+    reply = place.client(model).for_episode("e1").reply(ask("a"))
+    assert reply.content == "You sent [key]."
+    assert key not in repr(reply)
+    place.close()
+    assert not any(key.encode() in path.read_bytes() for path in place.folder.iterdir())
+    assert key not in repr(place.records())
+
+
+def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(place):
+    model = ScriptedModel(lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40)))
+    assert place.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
+    assert [record.outcome for record in place.records()] == ["bad_response", "answered"]

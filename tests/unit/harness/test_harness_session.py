@@ -6,7 +6,17 @@ import pytest
 from ktdeval.errors import LeakError, ModelError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, HarnessConfig, StepSession
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.messages import (
+    MAX_REPLY_CHARS,
+    CallParams,
+    Message,
+    ModelRequest,
+    Opaque,
+    Reply,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.harness.tools import AssetArg, tool
 from ktdeval.masking.payload import AssetRef, DayRef
@@ -283,3 +293,35 @@ def test_opaque_data_of_an_agent_are_never_sent():
     session, model = desk_of(Reply("hi"))
     session.ask(ModelRequest((*HELLO, Message("assistant", "", (ToolCall("a", "look", "{}", Opaque("google", "600519")),)))))
     assert model.requests[0].messages[2].tool_calls == (ToolCall("a", "look", "{}"),)
+
+
+UNREADABLE = {
+    "deep": '{"orders": ' + "[" * 1_500 + "]" * 1_500 + "}",
+    "deeper": '{"orders": ' * 5_000,
+    "long": json.dumps({"orders": [], "overall_reason": "x" * 70_000}),
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are_not_carried_along(text):
+    calls = [ToolCall(str(number), name, text) for number, name in enumerate(("look", "submit_action"))]
+    session, model = desk_of(Reply(tool_calls=tuple(calls)), Reply("b"))
+    reply = session.ask(ModelRequest(HELLO, session.tools))
+    assert session.call_tool(reply.tool_calls[0]).failure == "bad_json"
+    assert session.parse_submission(reply.tool_calls[1].arguments).failure == "bad_json"
+    assert session.counts.record().failures == {"bad_json": 2}
+    session.ask(ModelRequest((*HELLO, Message("assistant", "", reply.tool_calls))))
+    assert sum(len(call.arguments) for call in model.requests[1].messages[2].tool_calls) < 10_000
+    assert session.exchanges[0]["reply"]["tool_calls"][0]["arguments"] == text  # the transcript has it whole
+
+
+@pytest.mark.parametrize("reply", [
+    Reply("x" * (MAX_REPLY_CHARS + 1)), Reply(tool_calls=(ToolCall("1", "look", "x" * MAX_REPLY_CHARS),)),
+    Reply(tool_calls=(ToolCall("1", "look", "{}"),) * 257), Reply(usage=Usage(10**40)), Reply(usage=Usage(-1)),
+])  # fmt: skip
+def test_a_reply_without_bounds_is_a_failed_call(reply):
+    session, _ = desk_of(reply)
+    with pytest.raises(ModelError, match="the reply") as caught:
+        session.ask(ModelRequest(HELLO))
+    assert caught.value.kind == "bad_response"
+    assert session.counts.record().failures == {"model_bad_response": 1}

@@ -58,7 +58,7 @@ def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple
     hits: dict[str, list[bool]] = {kind: [] for kind in truths}
     widths: dict[str, list[float]] = {kind: [] for kind in truths}
     for sample, series in enumerate(returns(process, rng, (samples, days))):
-        of = Bootstrap(series, Resampling(seed=sample))
+        of = Bootstrap(series, Resampling(draws=999, seed=sample))
         for kind, interval in (("mean", of.total_return()), ("ratio", of.ratio()), ("drawdown", of.max_drawdown())):
             hits[kind].append(interval.low <= truths[kind] <= interval.high)
             widths[kind].append(interval.high - interval.low)

@@ -57,6 +57,8 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
     #: mean block length of the resamples
     block_days: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
     draws: Count | UnsetType = UNSET  #: resamples
+    #: standard error of the less certain end from their number being finite, in the unit of the figure
+    monte_carlo_se: NonNegative | UnsetType = UNSET
     coverage: Share | UnsetType = UNSET  #: measured share of simulated samples of this size whose truth it covers
     reason: Name | UnsetType = UNSET  #: why there are no ends
 

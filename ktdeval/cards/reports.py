@@ -233,6 +233,10 @@ def _trading_notes(card: TradingCard) -> Iterator[str]:
         for reason, times in metric.undefined.items():
             where = f" in {times} of {len(card.episodes)} episodes" if len(card.episodes) > 1 else ""
             yield f"{name} is not defined{where}: {reason}"
+    known = [one for metric in card.metrics.values() if (one := metric.interval) and one.monte_carlo_se and one.draws]
+    if shares := [(one.monte_carlo_se or 0) / width for one in known if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
+        error = f"a Monte-Carlo error of {100 * max(shares):.1f} % of the width, or less ({known[0].draws:,} resamples)"
+        yield f"ends of intervals have {error}"
     yield from _absence_notes(card, "attribution", "certificate")
 
 

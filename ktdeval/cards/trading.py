@@ -23,7 +23,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.stats import series
-from ktdeval.stats.bootstrap import episode_intervals, episode_resampling
+from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet
 from ktdeval.stats.panel import benchmark_levels
@@ -163,7 +163,7 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
     steps = ledger.steps
     orders = [order for step in steps for order in step.orders]
     decisions, statuses = Counter(step.provenance for step in steps), Counter[str](order.status for order in orders)
-    intervals = episode_intervals(ledger, inputs.snapshot, episode_resampling(ledger))
+    intervals = episode_intervals(ledger, inputs.snapshot)
     return {
         "id": spec.id,
         "window": spec.window.name,

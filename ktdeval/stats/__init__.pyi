@@ -4,7 +4,6 @@ from ktdeval.stats.bootstrap import (
     Bootstrap as Bootstrap,
     Resampling as Resampling,
     episode_intervals as episode_intervals,
-    episode_resampling as episode_resampling,
 )
 from ktdeval.stats.calibration import (
     Forecast as Forecast,

@@ -9,8 +9,9 @@ get percentile intervals. How often each kind covers the truth is measured, and 
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -18,7 +19,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.jsonio import content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.seeds import derive_seed
 from ktdeval.stats.intervals import Interval, no_interval
@@ -136,8 +136,8 @@ MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no i
 class Resampling:
     """Settings of resampling. Equal settings and data give equal intervals."""
 
-    draws: int = 999  #: resamples; 999 makes the 2.5 % and 97.5 % points order statistics
-    seed: int = 0  #: seed of the draws
+    draws: int = 4999  #: resamples; 4,999 makes the 2.5 % and 97.5 % points order statistics
+    seed: int | None = None  #: seed of the draws; None: from the bytes of the series, so that one series has one interval
     level: float = 0.95  #: nominal coverage
 
 
@@ -150,12 +150,12 @@ def block_days(series: Series) -> float:
     return min(max(stationary_block_length(series), 1.0), len(series) / 3)
 
 
-def stationary_indices(n: int, block: float, resampling: Resampling) -> npt.NDArray[np.int32]:
+def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArray[np.int32]:
     """[draws, n] days of each resample, blocks of `block` days on average (at least 1), wrapped around the end: the law of
     `arch.bootstrap.StationaryBootstrap`, drawn at once.
     """
-    rng = np.random.default_rng(resampling.seed)
-    shape = (resampling.draws, n)
+    rng = np.random.default_rng(seed)
+    shape = (draws, n)
     if block <= 1:  # Single days: the same law, in one call.
         return rng.integers(0, n, shape, dtype=np.int32)
     begins = rng.random(shape, dtype=np.float32) < np.float32(1 / block)
@@ -176,7 +176,7 @@ class Bootstrap:
     """
 
     def __init__(self, values: npt.NDArray[np.float64], resampling: Resampling | None = None) -> None:
-        self.values = values
+        self.values = np.ascontiguousarray(values)
         self.resampling = resampling or Resampling()
         self.problem = _problem(values)
 
@@ -188,13 +188,15 @@ class Bootstrap:
     @cached_property
     def indices(self) -> npt.NDArray[np.int32]:
         """[draws, n] days of each resample."""
-        return stationary_indices(len(self.values), self.block_days, self.resampling)
+        seed = self.resampling.seed
+        if seed is None:
+            seed = derive_seed(hashlib.sha256((self.values + 0.0).astype("<f8").tobytes()).hexdigest(), "intervals")
+        return stationary_indices(len(self.values), self.block_days, self.resampling.draws, seed)
 
-    @cached_property
-    def draws(self) -> Draws:
-        """[draws, n] or [draws, n, k] resampled values."""
-        result: Draws = self.values[self.indices]
-        return result
+    def _blocks(self, series: Draws) -> Iterator[Draws]:
+        """Resamples of a series of these days, as many at a time as a processor's cache holds."""
+        parts = math.ceil(self.indices.size * series[:1].size / 2**16)
+        return (series[rows] for rows in np.array_split(self.indices, min(parts, len(self.indices))))
 
     def total_return(self) -> Interval:
         """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its truth is the process's growth."""
@@ -225,12 +227,12 @@ class Bootstrap:
         """Of any function of all draws at once, between percentiles; `kind`: under which name its coverage was measured."""
         if self.problem:
             return self._none(self.problem)
-        figures = statistic(self.draws)
+        figures = np.concatenate([statistic(drawn) for drawn in self._blocks(self.values)])
         if not np.isfinite(figures).all():
             return self._none("the figure is not defined on every resample")
         tail = (1 - self.resampling.level) / 2
-        low, high = _quantiles(figures, [tail, 1 - tail])
-        return self._interval(low, high, kind)
+        (low, high), errors = _quantiles(figures, [tail, 1 - tail])
+        return self._interval(low, high, kind, max(errors))
 
     def _studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
         if self.problem:
@@ -238,32 +240,28 @@ class Bootstrap:
         series, lags = self.values if transform is None else transform(self.values), int(1.3 * math.sqrt(len(self.values)))
         figure, influence = terms(series[None, :])
         centre, spread = float(figure[0]), float(_hac_errors(influence, lags)[0])
-        figures, influences = terms(self.draws if transform is None else series[self.indices])
-        errors = _hac_errors(influences, lags)
+        drawn = [(figures, _hac_errors(influences, lags)) for figures, influences in map(terms, self._blocks(series))]
+        figures, errors = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
         if not spread > 0 or not (errors > 0).all():
             return self._none("a resample has no variance")
         pivots, level = (figures - centre) / errors, self.resampling.level
         if kind == "mean":
             # Symmetric: for means its coverage came out nearer to the nominal one, for ratios that of equal tails did.
-            below = above = _quantiles(np.abs(pivots), [level])[0]
+            (below,), known = _quantiles(np.abs(pivots), [level])
+            above = below
         else:
-            low, below = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
+            (low, below), known = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
             above = -low
-        return self._interval(centre - below * spread, centre + above * spread, kind)
+        return self._interval(centre - below * spread, centre + above * spread, kind, max(known) * spread)
 
-    def _interval(self, low: float, high: float, kind: Kind) -> Interval:
+    def _interval(self, low: float, high: float, kind: Kind, monte_carlo: float) -> Interval:
         settings, n = self.resampling, len(self.values)
         measured = measured_coverage(kind, n) if settings.level == MEASURED_LEVEL else None
         method = "stationary bootstrap, " + ("studentised" if kind in ("mean", "ratio") else "percentile")
-        return Interval(low, high, settings.level, method, n, self.block_days, settings.draws, measured)
+        return Interval(low, high, settings.level, method, n, self.block_days, settings.draws, measured, monte_carlo_se=monte_carlo)
 
     def _none(self, reason: str) -> Interval:
         return no_interval(reason, len(self.values), self.resampling.level)
-
-
-def episode_resampling(ledger: Ledger) -> Resampling:
-    """Return the resampling of an episode: seeded by its spec, so that a figure computed again has the same interval again."""
-    return Resampling(seed=derive_seed(content_hash(ledger.spec), "intervals"))
 
 
 def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None) -> dict[str, Interval]:
@@ -332,6 +330,13 @@ def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
     return result
 
 
-def _quantiles(values: npt.NDArray[np.float64], levels: list[float]) -> list[float]:
-    """Quantiles at rank `level * (draws + 1)`: the proportion of an infinite population below each is right on average."""
-    return [float(value) for value in np.quantile(values, levels, method="weibull")]
+def _quantiles(values: npt.NDArray[np.float64], levels: list[float]) -> tuple[list[float], list[float]]:
+    """Quantiles at rank `level * (draws + 1)`: the proportion of an infinite population below each is right on average. Beside them
+    their Monte-Carlo standard errors, a quarter of the distance of the quantiles at `level ± 2 sqrt(level (1 - level) / draws)`:
+    the number of draws below a quantile is binomial (Serfling 1980, section 2.6).
+    """
+    reach = [2 * math.sqrt(level * (1 - level) / len(values)) for level in levels]
+    wanted = [*levels, *(max(level - size, 0.0) for level, size in zip(levels, reach, strict=True)),
+              *(min(level + size, 1.0) for level, size in zip(levels, reach, strict=True))]  # fmt: skip
+    found = np.quantile(values, wanted, method="weibull").reshape(3, len(levels))
+    return found[0].tolist(), ((found[2] - found[1]) / 4).tolist()

@@ -28,6 +28,8 @@ class Interval:
     #: simulated. None where it was not measured.
     coverage: float | None = None
     reason: str | None = None  #: why there is no interval
+    #: standard error of the less certain end from the number of resamples being finite, in the unit of the figure
+    monte_carlo_se: float | None = None
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is None) == (self.reason is None):
@@ -39,13 +41,17 @@ class Interval:
         """Return the interval of an increasing function of the figure."""
         if self.low is None or self.high is None:
             return self
-        return replace(self, low=function(self.low), high=function(self.high))
+        noise = self.monte_carlo_se
+        if noise is not None:
+            noise = max(function(end + noise) - function(end - noise) for end in (self.low, self.high)) / 2
+        return replace(self, low=function(self.low), high=function(self.high), monte_carlo_se=noise)
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the interval as a JSON object; without ends it holds nulls and the reason."""
         fields: dict[str, JsonValue] = {"low": self.low, "high": self.high, "level": self.level, "kind": self.kind, "n": self.n}
         optional = {
-            "block_days": self.block_days, "draws": self.draws, "coverage": self.coverage, "reason": self.reason,
+            "block_days": self.block_days, "draws": self.draws, "monte_carlo_se": self.monte_carlo_se,
+            "coverage": self.coverage, "reason": self.reason,
         }  # fmt: skip
         return fields | {name: value for name, value in optional.items() if value is not None}
 

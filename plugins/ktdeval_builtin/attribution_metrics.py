@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-
 from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import MarketSnapshot
-from ktdeval.stats import Bootstrap, Metric, MetricValue, RuleSet, Same, episode_resampling, newey_west_mean
+from ktdeval.stats import Bootstrap, Metric, MetricValue, RuleSet, Same, newey_west_mean
 from ktdeval.trading import Ledger
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
@@ -71,12 +69,12 @@ def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonV
     return {name: lines[name] + 0.0 for name in names}
 
 
-def _selection_detail(attribution: Attribution, ledger: Ledger) -> dict[str, JsonValue]:
-    columns, resampling = zip(attribution.line_names, attribution.linked_lines.T, strict=True), episode_resampling(ledger)
+def _selection_detail(attribution: Attribution, _: Ledger) -> dict[str, JsonValue]:
+    columns = zip(attribution.line_names, attribution.linked_lines.T, strict=True)
     return {
         "linked": _linked(attribution, attribution.line_names),
         # A block bootstrap interval over days of each linked line.
-        "intervals": {name: Bootstrap(np.ascontiguousarray(column), resampling).sum().to_json() for name, column in columns},
+        "intervals": {name: Bootstrap(column).sum().to_json() for name, column in columns},
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
         "mean_exposures": _exposures(attribution, within_holdings=False),

@@ -36,9 +36,7 @@ _FORMATS = ("png", "svg")
 @click.option(
     "--paths", type=click.IntRange(20, 5000), default=200, show_default=True, metavar="N", help="random traders of a window"
 )
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of random traders and intervals"
-)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of the random traders")
 @click.option(
     "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
 )

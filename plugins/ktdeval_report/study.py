@@ -20,7 +20,6 @@ from ktdeval.stats import (
     Envelope,
     EnvelopeSettings,
     Interval,
-    Resampling,
     benchmark_levels,
     episode_intervals,
     judged_orders,
@@ -113,16 +112,15 @@ class Workbench:
         self, window: WindowStudy, evaluation: Evaluation, market: MarketSnapshot, attribution: Attribution | str
     ) -> WindowStudy:
         """Return a window with what only the market can tell."""
-        resampling = Resampling(seed=self._settings.seed)
         envelope = self._envelope(evaluation, window.ledger, market) if window.drawn else "not drawn"
         split = attribution if isinstance(attribution, Attribution) else None
         return replace(
             window,
             benchmark=benchmark_levels(window.ledger, market),
-            intervals=episode_intervals(window.ledger, market, resampling),
+            intervals=episode_intervals(window.ledger, market),
             attribution=split,
             no_attribution=attribution if isinstance(attribution, str) else "",
-            lines=_line_intervals(split, resampling) if split else {},
+            lines=line_intervals(split) if split else {},
             selection_t=_selection_t(split) if split else None,
             envelope=envelope if isinstance(envelope, Envelope) else None,
             no_envelope=envelope if isinstance(envelope, str) else "",
@@ -174,12 +172,13 @@ def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
     return [name for name in known if name in chosen]
 
 
-def _line_intervals(attribution: Attribution, resampling: Resampling) -> dict[str, Interval]:
+def line_intervals(attribution: Attribution) -> dict[str, Interval]:
+    """Bootstrap intervals over days of each linked line and part; those of lines are the card's."""
     if attribution.linked.lines is None:
         return {}
     linked = attribution.linked_lines
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | parts_of(attribution, linked)
-    return {name: Bootstrap(values, resampling).sum() for name, values in series.items()}
+    return {name: Bootstrap(values).sum() for name, values in series.items()}
 
 
 def parts_of(attribution: Attribution, values: FloatArray) -> dict[str, FloatArray]:

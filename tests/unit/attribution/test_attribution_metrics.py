@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.ledger import Ledger
 from ktdeval_builtin.attribution_metrics import attribution_metric, attribution_metrics
+from ktdeval_report.study import line_intervals
 from stats_play import play, rotation
 
 NAMES = ("common_return", "style_return", "selection_alpha", "trading_effect")
@@ -72,6 +74,16 @@ def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(name: str, 
     if name == "selection_alpha":
         assert value.detail["daily"]["reason"] == "fewer than two days"
         assert set(value.detail["mean_exposures"].values()) == {None}
+
+
+def test_runs_of_one_nav_have_one_interval_on_card_and_in_a_report(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+    again = replace(ledger, spec={**ledger.spec, "seed": 7})
+    one, other = (
+        attribution_metric("selection_alpha").compute(run, snapshot, "strict").detail["intervals"] for run in (ledger, again)
+    )
+    drawn = line_intervals(attribute(again, snapshot))
+    assert one == other
+    assert {name: drawn[name].to_json() for name in one} == one
 
 
 def test_a_ledger_without_attribution_gives_null_and_the_reason(snapshot: MarketSnapshot) -> None:

@@ -41,7 +41,7 @@ def steps_on(indices: np.ndarray, n: int) -> float:
 @pytest.mark.parametrize("block", [1.0, 2.5, 10.0])
 def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> None:
     n, draws = 80, 1500
-    ours = stationary_indices(n, block, Resampling(draws, seed=1))
+    ours = stationary_indices(n, block, draws, seed=1)
     source = StationaryBootstrap(block, np.arange(n), seed=2)  # type: ignore[arg-type]
     theirs = np.array([source.update_indices() for _ in range(draws)])
     # A block goes on with probability 1 - 1/block; a new one follows on by chance once in n.
@@ -54,7 +54,7 @@ def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> N
 
 
 def test_blocks_wrap_around_the_end_and_equal_seeds_give_equal_intervals() -> None:
-    indices = stationary_indices(5, 1e9, Resampling(draws=50))
+    indices = stationary_indices(5, 1e9, draws=50, seed=0)
     assert ((indices - indices[:, :1]) % 5 == np.arange(5)).all()
     smooth = np.convolve(returns(300), np.ones(12) / 12, "valid")
     assert 4 < bootstrap.block_days(smooth) <= len(smooth) / 3
@@ -108,7 +108,7 @@ def test_total_return_is_the_growth_form_of_the_mean_and_a_sum_days_times_it() -
 @given(factor=st.floats(0.01, 100))
 @settings(max_examples=10)
 def test_intervals_scale_as_their_figures_do(kind: str, factor: float) -> None:
-    small, large = interval(kind, returns(60)), interval(kind, factor * returns(60))
+    small, large = (interval(kind, series, Resampling(draws=999, seed=0)) for series in (returns(60), factor * returns(60)))
     scale = 1.0 if kind == "ratio" else factor
     assert (large.low, large.high) == pytest.approx((scale * small.low, scale * small.high), rel=1e-6)
 
@@ -146,6 +146,24 @@ def test_series_that_are_resampled_together_stay_together() -> None:
     pair = np.column_stack([series, 2 * series])
     found = Bootstrap(pair).percentile(lambda draws: (draws[..., 1] - 2 * draws[..., 0]).sum(axis=-1))
     assert (found.low, found.high) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["total_return", "ratio", "max_drawdown"])
+def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: str) -> None:
+    """Four runs of one NAV once differed by 18 points: what is left of that stands on the interval."""
+    found = [interval(kind, returns(43), Resampling(seed=seed)) for seed in range(40)]
+    spread = max(np.std([(one.low, one.high) for one in found], axis=0, ddof=1))
+    stated = np.mean([one.monte_carlo_se for one in found])
+    assert stated == pytest.approx(spread, rel=0.4)
+    assert stated < 0.02 * (found[0].high - found[0].low)
+
+
+def test_one_series_has_one_interval_and_another_series_other_resamples() -> None:
+    """The seed is the series' own: neither its storage nor who asks can change an end."""
+    series = returns(60)
+    strided = np.column_stack([series, series])[:, 0]
+    assert interval("ratio", series) == interval("ratio", strided) == interval("ratio", series.copy())
+    assert not np.array_equal(Bootstrap(series).indices, Bootstrap(returns(60, 1)).indices)
 
 
 # -- what has no interval -----------------------------------------------------------------------------------------------

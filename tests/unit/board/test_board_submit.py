@@ -173,7 +173,7 @@ def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, t
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('version: "1"', 'version: "2"', "task version 1, the board asks for 2"),
+        ('version: "2"', 'version: "9"', "task version 2, the board asks for 9"),
         ("the config", "", "task config"),
         ("the market", "", "snapshot"),
         ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),
@@ -536,7 +536,7 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
     lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
     for changed, change, said in (
         (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
-        (rules, {"version": "2"}, "task version 1, the board asks for 2"),
+        (rules, {"version": "9"}, "the board asks for 9"),
         (rules, {"windows": (other,)}, "has no window 'W77' here"),
         (rules, {"windows": (short,)}, "on the board"),
         (lost, {}, "does not say where snapshot small is"),

@@ -12,6 +12,7 @@ from ktdeval.market.snapshot import (
     FloatArray as FloatArray,
     MarketSnapshot as MarketSnapshot,
     MarketView as MarketView,
+    NameSpell as NameSpell,
     SnapshotMeta as SnapshotMeta,
     board_of as board_of,
     parse_code as parse_code,

@@ -6,7 +6,7 @@ Each named repair changes one kind of fault and says how many rows it changed; n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from ktdeval.fields import near_matches
 from ktdeval.market.calendar import sessions
 from ktdeval.market.quality import ACCEPT_MEMBER_COUNT, Finding, check, is_impossible, is_incomplete, is_known_code, is_non_positive
 from ktdeval.market.raw import INDEX_NAMES, PRICE_FIELDS, UNKNOWN_INDUSTRY, BarTable, RawMarket, as_days, membership
-from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, FloatArray, MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshot import BAR_FIELDS, BoolArray, FloatArray, MarketSnapshot, NameSpell, SnapshotMeta
 
 Repair = Callable[[RawMarket], tuple[RawMarket, int]]
 
@@ -209,8 +209,19 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         factor=grids["factor"],
         member=membership(raw.members, days, codes),
         indices=indices,
+        spells=tuple(_spells(raw)),
         index_names={code: raw.index_names.get(code, INDEX_NAMES.get(code, code)) for code in indices},
     )
+
+
+def _spells(raw: RawMarket) -> Iterator[NameSpell]:
+    known, table = set(raw.codes), raw.names.sort_values(["code", "first"], kind="stable")
+    days = zip(as_days(table["first"]), as_days(table["last"]), strict=True)
+    for (code, name, code_then), (first, last) in zip(
+        table[["code", "name", "code_then"]].itertuples(index=False), days, strict=True
+    ):
+        if code in known:
+            yield NameSpell(code, str(first), str(last), name, code_then)
 
 
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:

@@ -18,7 +18,16 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
-from ktdeval.market.raw import EVERY_ASSET, PRICE_FIELDS, BarTable, RawMarket, as_days, membership, raw_from_snapshot
+from ktdeval.market.raw import (
+    EVERY_ASSET,
+    PRICE_FIELDS,
+    UNKNOWN_INDUSTRY,
+    BarTable,
+    RawMarket,
+    as_days,
+    membership,
+    raw_from_snapshot,
+)
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code
 from ktdeval.market.units import MOSTLY_WHOLE, average_price, outside_bar, whole_part, wrong_units
 
@@ -31,6 +40,7 @@ LOOKBACK_DAYS = 252
 UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
 FAR_FROM_NOMINAL = 0.1  #: A universe that is off by more than this part of its index's size is another one
+CHINEXT_REFORM = np.datetime64("2020-08-24")  #: Since this day ChiNext trades within 20 %, before it within 10 %
 ACCEPT_MEMBER_COUNT = "accept_member_count"
 _FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at 1,000 CNY and above
 _PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
@@ -255,6 +265,25 @@ def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
     return _finding("unrecorded_member_days", len(where), (f"{raw.codes[int(column)]} {table.days[row]}" for row, column in where))
 
 
+def _check_names(raw: RawMarket) -> Iterator[Finding]:
+    """What is known of one day only, and so tells visible tasks of later years; dated names that contradict each other."""
+    if not raw.synthetic:
+        known = raw.assets[raw.assets["code"].isin(raw.codes)]
+        named = known["code"][(known["name"] != "") & (known["name"] != known["code"])] if raw.names.empty else ()
+        yield _finding("names_of_one_day", len(named), named)
+        placed = known["code"][~known["industry"].isin(("", UNKNOWN_INDUSTRY))]
+        yield _finding("industries_of_one_day", len(placed), placed)
+        early = (raw.table.days < CHINEXT_REFORM).sum()
+        yield _finding("limits_of_later_years", int(early) if any(code.startswith("30") for code in raw.codes) else 0)
+    names = raw.names.sort_values(["code", "first"], kind="stable")
+    first, last, codes = as_days(names["first"]), as_days(names["last"]), names["code"].to_numpy(dtype=object)
+    wrong = last < first
+    wrong[1:] |= (codes[1:] == codes[:-1]) & (first[1:] <= last[:-1])
+    yield _finding(
+        "name_days_overlap", int(wrong.sum()), (f"{codes[row]} {first[row]}…{last[row]}" for row in np.flatnonzero(wrong))
+    )
+
+
 def _check_indices(raw: RawMarket) -> Iterator[Finding]:
     rows = raw.indices[["date", "code"]].duplicated().to_numpy()
     codes = raw.indices["code"].to_numpy(dtype=object)
@@ -271,5 +300,5 @@ def _check_indices(raw: RawMarket) -> Iterator[Finding]:
 
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     _check_rows, _check_gaps, _check_amount, _check_volume, _check_factor, _check_returns, _check_calendar, _check_intervals,
-    _check_members, _check_indices,
+    _check_members, _check_names, _check_indices,
 )  # fmt: skip

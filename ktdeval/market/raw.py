@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +27,7 @@ _COLUMNS = {
     "indices": ("date", "code", "close"),
     "members": ("code", "first", "last"),
     "assets": ("code", "name", "industry"),
+    "names": ("code", "first", "last", "name", "code_then"),
 }
 
 
@@ -46,6 +48,8 @@ class RawMarket:
     synthetic: bool = False  #: True for generated markets
     index_names: Mapping[str, str] = field(default_factory=dict)  #: display names beside those known
     repairs: tuple[str, ...] = ()  #: what was changed so far, in words
+    #: dated names: code, first, last (both ends included), name, code_then (the code of those days); empty where names have no days
+    names: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"])))
     notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
 
     def __post_init__(self) -> None:
@@ -168,4 +172,5 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
         index_names=snapshot.index_names,
         repairs=snapshot.meta.repairs,
         notes=snapshot.meta.notes,
+        names=pd.DataFrame(map(dataclasses.astuple, snapshot.spells), columns=list(_COLUMNS["names"])),
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +87,17 @@ class SnapshotMeta:
     notes: tuple[str, ...] = ()  #: how import read what can mean two things, in words; no part of the identity where there are none
 
 
+@dataclass(frozen=True, slots=True)
+class NameSpell:
+    """Days on which an asset was called by a name and traded under a code; both ends are included."""
+
+    code: str  #: code of the asset's column
+    first: str  #: ISO day
+    last: str  #: ISO day
+    name: str
+    code_then: str  #: normalised code of these days; other than `code` before a renumbering
+
+
 @dataclass(frozen=True)
 class MarketSnapshot:
     """T trading days of N assets. Arrays are read-only; prices are unadjusted CNY a share, NaN without a bar."""
@@ -107,6 +119,7 @@ class MarketSnapshot:
     indices: Mapping[str, FloatArray]  #: index code -> [T] closing levels. Contains `meta.benchmark`.
     index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
     id: str = ""  #: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`)
+    spells: tuple[NameSpell, ...] = ()  #: dated names, by code and first day; empty where only names of one day are known
 
     def __post_init__(self) -> None:
         shape = (len(self.days), len(self.codes))
@@ -137,6 +150,34 @@ class MarketSnapshot:
     def asset_index(self) -> dict[str, int]:
         """Code -> column."""
         return {code: column for column, code in enumerate(self.codes)}
+
+    @cached_property
+    def _spells_of(self) -> dict[str, list[NameSpell]]:
+        return {code: list(spells) for code, spells in groupby(self.spells, key=lambda spell: spell.code)}
+
+    def called(self, asset: int, row: int) -> tuple[str, str]:
+        """Code and name of an asset on day `row`. Where names are dated and none is known for the day, the code is the name; where
+        they are not, both are those of the only day known.
+        """
+        code, day = self.codes[asset], str(self.days[row])
+        if not self.spells:
+            return code, self.names[asset]
+        spells = self._spells_of.get(code, ())
+        return next(((spell.code_then, spell.name) for spell in spells if spell.first <= day <= spell.last), (code, code))
+
+    @cached_property
+    def former_codes(self) -> dict[str, int]:
+        """Codes that assets had before they were renumbered -> column."""
+        codes = self.asset_index
+        return {spell.code_then: codes[spell.code] for spell in self.spells if spell.code_then not in codes}
+
+    def asset_of(self, code: str, row: int) -> int | None:
+        """Column of the asset that trades, or traded before, under `code` by day `row`; None where none does yet."""
+        column = self.former_codes.get(code, self.asset_index.get(code))
+        if column is None or not self.spells or self.called(column, row)[0] == code:
+            return column
+        day, spells = str(self.days[row]), self._spells_of[self.codes[column]]
+        return column if any(spell.code_then == code and spell.first <= day for spell in spells) else None
 
     @property
     def benchmark(self) -> FloatArray:
@@ -176,7 +217,8 @@ class MarketView:
         self.day = day
         self.days = snapshot.days[:end]
         self.codes = snapshot.codes
-        self.names = snapshot.names
+        columns = range(len(snapshot.codes)) if snapshot.spells else ()
+        self.names = tuple(snapshot.called(asset, day)[1] for asset in columns) or snapshot.names
         self.industries = snapshot.industries
         self.boards = snapshot.boards
         self.open = snapshot.open[:end]

@@ -6,6 +6,7 @@ its name. Layout of the folder:
 * `manifest.json`: format version, meta, identity, a SHA-256 of each array, and a checksum of each array on each day.
 * `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on every day, sorted by date, code.
 * `assets.parquet`: code, name, industry. `indices.parquet`: date, code, close.
+* `names.parquet`, where names are dated: code, first, last, name, code_then.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ import pyarrow.parquet as pq
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.fields import build, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, open_plain, read_plain, sha256_hex, sync_folder
-from ktdeval.market.snapshot import BAR_FIELDS, DayArray, MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshot import BAR_FIELDS, DayArray, MarketSnapshot, NameSpell, SnapshotMeta
 
 FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-BARS, ASSETS, INDICES = "bars.parquet", "assets.parquet", "indices.parquet"
+BARS, ASSETS, INDICES, NAMES = "bars.parquet", "assets.parquet", "indices.parquet", "names.parquet"
 _GRID_FIELDS = (*BAR_FIELDS, "member")
 _CHECKSUM_DIGITS = 8
 
@@ -57,11 +58,13 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 
 def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     """Hashes of what does not change from day to day, and of the days themselves."""
+    spells = [list(dataclasses.astuple(spell)) for spell in snapshot.spells]
     return {
         "days": sha256_hex(_canonical(snapshot.days).tobytes()),
         "codes": content_hash(list(snapshot.codes)),
         "names": content_hash(list(snapshot.names)),
         "industries": content_hash(list(snapshot.industries)),
+        **({"spells": content_hash(spells)} if spells else {}),
     }
 
 
@@ -127,9 +130,9 @@ def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnaps
             found.append(f"{MANIFEST}: meta.{field} differs")
     if manifest["index_names"] != dict(snapshot.index_names):
         found.append(f"{MANIFEST}: index_names differ")
-    tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS}
+    tables = {"days": BARS, "codes": ASSETS, "names": ASSETS, "industries": ASSETS, "spells": NAMES}
     present = _statics(snapshot)
-    found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present[field]]
+    found += [f"{table}: {field} differ" for field, table in tables.items() if manifest["statics"].get(field) != present.get(field)]
     return found
 
 
@@ -212,6 +215,9 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
         "close": pa.array(np.concatenate([snapshot.indices[code] for code in codes])),
     }
     pq.write_table(pa.table(indices), folder / INDICES)
+    if snapshot.spells:
+        columns = {field.name: [getattr(spell, field.name) for spell in snapshot.spells] for field in dataclasses.fields(NameSpell)}
+        pq.write_table(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), folder / NAMES)
 
 
 def load_manifest(folder: Path) -> dict[str, JsonValue]:
@@ -240,7 +246,7 @@ def load_snapshot(folder: Path) -> MarketSnapshot:
     manifest = load_manifest(folder)
     try:
         snapshot = _read_tables(folder, manifest)
-    except (OSError, pa.ArrowException, KeyError) as error:
+    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
         raise DataError(f"{folder}: can't read the snapshot: {error}; import the data again") from error
     except ConfigError as error:
         raise DataError(f"{folder}: {error}; import the data again") from error
@@ -271,8 +277,13 @@ def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnaps
         industries=tuple(assets["industry"].to_pylist()),
         **grids,
         indices=_read_indices(folder, days),
+        spells=_read_spells(folder / NAMES) if "spells" in manifest["statics"] else (),
         index_names=manifest["index_names"],
     )
+
+
+def _read_spells(path: Path) -> tuple[NameSpell, ...]:
+    return tuple(NameSpell(**row) for row in _read_table(path).to_pylist())
 
 
 def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:

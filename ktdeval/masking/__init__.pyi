@@ -2,7 +2,7 @@
 
 from ktdeval.masking.dates import is_amount as is_amount
 from ktdeval.masking.draws import FIGURE_DIGITS as FIGURE_DIGITS, WICK_SD as WICK_SD, WICK_SHIFT as WICK_SHIFT
-from ktdeval.masking.identities import WITHHELD as WITHHELD, IdentityIndex as IdentityIndex
+from ktdeval.masking.identities import WITHHELD as WITHHELD, IdentityIndex as IdentityIndex, identities_of as identities_of
 from ktdeval.masking.lens import (
     MASK_KINDS as MASK_KINDS,
     MOST_DIGITS as MOST_DIGITS,

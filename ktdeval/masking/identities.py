@@ -67,7 +67,9 @@ class Named(NamedTuple):
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
     """Index of a snapshot's hidden identities: codes, names and industries, or calendar dates; equal names share one."""
-    return _shared(Named(snapshot.codes, tuple(snapshot.indices), snapshot.names, snapshot.industries), assets, dates)
+    codes = (*snapshot.codes, *snapshot.former_codes)
+    names = (*snapshot.names, *(spell.name for spell in snapshot.spells))
+    return _shared(Named(codes, tuple(snapshot.indices), names, snapshot.industries), assets, dates)
 
 
 @lru_cache(maxsize=16)
@@ -87,7 +89,7 @@ class IdentityIndex:
         if assets:
             codes = (*snapshot.codes, *snapshot.indices)
             self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
-            own_names = {name for name, code in zip(snapshot.names, snapshot.codes, strict=True) if name != code}
+            own_names = set(snapshot.names).difference(snapshot.codes)
             odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
                 self._add_name(name)

@@ -94,8 +94,8 @@ class Lens:
         self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
         self.order: tuple[int, ...] = self._alias.order
         """Asset columns in a seeded order that says nothing about their codes; the same under all masks."""
-        self._handles: dict[int, str] = {} if self.hides_assets else dict(enumerate(snapshot.codes))
-        self._names = snapshot.names
+        self._handles: dict[int, str] = {} if self.hides_assets or snapshot.spells else dict(enumerate(snapshot.codes))
+        self._today = base_row
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
@@ -106,7 +106,7 @@ class Lens:
         self._snapshot = snapshot
         self._renderers: Mapping[type, Callable[[Any], JsonValue]] = {
             AssetRef: lambda ref: self.asset_handle(ref.asset),
-            AssetName: lambda ref: None if self.hides_assets else self._names[ref.asset],
+            AssetName: lambda ref: None if self.hides_assets else snapshot.called(ref.asset, self._today)[1],
             DayRef: lambda ref: self.day_handle(ref.day),
             SectorRef: lambda ref: self.sector_handle(ref.industry),
             Price: self._render_price,
@@ -115,6 +115,12 @@ class Lens:
             Figure: self._render_figure if mask.is_coarse else lambda figure: self._render(figure.value),
             np.float64: lambda value: self._render(float(value)),
         }
+
+    def move_to(self, row: int) -> None:
+        """From now on, show visible codes and names as they were on day `row`, and understand codes that were in use by then."""
+        if self._snapshot.spells and not self.hides_assets:
+            self._handles.clear()
+        self._today = row
 
     # --- from the market to the model
 
@@ -144,7 +150,8 @@ class Lens:
         if handle is None:
             if not 0 <= asset < len(self._columns):
                 raise DataError(f"there is no asset column {asset}; the snapshot has {len(self._columns)}")
-            handle = self._handles[asset] = self._alias.asset_handle(asset)
+            code = self._snapshot.called(asset, self._today)[0]
+            handle = self._handles[asset] = self._alias.asset_handle(asset) if self.hides_assets else code
         return handle
 
     def day_handle(self, row: int) -> str:
@@ -166,10 +173,8 @@ class Lens:
         folded = normalise(text).strip()
         if self.hides_assets:
             return self._alias.asset_of(folded.lower())
-        if (column := self._columns.get(folded)) is not None:
-            return column
-        code = parse_code(folded)
-        return None if code is None else self._columns.get(code)
+        code = folded if folded in self._columns else parse_code(folded)
+        return None if code is None else self._snapshot.asset_of(code, self._today)
 
     def parse_day(self, text: str) -> int | None:
         """Row of a day handle as shown, or None; it may lie after the present, so compare it with the view's cursor."""

@@ -106,7 +106,18 @@ def make_plan(
                 for seed in range(config.seed, config.seed + config.seeds)
             ]
     on_market = {spec.window: None for spec in specs if spec.snapshot}
-    return Plan(tasks, tuple(specs), tuple(_short_histories(snapshot, on_market)))
+    return Plan(tasks, tuple(specs), (*_short_histories(snapshot, on_market), *_names_of_one_day(snapshot, specs)))
+
+
+def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:
+    """Say which tasks show names and codes of one day only, which may be later ones."""
+    showing = dict.fromkeys(spec.task for spec in specs if spec.snapshot and spec.mask in ("bright", "date_blind"))
+    is_undated = not snapshot.meta.synthetic and not snapshot.spells and snapshot.names != snapshot.codes
+    if showing and is_undated:
+        yield (
+            f"{', '.join(showing)}: names and codes are shown as they were on one day; a later one tells what came after;"
+            " import dated names (--names)"
+        )
 
 
 def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:

@@ -30,18 +30,19 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "out_date": ("last", "end", "end_date"),
     "name": ("stock_name",),
     "industry": ("sector",),
+    "code_then": ("former_code", "old_code"),
 }
 """Names that vendors give to fields, tried where no mapping says otherwise."""
 
 _AMOUNT_UNITS = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
 _VOLUME_UNITS = {"share": 1.0, "lot": 100.0}
 _SUFFIXES = (".parquet", ".csv", ".csv.gz")
-_TEXT_FIELDS = ("date", "code", "in_date", "out_date", "name", "industry", "index_code", "traded")
+_TEXT_FIELDS = ("date", "code", "in_date", "out_date", "name", "industry", "index_code", "traded", "code_then")
 _ENCODINGS = ("utf-8-sig", "gb18030")
 _REQUIRED = ("date", "code", "open", "close", "volume")
 _OPTIONAL = ("high", "low", "amount", "factor", "traded")
-_FILES = ("bars", "benchmark", "members", "industry")
-_OPEN_END = np.datetime64("2200-01-01")
+_FILES = ("bars", "benchmark", "members", "industry", "names")
+_OPEN_START, _OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
 
 
 def make_long(params: LongParams) -> MarketSnapshot:
@@ -58,18 +59,19 @@ def read_long(params: LongParams) -> RawMarket:
     """
     mappings = _split_mapping(params.map)
     benchmark_code = index_code(params.benchmark_code)
-    bars = _read_bars(params, mappings["bars"])
+    names = read_names(params.names, mappings["names"])
+    bars = renumbered(_read_bars(params, mappings["bars"]), names)
     has_factor, notes = to_our_units(bars, params)
     if params.members is None:
         lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
         members = lives.set_axis(["code", "first", "last"], axis=1)
     else:
-        members = _read_members(Path(params.members), mappings["members"], benchmark_code)
+        members = renumbered(_read_members(Path(params.members), mappings["members"], benchmark_code), names)
     if params.assets == "members":
         bars = bars[bars["code"].isin(set(members["code"]))].reset_index(drop=True)
         if bars.empty:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
-    files = [Path(path).name for path in (params.bars, params.benchmark, params.members, params.industry) if path]
+    files = [Path(path).name for path in (params.bars, params.benchmark, params.members, params.industry, params.names) if path]
     universe = () if params.members else (EVERY_ASSET,)
     return RawMarket(
         name=params.name or _stem(Path(params.bars)),
@@ -81,6 +83,7 @@ def read_long(params: LongParams) -> RawMarket:
         assets=read_industry(params.industry, mappings["industry"]),
         has_factor=has_factor,
         notes=(*universe, *notes),
+        names=names,
     )
 
 
@@ -203,6 +206,33 @@ def read_industry(path: str | None, mapping: Mapping[str, str]) -> pd.DataFrame:
         table[column] = table[column].fillna("") if column in table else ""
     table["code"] = normalise_codes(table["code"])
     return table.drop_duplicates("code").reset_index(drop=True)
+
+
+def read_names(path: str | None, mapping: Mapping[str, str]) -> pd.DataFrame:
+    """Dated names: code, first, last, name, code_then, one row a spell; none without a file."""
+    if path is None or not path:
+        return pd.DataFrame(columns=["code", "first", "last", "name", "code_then"])
+    table = read_table(Path(path), ["code", "name", "in_date"], ["out_date", "code_then"], mapping)
+    last = parse_days(table["out_date"], f"{path}: out_date") if "out_date" in table else pd.Series(pd.NaT, index=table.index)
+    then = table["code_then"] if "code_then" in table else table["code"]
+    names = pd.DataFrame(
+        {
+            "code": normalise_codes(table["code"]),
+            "first": parse_days(table["in_date"], f"{path}: in_date").fillna(_OPEN_START),
+            "last": last.fillna(_OPEN_END),
+            "name": table["name"].fillna(""),
+            "code_then": normalise_codes(then.fillna(table["code"])),
+        }
+    )
+    return names.drop_duplicates().reset_index(drop=True)
+
+
+def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with codes that an asset had before it was renumbered replaced by its own."""
+    former = dict(zip(names["code_then"], names["code"], strict=True))
+    own = set(names["code"])
+    table["code"] = table["code"].replace({then: code for then, code in former.items() if then not in own})
+    return table
 
 
 # ---- files and columns

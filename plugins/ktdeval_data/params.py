@@ -14,6 +14,10 @@ _VOLUME_HELP = (
     "raw: volumes are shares as traded; divided: they were divided by the factor, as in Qlib's own data, and are multiplied by it;"
     " auto: whichever gives whole shares, an error where both or neither do"
 )
+_NAMES_HELP = (
+    "names with their days: a file with code, name, in_date, out_date (both included; empty: open), and optionally code_then,"
+    " the code of these days where the asset was renumbered since"
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class LongParams:
         " each holding until the next; without it every asset is a member from its first bar to its last",
     )
     industry: str | None = option(None, help="a file with code, name, industry")
+    names: str | None = option(None, help=_NAMES_HELP)
     map: Mapping[str, str] = option(
         factory=dict,
         help="which column of the file is a field, such as open=raw_open; fields of the other files have their option as prefix,"
@@ -56,6 +61,7 @@ class QlibParams:
     universe: str = option("csi300", help="name of the file in instruments/ that holds membership")
     benchmark_code: str = option("000300.SH", help="code of the benchmark index, one of features/")
     industry: str | None = option(None, help="a file with code, name, industry")
+    names: str | None = option(None, help=_NAMES_HELP)
     prices: Literal["unadjusted", "adjusted"] = option(
         "adjusted",
         help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen",

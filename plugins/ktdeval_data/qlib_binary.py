@@ -15,7 +15,7 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError
 from ktdeval.market import DayArray, FloatArray, MarketSnapshot, RawMarket
-from ktdeval_data.long_table import index_code, normalise_codes, parse_days, read_industry, to_our_units
+from ktdeval_data.long_table import index_code, normalise_codes, parse_days, read_industry, read_names, renumbered, to_our_units
 from ktdeval_data.params import QlibParams
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
@@ -38,7 +38,8 @@ def read_qlib(params: QlibParams) -> RawMarket:
     members = _read_instruments(_entries(folder / "instruments").get(universe.lower(), folder / "instruments" / universe))
     features = _entries(folder / "features")
     benchmark = index_code(params.benchmark_code)
-    bars = _read_bars(features, calendar, members, _clip(calendar, params))
+    names = read_names(params.names, {})
+    bars = renumbered(_read_bars(features, calendar, members, _clip(calendar, params)), names)
     has_factor, notes = to_our_units(bars, params)
     name = folder.resolve().name
     return RawMarket(
@@ -47,10 +48,11 @@ def read_qlib(params: QlibParams) -> RawMarket:
         benchmark=benchmark,
         bars=bars,
         indices=_read_index(features, calendar, benchmark),
-        members=members[["code", "first", "last"]],
+        members=renumbered(members[["code", "first", "last"]].copy(), names),
         assets=read_industry(params.industry, {}),
         has_factor=has_factor,
         notes=notes,
+        names=names,
     )
 
 

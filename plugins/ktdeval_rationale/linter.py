@@ -3,7 +3,7 @@
 A mention is a fact about a text. Under `bright` a code is simply how an asset is called; under `blinded` the same mention is
 something that the model was not shown. Which categories a mask should remove is in `LEAKS_REMOVED_BY`; rates are for others.
 
-The snapshot's own codes, names, industries and all dates are found by `IdentityIndex`, in every spelling that the leak guard
+The snapshot's own codes, names, industries and all dates are found by `identities_of`, in every spelling that the leak guard
 knows; the shipped lexicon adds well-known companies, brands, sectors and events; phrases add recognition and hindsight. Unlike
 the guard, which must rather stop too much than too little, the linter measures: a number that is a price or an amount is none.
 """
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ktdeval.market import MarketSnapshot, SnapshotMeta
-from ktdeval.masking import WITHHELD, IdentityIndex, normalise, normalise_with_places, places_of
+from ktdeval.masking import WITHHELD, identities_of, normalise, normalise_with_places, places_of
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
 from ktdeval_rationale.numbers import CALENDAR_WORDS, FOREIGN_CODE, is_code_here, is_date_here
 from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition
@@ -77,7 +77,7 @@ class RationaleLinter:
 
     def __init__(self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None) -> None:
         market = snapshot or _no_market()
-        self._index = IdentityIndex(market, assets=True, dates=True)
+        self._index = identities_of(market, assets=True, dates=True)
         self._industries = frozenset(_letters(industry) for industry in market.industries) - {""}
         self._lexicon = lexicon or shipped_lexicon()
 

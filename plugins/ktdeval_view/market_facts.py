@@ -124,12 +124,16 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
         start, _ = window_rows(market.days, spec.window.first, spec.window.last)
     except KtdevalError as error:
         return Names(problem=f"The handles can't be resolved: {error}")
-    if any(_contradicts(lens, market, step, talk) for step, talk in zip(records.steps, records.talks, strict=True)):
-        return Names(problem="The installed task gives other handles than the one that ran, so true names are left out.")
-    named = enumerate(zip(market.codes, market.names, strict=True))
-    assets = {lens.asset_handle(column): asset for column, asset in named}
-    sectors = {lens.sector_handle(industry): industry for industry in sorted(set(market.industries))}
     base = start - 1
+    for number, (step, talk) in enumerate(zip(records.steps, records.talks, strict=True)):
+        lens.move_to(base + number)
+        if _contradicts(lens, market, step, talk):
+            return Names(problem="The installed task gives other handles than the one that ran, so true names are left out.")
+    assets: dict[str, tuple[str, str]] = {}
+    for row in (base + max(len(records.steps) - 1, 0), base):  # codes may change on the way
+        lens.move_to(row)
+        assets |= {lens.asset_handle(column): market.called(column, row) for column in range(len(market.codes))}
+    sectors = {lens.sector_handle(industry): industry for industry in sorted(set(market.industries))}
     first, last = max(0, base - _NAMES_BEFORE), min(len(market.days), base + len(records.steps) + _NAMES_AFTER)
     days = [str(day) for day in market.days[first:last]] if lens.hides_dates else []
     return Names(assets, sectors if lens.hides_assets else {}, days, first - base)

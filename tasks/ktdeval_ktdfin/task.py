@@ -100,7 +100,8 @@ class KtdfinScene:
         return Observation(step, self._system, user)
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> Step:
-        """Return what research tools get at this step."""
+        """Return what research tools get at this step; from then on the lens shows codes and names of its day."""
+        self.lens.move_to(view.day)
         return Step(self._stage, step, view, account)
 
     def _state(self, step: Step, last: StepRecord | None) -> Payload:

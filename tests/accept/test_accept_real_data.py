@@ -147,10 +147,11 @@ def test_a_qlib_folder_of_a_part_of_it_trades_the_same(shared_data: Path, tmp_pa
     members.to_csv(tmp_path / "members.csv", index=False)
     tables = ["--bars", str(bars), "--benchmark", str(folder / "index_daily.csv.gz"), "--members", str(tmp_path / "members.csv")]
     columns = "open=raw_open,high=raw_high,low=raw_low,close=raw_close"
-    assert silently(["data", "import", "long", *tables, "--map", columns, "--out", str(tmp_path / "from-tables")]) == 0
+    kept = ["--repair", "accept_member_count"]
+    assert silently(["data", "import", "long", *tables, *kept, "--map", columns, "--out", str(tmp_path / "from-tables")]) == 0
     write_qlib(tmp_path / "qlib", *qlib_parts(table, members, pd.read_csv(folder / "index_daily.csv.gz")))
     words = ["--folder", str(tmp_path / "qlib"), "--universe", "csi300"]
-    assert silently(["data", "import", "qlib", *words, "--out", str(tmp_path / "from-qlib")]) == 0
+    assert silently(["data", "import", "qlib", *words, *kept, "--out", str(tmp_path / "from-qlib")]) == 0
     records = []
     for name in ("from-tables", "from-qlib"):
         words = ["--data", str(tmp_path / name), "--windows", "W4", "--limit", "30"]

@@ -32,6 +32,7 @@ def market(table: pd.DataFrame | None = None, **changes: Any) -> RawMarket:
         members=pd.DataFrame({"code": CODES, "first": pd.Timestamp(DAYS[0]), "last": pd.Timestamp(DAYS[-1])}),
         assets=pd.DataFrame({"code": CODES, "name": ["Ping An", "Moutai", "SMIC"], "industry": ["bank", "liquor", "chips"]}),
         has_factor=True,
+        synthetic=True,
     )
     return dataclasses.replace(whole, **changes)
 

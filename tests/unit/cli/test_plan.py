@@ -20,6 +20,7 @@ from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import loads_strict
+from ktdeval.market.snapshot import NameSpell
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import measure
 from ktdeval.runner.estimate import RunEstimate, estimate_run
@@ -307,3 +308,18 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     words = ["--model", "builtin/hold", "--tasks", MEMORY, "--windows", early, "--data", "market", "--out", str(session / "early")]
     assert main(["run", *words]) == 0
     assert warning in " ".join(capsys.readouterr().err.split())
+
+
+def test_tasks_that_show_names_say_so_where_these_are_known_of_one_day_only(plugins: Plugins) -> None:
+    real = replace(small_market(), meta=replace(small_market().meta, synthetic=False))
+    spell = NameSpell(real.codes[0], "2000-01-01", "2100-01-01", "a name", real.codes[0])
+    for market, task, expected in (
+        (real, "bright_open_research", True),
+        (real, "date_blind_memory_only", True),
+        (real, "blinded_open_research", False),
+        (replace(real, spells=(spell,)), "bright_open_research", False),
+        (small_market(), "bright_open_research", False),
+    ):
+        chosen = config(tasks=(task,))
+        notes = make_plan(chosen, plugins, choose_tasks(chosen, plugins), market, None).notes
+        assert [task in note for note in notes if "names and codes" in note] == [True] * expected

@@ -149,6 +149,23 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
         read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
 
 
+def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that_had_it(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text(
+        "ts_code,name,start_date,end_date,former_code\n600519.SH,旧名,,20240102,600001\n600519.SH,贵州茅台,20240103,,\n"
+    )
+    renumbered = BARS.replace("2024-01-02,600519.SH", "2024-01-02,600001")
+    members = MEMBERS.replace("600519.SH,2023-12-11", "600001,2023-12-11,2024-01-02\n600519.SH,2024-01-03")
+    expected = assemble(read(tmp_path))
+    snapshot = assemble(read(tmp_path, {"bars": renumbered, "members": members}, names=str(tmp_path / "names.csv")))
+    assert snapshot.codes == expected.codes
+    assert np.array_equal(snapshot.close, expected.close)
+    assert np.array_equal(snapshot.member, expected.member)
+    assert [snapshot.called(1, row) for row in (0, 1)] == [("600001.SH", "旧名"), ("600519.SH", "贵州茅台")]
+    (tmp_path / "names.csv").write_text("code,name\n600519,x\n")
+    with pytest.raises(DataError, match="no column for 'in_date'"):
+        read(tmp_path, names=str(tmp_path / "names.csv"))
+
+
 def test_a_range_of_days_and_the_levels_of_several_indices_are_read(tmp_path: Path) -> None:
     # A range of days is read.
     assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]

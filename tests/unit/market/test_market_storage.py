@@ -99,7 +99,7 @@ def test_everything_else_is_part_of_the_identity_too(snapshot: MarketSnapshot, c
 
 
 def test_meta_and_membership_are_part_of_the_identity(snapshot: MarketSnapshot) -> None:
-    changed = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, synthetic=True))
+    changed = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, synthetic=False))
     assert differences(snapshot_manifest(snapshot), changed) == ["manifest.json: meta.synthetic differs"]
     changed = with_cell(snapshot, "member", 3, 0, False)
     assert differences(snapshot_manifest(snapshot), changed) == ["bars.parquet: member differs, first on 2024-01-05"]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
@@ -286,6 +286,10 @@ class Plugins:
         """Return the metric called `name`."""
         metric: Metric = self._make("metrics", name)
         return metric
+
+    def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the plugin that each of some names of a kind comes from."""
+        return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
         """Return the tools called `names`, in that order."""

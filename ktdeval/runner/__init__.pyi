@@ -15,6 +15,6 @@ from ktdeval.runner.score import (
     open_recorded_snapshot as open_recorded_snapshot,
     rescore as rescore,
 )
-from ktdeval.runner.store import RunFolder as RunFolder
+from ktdeval.runner.store import RunFolder as RunFolder, run_of as run_of
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import Verification as Verification, verify_card as verify_card

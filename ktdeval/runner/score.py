@@ -9,22 +9,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
+from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import ktdeval
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import summarise_calls
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
-from ktdeval.cards.check import ATTACHED, attached_block, load_card, validate_card
-from ktdeval.cards.compare import path_text
+from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
+from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.cards.inputs import task_problems
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.contracts.scoring import ScoringTask, is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task, describe_task
-from ktdeval.errors import DataError, StoreError
+from ktdeval.errors import CardError, DataError, StoreError
 from ktdeval.fields import to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, read_plain, sha256_hex, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
@@ -53,8 +55,8 @@ def source_revision() -> str | None:
     return done.stdout.strip()
 
 
-def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
-    """Return the card's provenance block."""
+def describe_environment(wall_s: float, metrics: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, JsonValue]:
+    """Return the card's provenance block. `metrics`: plugin of each further metric, by its name."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "suite_version": ktdeval.__version__,
@@ -64,6 +66,7 @@ def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
             "python": platform.python_version(),
             "platform": platform.platform(terse=True),
             **{name: metadata.version(name) for name in _PACKAGES},
+            **{f"metric {name}": owner for name, owner in metrics.items()},
         },
     }
 
@@ -85,7 +88,7 @@ def make_card(
             f"{folder.path}: {task.name} ran as version {complete[0].task_version} ({complete[0].task_hash[:12]}), "
             f"the installed one is {task.version} ({content_hash(task_json)[:12]}); install the version that ran"
         )
-    first = complete[0]
+    first, owners = complete[0], plugins.owners("metrics", manifest.metrics)
     common: dict[str, Any] = {
         "task": task_json,
         "task_hash": first.task_hash,
@@ -96,7 +99,7 @@ def make_card(
         "specs": specs,
         "artefacts": folder.artefacts(complete),
         "missing_episodes": [_missing(spec, errors) for spec in specs if spec not in complete],
-        "provenance": describe_environment(math.fsum(folder.wall_s(spec) for spec in complete)),
+        "provenance": describe_environment(math.fsum(folder.wall_s(spec) for spec in complete), owners),
         "price": manifest.price,
         "request_settings": manifest.request_settings,
         "drift": drift(load_record(folder.path)),
@@ -149,7 +152,10 @@ def keep_certificate(folder: Path, given: str | None) -> None:
     """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises CardError for an invalid one."""
     if given is not None:
         load_card(Path(given), ATTACHED)
-        write_atomic(folder / CERTIFICATE, read_plain(Path(given)))
+        text, kept = read_plain(Path(given)), folder / CERTIFICATE
+        if kept.exists() and read_plain(kept) != text:
+            raise StoreError(f"{kept}: the run has another certificate; remove it to give its cards {given}")
+        write_atomic(kept, text)
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
@@ -186,19 +192,49 @@ def _missing(spec: EpisodeSpec, errors: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:
-    """Score a run folder again and return the cards written; `changes` may name `data` and `data_args` (where the snapshot is now),
-    `metrics` (in the place of the extra ones), `rules`, `certificate`, `items`. Raises StoreError or DataError.
+    """Score a run folder again and return the cards; `changes` may name `data` and `data_args` (where the snapshot is now),
+    `metrics` (instead of the extra ones), `rules`, `certificate`, `items`. A card of the run stays as it is, but for a certificate
+    that it had none of: where its figures differ now, the new card lies in a folder of its own. Raises StoreError or DataError.
     """
     folder = RunFolder.load(path)
     open_task_files(folder.path, plugins)
     snapshot = open_recorded_snapshot(folder, plugins, changes)
-    manifest = replace(folder.manifest, **{name: changes[name] for name in ("metrics", "rules") if name in changes})
-    for name in manifest.metrics:
+    recorded = {"rules": folder.manifest.rules, "metrics": folder.manifest.metrics}
+    asked = {name: changes[name] for name, value in recorded.items() if changes.get(name, value) != value}
+    folder.manifest = replace(folder.manifest, **asked)
+    for name in folder.manifest.metrics:
         plugins.make_metric(name)
     keep_certificate(folder.path, changes.get("certificate"))
-    folder.save_manifest(manifest)
-    names = dict.fromkeys(spec.task for spec in manifest.specs if folder.is_complete(spec))
-    return write_cards(folder, [plugins.make_task(name, changes.get("items")) for name in names], snapshot, plugins, {})
+    names = dict.fromkeys(spec.task for spec in folder.manifest.specs if folder.is_complete(spec))
+    scored, paths = "+".join((*([asked["rules"]] if "rules" in asked else ()), *asked.get("metrics", ()))), []
+    for task in (plugins.make_task(name, changes.get("items")) for name in names):
+        before = _there(folder.card_path(task.name))
+        errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}
+        made = make_card(folder, task, snapshot, plugins, errors).plain
+        paths.append(_free_place(folder, task.name, scored, made))
+        paths[-1].parent.mkdir(exist_ok=True)
+        write_atomic(paths[-1], dumps_pretty(made))
+    return paths
+
+
+def _free_place(folder: RunFolder, task: str, scored: str, made: Mapping[str, JsonValue]) -> Path:
+    """Return where a card goes without taking another one's place: there is none, or the same, but for a certificate."""
+    for number in count(1):
+        path = folder.card_path(task, scored if number == 1 else f"{scored or 'scored'}-{number}")
+        there = _there(path)
+        if there.get("certificate", {}).get("value", 0) is None:
+            there = {**there, **{name: made[name] for name in ("certificate", "labels", "rankable")}}
+        if not path.exists() or (there and card_difference(there, made) is None):
+            return path
+    raise AssertionError("unreachable: numbers do not end")
+
+
+def _there(path: Path) -> dict[str, Any]:
+    """Return a card as it stands in its file; empty where there is none, or none that is valid."""
+    try:
+        return dict(load_evaluation(path).plain)
+    except CardError:
+        return {}
 
 
 def open_recorded_snapshot(folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]) -> MarketSnapshot:

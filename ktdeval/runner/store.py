@@ -10,6 +10,7 @@ RUN/episodes/<id>/answers.jsonl.zst          in its place, where the task scores
 RUN/episodes/<id>/transcript.jsonl.zst
 RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two
 RUN/cards/<task>.json                        result cards
+RUN/cards/<what was changed>/<task>.json     those of `score` with other rules or metrics
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ class RunFolder:
     def _begin(self) -> None:
         """Lay down the plan, or check that it is the one that is there; then clear what a killed process left."""
         recorded = RunFolder.load(self.path).manifest if (self.path / MANIFEST).exists() else self.manifest
-        if difference := _manifest_difference(recorded, self.manifest):
+        if difference := _manifest_difference(recorded, self.manifest, carded=any(self.path.glob("cards/*.json"))):
             raise StoreError(f"{self.path}: holds another run ({difference}); choose another --out, or the command that began it")
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
@@ -211,7 +212,7 @@ class RunFolder:
         return cls(path, RunManifest.load(path / MANIFEST))
 
     def save_manifest(self, manifest: RunManifest) -> None:
-        """Write the manifest. Its plan never changes; rule set and extra metrics may, when the run is scored again."""
+        """Write the manifest."""
         self.manifest = manifest
         text, path = dumps_pretty(manifest.to_json()), self.path / MANIFEST
         if not path.exists() or path.read_text() != text:
@@ -321,11 +322,18 @@ class RunFolder:
             raise StoreError(f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a transcript")
         return mark
 
-    def card_path(self, task: str) -> Path:
-        """Return where the card of a task goes. Raises StoreError: the task's name is not a safe file name."""
-        if not _SAFE_NAME.fullmatch(task) or task.startswith("."):
-            raise StoreError(f"task name {task!r} can't be a file name")
-        return self.path / "cards" / f"{task}.json"
+    def card_path(self, task: str, scored: str = "") -> Path:
+        """Return where a task's card goes, or that of having been `scored` again. Raises StoreError: no safe file name."""
+        for name in (task, scored or task):
+            if not _SAFE_NAME.fullmatch(name) or name.startswith("."):
+                raise StoreError(f"{name!r} can't be a file name")
+        return self.path / "cards" / scored / f"{task}.json"
+
+
+def run_of(card: Path) -> Path:
+    """Return the run folder that a card lies in: under `cards`, or in a folder of that where it was scored again."""
+    folder = card.resolve().parent
+    return folder.parent if folder.name == "cards" else folder.parent.parent
 
 
 class FolderClaim:
@@ -359,8 +367,8 @@ def _is_trace_of_a_start(name: str) -> bool:
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, OLD_LOG_FILE, REPLIES))
 
 
-def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:
-    """Say what the user would have to change, in words; empty when the plans are equal."""
+def _manifest_difference(recorded: RunManifest, wanted: RunManifest, *, carded: bool) -> str:
+    """Say what the user would have to change, in words; empty when the plans are equal. `carded`: there are cards already."""
     if recorded.snapshot != wanted.snapshot:
         return f"snapshot {recorded.snapshot[:12]}, now {wanted.snapshot[:12]}"
     facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
@@ -380,4 +388,9 @@ def _manifest_difference(recorded: RunManifest, wanted: RunManifest) -> str:
             return f"{name}: {', '.join(before)}; now {', '.join(after)}"
     if {spec.id for spec in recorded.specs} != {spec.id for spec in wanted.specs}:
         return "other episodes"
+    for what in ("rules", "metrics") if carded else ():
+        had, has = getattr(recorded, what) or "no further ones", getattr(wanted, what) or "no further ones"
+        if had != has:
+            return f"{what}: {had}; now {has}; `ktdeval score` applies others to the records"
+
     return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record
 from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files
-from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
+from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder, run_of
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import to_plain
 
@@ -79,7 +79,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     KtdevalError where the card is not valid, or its run or snapshot is not there or was changed.
     """
     card = load_evaluation(path)
-    folder = RunFolder.load(path.resolve().parent.parent)
+    folder = RunFolder.load(run_of(path))
     open_task_files(folder.path, plugins)
     task = plugins.make_task(card.task.name, changes.get("items"))
     snapshot = open_recorded_snapshot(folder, plugins, changes)
@@ -90,6 +90,9 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     checks = [_EpisodeCheck(spec, folder, opener, ANSWERS if is_scoring(task) else LEDGER) for spec in specs]
     findings = [finding for check in checks for finding in check.findings()]
     findings += _artefact_findings(folder, card.artefacts)
+    if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":
+        further = tuple(name for name in card.metrics if name not in task.metrics)
+        folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)  # what `score` was given
     findings += _card_findings(path, card, folder, task, snapshot, plugins)
     return Verification(tuple(findings), len(specs), sum(check.steps for check in checks), sum(check.traced for check in checks))
 
@@ -190,6 +193,10 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
 def _card_findings(
     path: Path, card: TradingCard | ScoringCard, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
 ) -> list[str]:
+    for name in folder.manifest.metrics:
+        if name not in plugins.specs("metrics"):
+            owner = card.provenance.environment.get(f"metric {name}", "a plugin")
+            return [f"{path.name}: unknown metric {name!r}: it came from {owner}; install that, or name its file with --plugin"]
     errors = {entry.id: entry.error for entry in card.missing_episodes}  # why one is missing can't be recomputed
     try:
         recomputed = call_foreign(make_card, "can't be recomputed", folder, task, snapshot, plugins, errors)

@@ -157,6 +157,7 @@ def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Found], 
     """Make the card from the redacted records, and say why it does not verify, if it does not."""
     findings: Sequence[str]
     try:
+        bundle.card_path.unlink(missing_ok=True)
         rescore(bundle.folder, plugins, source.changes)
         card = _read_json(bundle.card_path)
         # When and where the run was made, and what it paid, is as it was: the book of calls is no record that goes to a board.

@@ -14,7 +14,7 @@ from ktdeval.cards import Pluggable, ScoringCard, TradingCard, TradingEpisode, l
 from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue, file_sha256
-from ktdeval.runner import load_ledger
+from ktdeval.runner import load_ledger, run_of
 from ktdeval.trading import Ledger
 from ktdeval.typed import encode_canonical
 
@@ -36,7 +36,7 @@ class _Card:
     @property
     def run_folder(self) -> Path:
         """Run that the card lies in, if it lies in one."""
-        return self.path.resolve().parent.parent
+        return run_of(self.path)
 
 
 @dataclass(frozen=True)

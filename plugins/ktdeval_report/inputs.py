@@ -15,7 +15,7 @@ from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot
+from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_of
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger
 
@@ -103,7 +103,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 
 def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:
-    folder = evaluation.path.resolve().parent.parent
+    folder = run_of(evaluation.path)
     if not (folder / "manifest.json").is_file():
         return replace(evaluation, problem="The card lies in no run folder, so there are no daily figures and no plots of them.")
     run = RunFolder.load(folder)

@@ -176,6 +176,7 @@ def forged(run: Path, target: Path, forge: Callable[[Ledger], Ledger]) -> Path:
     mark = json.loads((path / "episode.json").read_text())
     mark["sha256"]["ledger.parquet"] = file_sha256(path / "ledger.parquet")
     (path / "episode.json").write_text(dumps_pretty(mark))
+    next(target.glob("cards/*.json")).unlink()
     rescore(target, load_plugins(), {})
     return target
 

@@ -97,6 +97,6 @@ def test_a_metric_is_one_function_in_ten_lines(tmp_path: Path, capsys: pytest.Ca
     words = ["--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "10"]
     assert main([*words, "--out", str(run), "--quiet"]) == 0
     assert main(["score", str(run), "--plugin", str(plugin), "--metrics", "hit_rate"]) == 0
-    card = json.loads((run / "cards/blinded_open_research.json").read_text())
+    card = json.loads((run / "cards/hit_rate/blinded_open_research.json").read_text())
     assert 0 < card["metrics"]["hit_rate"]["value"] < 1
     assert "hit_rate" in capsys.readouterr().out

@@ -132,18 +132,28 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
 def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_and_goes_back(chaos: Path, tmp_path: Path) -> None:
     run = copy_run(chaos, tmp_path / "run")
     before, strict, kept = cards(run), card_of(run), records(run)
+    before_card = strict
     (run / "cards" / f"{TASK}.json").unlink()
     assert ktdeval("score", run, cwd=tmp_path).code == 0
     assert (cards(run), records(run)) == (before, kept)
     assert ktdeval("score", run, "--rules", "paper", cwd=tmp_path).code == 0
-    paper = card_of(run)
+    assert (cards(run), records(run)) == (before, kept), "the run's card stays"
+    paper = json.loads((run / "cards/paper" / f"{TASK}.json").read_text())
     assert (strict["rules"], paper["rules"]) == ("strict", "paper")
     changed = {name for name in PANEL if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]}
     assert "turnover" in changed
     assert "total_return" not in changed
-    assert ktdeval("card", "verify", run, cwd=tmp_path).code == 0
+    for path in (run, run / "cards/paper" / f"{TASK}.json"):
+        assert ktdeval("card", "verify", path, cwd=tmp_path).code == 0
     assert ktdeval("score", run, "--rules", "strict", cwd=tmp_path).code == 0
     assert cards(run) == before
+    other = {**before_card, "metrics": {**before_card["metrics"], "turnover": {**before_card["metrics"]["turnover"], "n": 7}}}
+    (run / "cards" / f"{TASK}.json").write_text(json.dumps(other))
+    assert ktdeval("score", run, cwd=tmp_path).code == 0
+    assert card_of(run) == other, "a card whose figures differ now stays too"
+    assert sorted(path.relative_to(run / "cards").as_posix() for path in run.glob("cards/*/*.json")) == [
+        f"{name}/{TASK}.json" for name in ("paper", "scored-2")
+    ]
 
 
 def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(session: Path, chaos: Path, tmp_path: Path) -> None:
@@ -152,9 +162,13 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(session: 
     assert set(PANEL) < set(card["metrics"])
     run = copy_run(chaos, tmp_path / "run")
     assert ktdeval("score", run, "--plugin", PLUGIN, "--metrics", "days_up", cwd=tmp_path).code == 0
-    assert 0 < card_of(run)["metrics"]["days_up"]["value"] < 1
-    assert ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=tmp_path).code == 0
-    assert "unknown metric 'days_up'" in error_line(ktdeval("card", "verify", run, cwd=tmp_path))
+    path = run / "cards/days_up" / f"{TASK}.json"
+    assert 0 < json.loads(path.read_text())["metrics"]["days_up"]["value"] < 1
+    assert ktdeval("card", "verify", path, "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    line = ktdeval("card", "verify", path, cwd=tmp_path)
+    assert line.code != 0
+    assert "unknown metric 'days_up': it came from run_plugin; install that, or name its file with --plugin" in line.out + line.err
+    assert ktdeval("card", "verify", run, cwd=tmp_path).code == 0, "the run's own card needs no plugin"
 
 
 # -- options ---------------------------------------------------------------------------------------------------------

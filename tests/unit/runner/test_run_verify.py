@@ -242,6 +242,7 @@ def test_ledgers_swapped_between_episodes_are_found_in_both(pair: Path) -> None:
 def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     """Change decisions, execute them as the engine would, and let a new card be made that agrees."""
     execute_again(run, first_episode(run), load_plugins(), load_snapshot(market), change)
+    (run / "cards" / f"{TASK}.json").unlink()
     rescore(run, load_plugins(), {})  # which also checks the card against its schema and itself
 
 

@@ -118,7 +118,7 @@ def _fit(snapshot: MarketSnapshot, first_row: int) -> Fit:
         raise DataError(
             f"{snapshot.meta.name}: rows from {first_row} on are no {LEAST_DAYS} days with a day before them; begin earlier"
         )
-    return fit_factors(snapshot, first_row, len(snapshot.days) - 1)
+    return fit_factors(snapshot, first_row, len(snapshot.days) - 1, "paper")
 
 
 def _log_levels(snapshot: MarketSnapshot, fit: Fit) -> FloatArray:

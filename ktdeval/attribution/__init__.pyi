@@ -12,5 +12,6 @@ from ktdeval.attribution.factors import (
     factor_values as factor_values,
     standardise as standardise,
 )
-from ktdeval.attribution.fit import Fit as Fit, fit_factors as fit_factors
+from ktdeval.attribution.fit import Fit as Fit, Goodness as Goodness, fit_factors as fit_factors
+from ktdeval.attribution.industries import Scheme as Scheme
 from ktdeval.attribution.panel import FACTOR_NAMES as FACTOR_NAMES, factor_panel as factor_panel

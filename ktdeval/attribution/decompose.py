@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.attribution.exposures import Note, NoteKind, daily_notes
-from ktdeval.attribution.fit import Fit, fit_factors
+from ktdeval.attribution.fit import Fit, Goodness, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
@@ -66,17 +66,16 @@ class Decomposition:
     held_return: FloatArray  #: [..., D] sum w r
     common: FloatArray  #: [..., D] sum w times the common return
     style: FloatArray  #: [..., D, K]
-    industry: FloatArray  #: [..., D, I]; I is 0 unless the fit has industries
+    industry: FloatArray  #: [..., D, I]; I is 0 in the scheme `paper`
     selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
     exposures: FloatArray  #: [..., D, K] sum w X: of the NAV, so cash dilutes it
     invested: FloatArray  #: [..., D] sum w
 
-    def mean_exposures(self, within_holdings: bool = False) -> FloatArray:
-        """[..., K] mean exposures over days with holdings, of the NAV or within the holdings; NaN where nothing was held."""
+    def mean_exposures(self) -> FloatArray:
+        """[..., K] mean exposures of the NAV, over days with holdings; NaN where nothing was held."""
         held = self.invested > 0.0
-        scale = np.where(held, self.invested, 1.0) if within_holdings else np.ones(held.shape)
         count = held.sum(axis=-1)
-        total = (self.exposures * (held / scale)[..., None]).sum(axis=-2)
+        total = (self.exposures * held[..., None]).sum(axis=-2)
         mean: FloatArray = total / np.where(count > 0, count, np.nan)[..., None]
         return mean
 
@@ -100,6 +99,7 @@ class Attribution(Decomposition):
     fees: FloatArray  #: fees paid, negative
     rounding: FloatArray  #: the rest of the NAV's return
     notes: tuple[Note, ...]  #: what had to be done without
+    goodness: Goodness  #: how well the fit explains the returns of the names in it
 
     @property
     def trading(self) -> FloatArray:
@@ -145,8 +145,12 @@ def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
         )
     portfolios = weights.reshape(-1, days, assets).transpose(1, 0, 2)
     totals = (portfolios @ fitted.exposures.design.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(*weights.shape[:-1], -1)
-    flags = (fitted.industry_of[:, None] == np.arange(len(fitted.industry_names))).astype(np.float64)
-    industries = weights @ flags if flags.size else np.zeros((*weights.shape[:-1], 0))
+    count = len(fitted.industry_names)
+    day = np.arange(portfolios.shape[1] * days).reshape(-1, days, 1)
+    industries = np.zeros((*weights.shape[:-1], count))
+    if count:
+        cells, size = day * count + fitted.industry_of, day.size * count
+        industries = np.bincount(cells.ravel(), weights.ravel(), size).reshape(industries.shape)
     held, selection = (np.einsum("...dn,dn->...d", weights, part) for part in (fitted.returns, fitted.residuals))
     return _parts(fitted, slice(None), held, selection, totals, industries)
 
@@ -215,6 +219,7 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
         timing=timing,
         fees=fees,
         rounding=returns - parts.held_return - timing - fees,
+        goodness=fitted.goodness,
         notes=(*fitted.notes, *_holding_notes(holdings, fitted, offset, count)),
     )
 
@@ -252,7 +257,7 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
     totals = _sum_by_day(columns, holdings.day, days)
     industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
     if len(fitted.industry_names):
-        np.add.at(industries, (holdings.day, fitted.industry_of[holdings.asset]), weight)
+        np.add.at(industries, (holdings.day, fitted.industry_of[at]), weight)
     return _parts(fitted, slice(offset, offset + days), totals[:, 0], totals[:, 1], totals[:, 2:], industries)
 
 

@@ -32,7 +32,7 @@ NOTE_MEANINGS: dict[NoteKind, str] = {
     "default_weight": "investable names without turnover data, given the day's median regression weight",
     "equal_weights": "days without any turnover data: all names weigh the same",
     "constant_factor": "days on which the exposures did not differ: the factor's return is 0",
-    "collinear_factor": "days on which the factors before it explain the exposures: the factor's return is 0",
+    "collinear_factor": "days on which industries and the factors before it explain the exposures: the factor's return is 0",
     "too_few_names": "days with no more names than parameters: only the common return was fitted",
     "no_names": "days without a name to fit: every factor return is 0 and all of a holding's return is selection",
     "held_outside_index": "holdings that were not investable: they keep exposures, but took no part in the regression",

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from ktdeval.attribution.exposures import Exposures, Note, daily_notes, exposures
 from ktdeval.attribution.factors import filled_forward, last_known
-from ktdeval.attribution.regression import CrossSections, Robust, robust_errors, weighted_least_squares
+from ktdeval.attribution.industries import MINIMUM, IndexArray, Scheme, industry_means, of_names, pooled_industries
+from ktdeval.attribution.regression import RANK_TOLERANCE, CountArray, CrossSections, Robust, robust_errors, weighted_least_squares
+from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
-IndexArray = npt.NDArray[np.intp]
-_BLOCK = 128
 _FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
+
+
+@dataclass(frozen=True, slots=True)
+class Goodness:
+    """How well a fit explains returns, over all its days: weighted within a day, each day of equal weight."""
+
+    r_squared: float | None  #: share of the cross-sectional variance explained; None where nothing varies
+    #: the same corrected for the parameters (Theil 1961: mean squares over their degrees of freedom); None without one
+    adjusted_r_squared: float | None
+    names: float  #: mean number of names in a day's regression
+    parameters: float  #: mean number of parameters of a day: intercept, industries less one, styles
+    degrees_of_freedom: float  #: mean of names less parameters
 
 
 @dataclass(frozen=True)
@@ -30,12 +41,13 @@ class Fit:
     returns: FloatArray
     has_return: BoolArray  #: [D, N] names with a bar that day and a close before it
     weights: FloatArray  #: [D, N] regression weights; 0 for names that took no part
-    common: FloatArray  #: [D] the intercept: the return of a name with no tilt
+    common: FloatArray  #: [D] the intercept: the return of a name with no tilt; with industries that of their weighted mean
     style: FloatArray  #: [D, K] returns a unit of exposure; 0 where dropped
-    industry: FloatArray  #: [D, I] returns of the industries beside the common return, weighted mean 0; I is 0 unless asked for
-    industry_names: tuple[str, ...]  #: the I industries
-    industry_of: IndexArray  #: [N] column of `industry`; empty where I is 0
-    cross_sections: CrossSections  #: ranks and counts of the regressions
+    industry: FloatArray  #: [D, I] returns of the industries beside the common return, weighted mean 0; I is 0 in `paper`
+    industry_names: tuple[str, ...]  #: the I industries, `other` the last
+    industry_of: IndexArray  #: [D, N] column of `industry`; pooled ones are of `other`. 0 where I is 0
+    cross_sections: CrossSections  #: ranks and counts of the regressions on intercept, industries and styles
+    scheme: Scheme  #: which industries there are
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -52,23 +64,31 @@ class Fit:
         """[D, N] common, style and industry parts of every asset's return."""
         coefficients = np.concatenate([self.common[:, None], self.style], axis=1)
         explained: FloatArray = (coefficients[:, None, :] @ self.exposures.design)[:, 0, :]
-        return explained + self.industry[:, self.industry_of] if len(self.industry_names) else explained
+        return explained + of_names(self.industry[:, None], self.industry_of)[:, 0] if self.industry_names else explained
+
+    @cached_property
+    def goodness(self) -> Goodness:
+        """How well the regressions of all days together explain the returns of the names in them."""
+        weights = self.weights / np.maximum(self.weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        spread = self.returns - (weights * self.returns).sum(axis=1, keepdims=True)
+        left, total = float((weights * self.residuals**2).sum()), float((weights * spread**2).sum())
+        names, parameters = int(self.cross_sections.count.sum()), int(self.cross_sections.parameters.sum())
+        free, days = names - parameters, max(1, int(np.count_nonzero(self.cross_sections.count)))
+        r_squared = 1.0 - left / total if total > 0.0 else None
+        adjusted = 1.0 - left / free / (total / (names - days)) if total > 0.0 and free > 0 else None
+        return Goodness(r_squared, adjusted, names / days, parameters / days, free / days)
 
     def standard_errors(self, kind: Robust = "HC3") -> FloatArray:
-        """[D, 1 + K] robust standard errors of `common` and `style`, NaN where dropped. With industries they hold the industry
-        effects fixed at one reference industry, so the first column is not that of `common`.
-        """
-        columns = 1 + len(self.factor_names)
-        errors = np.empty((len(self.rows), columns))
-        for start in range(0, len(self.rows), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            sections = self.cross_sections
-            fitted = CrossSections(
-                sections.coefficients[part], sections.dropped[part], sections.too_few[part], sections.count[part]
-            )
-            design = _with_industries(self.exposures.design[part], self.industry_of, len(self.industry_names))
-            errors[part] = robust_errors(design, self.returns[part], self.weights[part], fitted, kind)[:, :columns]
-        return errors
+        """[D, 1 + K] robust standard errors of `common` and `style`, NaN where dropped; with industries none of `common` (NaN)."""
+        sections, count = self.cross_sections, len(self.industry_names)
+        if not count:
+            return robust_errors(self.exposures.design, self.returns, self.weights, sections, kind)
+        styles, _, total = _within(self.exposures.design[:, 1:], self.weights, self.industry_of, count)
+        own = of_names(total[:, None], self.industry_of)[:, 0]
+        leverage = self.weights / np.where(own > 0.0, own, 1.0)
+        fitted = replace(sections, coefficients=np.zeros_like(self.style), dropped=sections.dropped[:, 1:])
+        errors = robust_errors(styles, self.residuals, self.weights, fitted, kind, leverage)
+        return np.concatenate([np.full((len(errors), 1), np.nan), errors], axis=1)
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
@@ -99,21 +119,33 @@ class Fit:
 
 
 def fit_factors(
-    snapshot: MarketSnapshot, first_row: int, last_row: int, industry: bool = False, factors: tuple[str, ...] | None = None
+    snapshot: MarketSnapshot,
+    first_row: int,
+    last_row: int,
+    scheme: Scheme = "strict",
+    factors: tuple[str, ...] | None = None,
+    known: Exposures | None = None,
 ) -> Fit:
-    """Regress each day's returns on an intercept and the style exposures known the day before (weighted least squares), optionally
-    with industries. In it are the names that were in the index the day before, have a bar on both days and at least one exposure;
-    on days on which nobody has one, all of them, for the common return alone. Raises DataError if rows or factors are unknown.
+    """Regress each day's returns on an intercept, the scheme's industries and the style exposures known the day before (weighted
+    least squares). In it are the names that were in the index the day before, have a bar on both days and at least one exposure;
+    on days on which nobody has one, all of them, for the common return and industries alone. With no more names than parameters
+    only the common return is fitted. `known`: exposures of these rows, to share between schemes. Raises DataError if rows or
+    factors are unknown, or `known` is of other rows.
     """
     rows = range(first_row, last_row + 1)
-    known = exposures(snapshot, rows, factors)
+    known = exposures(snapshot, rows, factors) if known is None else known
+    if known.rows != rows or known.weights.shape[1] != len(snapshot.codes):
+        raise DataError(f"exposures are of rows {known.rows.start}…{known.rows.stop - 1}, the fit of {first_row}…{last_row}")
     returns, has_return, one_day = close_to_close(snapshot, rows)
     takes_part = known.investable & one_day & (known.defined | ~known.defined.any(axis=1, keepdims=True))
     weights = np.where(takes_part, known.weights, 0.0)
-    names, industry_of = _industries(snapshot) if industry else ((), np.empty(0, dtype=np.intp))
-    sections = _regress(known.design, returns, weights, (industry_of, len(names)))
-    styles = 1 + len(known.names)
-    common, effects = _centred(sections, weights, industry_of, styles)
+    names: tuple[str, ...] = ()
+    industry_of, industry = np.zeros(weights.shape, dtype=np.intp), np.empty((len(rows), 0))
+    if scheme == "paper":
+        sections = weighted_least_squares(known.design, returns, weights)
+    else:
+        names, industry_of = pooled_industries(snapshot.industries, weights > 0.0, MINIMUM[scheme])
+        sections, industry = _with_industries(known.design, returns, weights, industry_of, len(names))
     return Fit(
         rows=rows,
         days=snapshot.days[first_row : last_row + 1],
@@ -122,12 +154,13 @@ def fit_factors(
         returns=returns,
         has_return=has_return,
         weights=weights,
-        common=common,
-        style=sections.coefficients[:, 1:styles],
-        industry=effects,
+        common=sections.coefficients[:, 0],
+        style=sections.coefficients[:, 1:],
+        industry=industry,
         industry_names=names,
         industry_of=industry_of,
         cross_sections=sections,
+        scheme=scheme,
     )
 
 
@@ -140,43 +173,31 @@ def close_to_close(snapshot: MarketSnapshot, rows: range) -> tuple[FloatArray, B
     return np.where(has_return, returns, 0.0), has_return, has_return & np.isfinite(close[rows.start - 1 : rows.stop - 1])
 
 
-def _industries(snapshot: MarketSnapshot) -> tuple[tuple[str, ...], IndexArray]:
-    names = tuple(sorted(set(snapshot.industries)))
-    return names, np.array([names.index(name) for name in snapshot.industries], dtype=np.intp)
+def _within(
+    styles: FloatArray, weights: FloatArray, industry_of: IndexArray, count: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """[D, K, N] values less the mean of their industry, 0 where industries explain them whole; [D, K, I] means; [D, I] weights."""
+    means, total = industry_means(styles, weights, industry_of, count)
+    left = styles - of_names(means, industry_of)
+    squares, all_squares = (np.einsum("dn,dkn,dkn->dk", weights, part, part, optimize=True) for part in (left, styles))
+    left[squares <= RANK_TOLERANCE * all_squares] = 0.0
+    return left, means, total
 
 
-def _regress(design: FloatArray, returns: FloatArray, weights: FloatArray, industries: tuple[IndexArray, int]) -> CrossSections:
-    """All days, in blocks when industry columns have to be laid beside the styles."""
-    if industries[1] == 0:
-        return weighted_least_squares(design, returns, weights)
-    parts = [
-        weighted_least_squares(_with_industries(design[part], *industries), returns[part], weights[part])
-        for part in (slice(start, start + _BLOCK) for start in range(0, len(design), _BLOCK))
-    ]
-    return CrossSections(
-        np.concatenate([part.coefficients for part in parts]),
-        np.concatenate([part.dropped for part in parts]),
-        np.concatenate([part.too_few for part in parts]),
-        np.concatenate([part.count for part in parts]),
-    )
-
-
-def _with_industries(design: FloatArray, industry_of: IndexArray, count: int) -> FloatArray:
-    if count == 0:
-        return design
-    flags = (industry_of[None, :] == np.arange(count)[:, None]).astype(np.float64)
-    return np.concatenate([design, np.broadcast_to(flags, (len(design), *flags.shape))], axis=1)
-
-
-def _centred(sections: CrossSections, weights: FloatArray, industry_of: IndexArray, styles: int) -> tuple[FloatArray, FloatArray]:
-    """[D] common and [D, I] industry returns of weighted mean 0. The regression drops the last industry, so its effects are
-    differences from that one; moving their mean to the common return changes no fitted value.
-    """
-    common, effects = sections.coefficients[:, 0], sections.coefficients[:, styles:]
-    if effects.shape[1] == 0:
-        return common, effects
-    share = weights @ (industry_of[:, None] == np.arange(effects.shape[1])).astype(np.float64)
-    total = share.sum(axis=1, keepdims=True)
-    share /= np.where(total > 0.0, total, 1.0)
-    mean = (share * effects).sum(axis=1, keepdims=True)
-    return common + mean[:, 0], np.where(share > 0.0, effects - mean, 0.0)
+def _with_industries(
+    design: FloatArray, returns: FloatArray, weights: FloatArray, industry_of: IndexArray, count: int
+) -> tuple[CrossSections, FloatArray]:
+    """Fit common, styles and [D, I] industries of weighted mean 0; on days with too few names the common return alone."""
+    styles, means, total = _within(design[:, 1:], weights, industry_of, count)
+    mean_return, _ = industry_means(returns[:, None], weights, industry_of, count)
+    left = returns - of_names(mean_return, industry_of)[:, 0]
+    groups: CountArray = np.count_nonzero(total, axis=1)
+    sections = weighted_least_squares(styles, left, weights, groups)
+    effects = mean_return[:, 0] - (sections.coefficients[:, None, :] @ means)[:, 0]
+    everything = total.sum(axis=1, keepdims=True)
+    common = (effects * total).sum(axis=1, keepdims=True) / np.where(everything > 0.0, everything, 1.0)
+    industry = np.where((total > 0.0) & ~sections.too_few[:, None], effects - common, 0.0)
+    parameters = np.where(sections.too_few, 1, sections.parameters)
+    coefficients = np.concatenate([common, sections.coefficients], axis=1)
+    dropped = np.concatenate([sections.count[:, None] == 0, sections.dropped], axis=1)
+    return replace(sections, coefficients=coefficients, dropped=dropped, parameters=parameters), industry

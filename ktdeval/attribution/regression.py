@@ -21,6 +21,7 @@ RANK_TOLERANCE = 1e-9
 """Smallest share of a column that the columns before it must leave unexplained (a variance inflation of a thousand millions)."""
 _REFINE_BELOW = 1e-2
 _BLOCK = 48  #: Days whose columns are weighted at a time, so that the product is still in the cache when it is multiplied
+CountArray = np.ndarray[tuple[int], np.dtype[np.intp]]
 Robust = Literal["HC0", "HC1", "HC2", "HC3"]
 
 
@@ -32,21 +33,26 @@ class CrossSections:
     #: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or too few names
     dropped: BoolArray
     too_few: BoolArray  #: [D] True where the names left no degree of freedom, so that only the first column was fitted
-    count: np.ndarray[tuple[int], np.dtype[np.intp]]  #: [D] names with a positive weight
+    count: CountArray  #: [D] names with a positive weight
+    parameters: CountArray  #: [D] parameters fitted, those taken out before included
 
 
-def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: FloatArray) -> CrossSections:
+def weighted_least_squares(
+    design: FloatArray, returns: FloatArray, weights: FloatArray, taken_out: CountArray | None = None
+) -> CrossSections:
     """Fit one regression a day of [D, N] returns on [D, P, N] columns (the first the intercept), as `statsmodels.api.WLS` does;
-    weight 0 leaves a name out. With no more names than columns only the first column is fitted, without any name none. Raises
-    DataError if shapes don't fit, a weight is negative, or a value is not finite.
+    weight 0 leaves a name out. With no more names than columns only the first column is fitted, without any name none. `taken_out`:
+    [D] parameters, the intercept among them, whose columns were taken out of returns and design before; on days with too few names
+    nothing else is fitted. Raises DataError if shapes don't fit, a weight is negative, or a value is not finite.
     """
     _check_shapes(design, returns, weights)
     gram, moment = _normal_equations(design, returns, weights)
     count = np.count_nonzero(weights, axis=1)
+    before = np.zeros_like(count) if taken_out is None else taken_out
     factor = _Factor.of(gram)
-    too_few = count <= factor.kept.sum(axis=0)
+    too_few = count <= factor.kept.sum(axis=0) + before
     if too_few.any():
-        gram[np.ix_(too_few, np.arange(design.shape[1]) > 0)] = 0.0
+        gram[np.ix_(too_few, np.arange(design.shape[1]) >= (taken_out is None))] = 0.0
         factor = _Factor.of(gram)
     coefficients = factor.solve(moment)
     weak = np.flatnonzero(factor.weakest < _REFINE_BELOW)
@@ -54,22 +60,38 @@ def weighted_least_squares(design: FloatArray, returns: FloatArray, weights: Flo
         residuals = returns[weak] - (coefficients[weak, None, :] @ design[weak])[:, 0, :]
         correction = (design[weak] @ (weights[weak] * residuals)[:, :, None])[:, :, 0]
         coefficients[weak] += factor.of_days(weak).solve(correction)
-    return CrossSections(coefficients, ~factor.kept.T, too_few & (count > 0), count)
+    return CrossSections(coefficients, ~factor.kept.T, too_few & (count > 0), count, factor.kept.sum(axis=0) + before)
 
 
 def robust_errors(
-    design: FloatArray, returns: FloatArray, weights: FloatArray, fitted: CrossSections, kind: Robust = "HC3"
+    design: FloatArray,
+    returns: FloatArray,
+    weights: FloatArray,
+    fitted: CrossSections,
+    kind: Robust = "HC3",
+    leverage: FloatArray | None = None,
 ) -> FloatArray:
     """[D, P] heteroskedasticity-consistent standard errors (MacKinnon and White: HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3
-    by leverage); NaN where a column was dropped.
+    by leverage); NaN where a column was dropped. `leverage`: [D, N] that of parameters that were taken out before.
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):
         block = slice(start, start + _BLOCK)
         kept = ~fitted.dropped[block]
-        parts = (design[block] * kept[:, :, None], returns[block], weights[block])
-        residuals = parts[1] - np.einsum("dp,dpn->dn", fitted.coefficients[block], parts[0])
-        errors[block] = np.where(kept, _sandwich(parts[0], residuals, parts[2], kept, kind), np.nan)
+        columns = design[block] * kept[:, :, None]
+        influence, room = _influence(columns, weights[block], kept)
+        residuals = returns[block] - np.einsum("dp,dpn->dn", fitted.coefficients[block], columns)
+        square = np.square(residuals)
+        if kind in ("HC2", "HC3"):
+            room = room if leverage is None else room - leverage[block]
+            # A name that its own columns fit exactly has residual 0 and no room: it says nothing about the noise.
+            room = np.where(room > 1e-12, room, np.inf)
+            square /= room if kind == "HC2" else room * room
+        variance = np.einsum("dpn,dn->dp", influence * influence, square)
+        if kind == "HC1":
+            names, parameters = fitted.count[block], fitted.parameters[block]
+            variance *= np.where(names > parameters, names / np.maximum(names - parameters, 1), np.nan)[:, None]
+        errors[block] = np.where(kept, np.sqrt(variance), np.nan)
     return errors
 
 
@@ -152,22 +174,11 @@ class _Factor:
         return np.ascontiguousarray((solution / self.scale).T)
 
 
-def _sandwich(design: FloatArray, residuals: FloatArray, weights: FloatArray, kept: BoolArray, kind: Robust) -> FloatArray:
-    """[D, P] square roots of the diagonal of G^-1 (sum w^2 u^2 x x' / leverage) G^-1; zero columns are ignored."""
+def _influence(design: FloatArray, weights: FloatArray, kept: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """[D, P, N] influence of each residual on the coefficients, G^-1 w x, and [D, N] 1 less leverage; zero columns are ignored."""
     weighted = design * weights[:, None, :]
     gram = weighted @ design.transpose(0, 2, 1)
     # A unit diagonal for dropped columns makes the matrix regular and leaves the others alone.
     gram += np.eye(gram.shape[1]) * ~kept[:, :, None]
-    influence = np.linalg.solve(gram, weighted)
-    square = residuals * residuals
-    if kind in ("HC2", "HC3"):
-        room = 1.0 - np.einsum("dpn,dpn->dn", influence, design)
-        # A name that its own columns fit exactly has residual 0 and no room: it says nothing about the noise.
-        room = np.where(room > 1e-12, room, np.inf)
-        square = square / (room if kind == "HC2" else room * room)
-    variance = np.einsum("dpn,dn->dp", influence * influence, square)
-    if kind == "HC1":
-        names, parameters = np.count_nonzero(weights, axis=1), kept.sum(axis=1)
-        variance *= np.where(names > parameters, names / np.maximum(names - parameters, 1), np.nan)[:, None]
-    errors: FloatArray = np.sqrt(variance)
-    return errors
+    influence = np.asarray(np.linalg.solve(gram, weighted), dtype=np.float64)
+    return influence, 1.0 - np.einsum("dpn,dpn->dn", influence, design)

@@ -220,7 +220,7 @@ def take_apart(snapshot: MarketSnapshot) -> Parts:
     Nothing of a later day enters: exposures are those known the day before, and each day has a regression of its own. `snapshot`: a
     market of at least two days.
     """
-    fit = fit_factors(snapshot, 1, len(snapshot.days) - 1)
+    fit = fit_factors(snapshot, 1, len(snapshot.days) - 1, "paper")
     before = pd.DataFrame(snapshot.adjusted_close).ffill().to_numpy()[:-1]
     to_open = np.where(fit.has_return, snapshot.adjusted_open[1:] / before - 1.0, 0.0)
     to_open = np.where(np.isfinite(to_open), to_open, 0.0)

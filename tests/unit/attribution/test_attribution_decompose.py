@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.attribution.decompose import Attribution, attribute, attribution_problem, decompose
 from ktdeval.attribution.exposures import NOTE_MEANINGS
 from ktdeval.attribution.fit import Fit, close_to_close, fit_factors
+from ktdeval.attribution.industries import Scheme
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
@@ -22,6 +23,7 @@ from ktdeval.trading.ledger import Ledger
 from stats_play import play, rotation
 
 FIRST, LAST = 270, 310
+SCHEMES = get_args(Scheme)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def snapshot() -> MarketSnapshot:
 
 @pytest.fixture(scope="module")
 def fitted(snapshot: MarketSnapshot) -> Fit:
-    return fit_factors(snapshot, FIRST, LAST)
+    return fit_factors(snapshot, FIRST, LAST, "paper")
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +62,22 @@ def test_factor_returns_equal_statsmodels_day_by_day(snapshot: MarketSnapshot, f
 
 
 def test_a_fit_of_more_days_holds_the_fit_of_fewer(snapshot: MarketSnapshot, fitted: Fit) -> None:
-    part = fit_factors(snapshot, FIRST + 10, FIRST + 20)
+    part = fit_factors(snapshot, FIRST + 10, FIRST + 20, "paper")
     np.testing.assert_allclose(part.style, fitted.style[10:21], rtol=0, atol=1e-15)
     np.testing.assert_array_equal(part.days, fitted.days[10:21])
 
 
 def test_industry_returns_have_weighted_mean_zero_and_leave_the_fitted_values_of_dummies(snapshot: MarketSnapshot) -> None:
-    fitted = fit_factors(snapshot, FIRST, FIRST + 5, industry=True)
-    assert fitted.industry_names == tuple(sorted(set(snapshot.industries)))
+    fitted = fit_factors(snapshot, FIRST, FIRST + 5)
+    assert fitted.industry_names == (*sorted(set(snapshot.industries)), "other")
     for day in range(6):
         used = fitted.weights[day] > 0
-        dummies = (fitted.industry_of[used, None] == np.arange(1, 5)).astype(float)
+        dummies = (fitted.industry_of[day, used, None] == np.arange(1, 5)).astype(float)
         design = np.column_stack([np.ones(used.sum()), fitted.exposures.z[day, used], dummies])
         expected = sm.WLS(fitted.returns[day, used], design, weights=fitted.weights[day, used]).fit()
         np.testing.assert_allclose(fitted.explained[day, used], expected.fittedvalues, rtol=0, atol=1e-12)
         np.testing.assert_allclose(fitted.style[day], expected.params[1:10], rtol=0, atol=1e-12)
-        mean = np.average(fitted.industry[day, fitted.industry_of[used]], weights=fitted.weights[day, used])
+        mean = np.average(fitted.industry[day, fitted.industry_of[day, used]], weights=fitted.weights[day, used])
         assert mean == pytest.approx(0.0, abs=1e-15)
 
 
@@ -88,7 +90,7 @@ def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
 
 
 def test_before_styles_have_history_or_with_few_names_only_the_common_return_is_fitted() -> None:
-    fitted = fit_factors(random_snapshot(seed=2, n_assets=20), 3, 6)
+    fitted = fit_factors(random_snapshot(seed=2, n_assets=20), 3, 6, "paper")
     assert (fitted.style == 0.0).all()
     for day in range(4):
         assert fitted.common[day] == pytest.approx(np.average(fitted.returns[day], weights=fitted.weights[day]), rel=1e-12)
@@ -123,9 +125,11 @@ def test_an_index_without_members_has_no_factor_returns_and_all_is_selection() -
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["long-only", "long-short", "levered", "one name", "cash"]), st.booleans())
-def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, industry: bool) -> None:
-    fitted = FITS[industry]
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from(["long-only", "long-short", "levered", "one name", "cash"]), st.sampled_from(SCHEMES)
+)
+def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, scheme: Scheme) -> None:
+    fitted = FITS[scheme]
     rng = np.random.default_rng(seed)
     shape = fitted.returns.shape
     weights = {
@@ -143,7 +147,7 @@ def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, industr
 
 
 _SHARED = random_snapshot(seed=6, n_assets=50)
-FITS = {industry: fit_factors(_SHARED, FIRST, FIRST + 15, industry=industry) for industry in (False, True)}
+FITS = {scheme: fit_factors(_SHARED, FIRST, FIRST + 15, scheme) for scheme in SCHEMES}
 
 
 PARTS = ("common", "style", "industry", "selection", "exposures", "invested", "held_return")
@@ -151,13 +155,13 @@ PARTS = ("common", "style", "industry", "selection", "exposures", "invested", "h
 
 def test_many_portfolios_at_once_are_each_its_own() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(50), (3, 16))
-    together = decompose(weights, FITS[True])
+    together = decompose(weights, FITS["strict"])
     for place in range(3):
-        one = decompose(weights[place], FITS[True])
+        one = decompose(weights[place], FITS["strict"])
         for name in PARTS:
             np.testing.assert_allclose(getattr(together, name)[place], getattr(one, name), rtol=0, atol=1e-15)
     # The residuals of a weighted regression have weighted mean zero: its own portfolio earns what the styles and market do.
-    fitted = FITS[False]
+    fitted = FITS["paper"]
     index = fitted.weights / fitted.weights.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(decompose(index, fitted).selection, 0.0, atol=1e-15)
     for shape in ((16, 49), (15, 50), (16,)):
@@ -179,7 +183,7 @@ def test_a_ledger_is_split_exactly(snapshot: MarketSnapshot, ledger: Ledger, fit
 
 
 def test_the_same_weights_as_a_table_give_the_same_parts(snapshot: MarketSnapshot, ledger: Ledger) -> None:
-    fitted = fit_factors(snapshot, FIRST, LAST, industry=True)
+    fitted = fit_factors(snapshot, FIRST, LAST)
     weights = np.zeros(fitted.returns.shape)
     for day, step in enumerate(ledger.steps[:-1]):
         for position in step.positions:

@@ -183,7 +183,7 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(getattr(one, name)[:row], getattr(other, name)[:row])
     changed = np.isfinite(one.close[row]) & np.isfinite(one.close[row - 1])
-    fits = [fit_factors(market, row, row) for market in (one, other)]
+    fits = [fit_factors(market, row, row, "paper") for market in (one, other)]
     turned = fits[0].residuals[0] + fits[1].residuals[0]
     sizes = np.abs(fits[0].residuals[0])[changed]
     fen = (0.01 / one.close[row - 1])[changed]
@@ -258,7 +258,7 @@ def with_extra_returns(market: MarketSnapshot, extra: FloatArray) -> MarketSnaps
 @pytest.fixture(scope="module")
 def remembering(embedded: MarketSnapshot) -> MarketSnapshot:
     """The embedded market with residuals that go on the next day by a tenth of their size: selection for who follows them."""
-    fit = fit_factors(embedded, 1, len(embedded.days) - 1)
+    fit = fit_factors(embedded, 1, len(embedded.days) - 1, "paper")
     extra = np.zeros(embedded.close.shape)
     extra[2:] = 0.1 * fit.residuals[:-1] * fit.has_return[1:]
     return with_extra_returns(embedded, extra)
@@ -305,7 +305,7 @@ def t_of(daily: FloatArray) -> float:
 
 def long_fit(market: MarketSnapshot) -> Fit:
     rows = long_rows(market)
-    return fit_factors(market, rows.start, rows.stop - 1)
+    return fit_factors(market, rows.start, rows.stop - 1, "paper")
 
 
 def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(

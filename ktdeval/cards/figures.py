@@ -10,8 +10,14 @@ from ktdeval.cards.parts import MetricLine
 from ktdeval.cards.table import UNDEFINED, Grid, clean
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 
-_PARTS = ("common_return", "style_return", "selection_alpha", "trading_effect")
-_SIGNED = frozenset({"total_return", *_PARTS})
+_PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
+_PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
+_FAMILIES = {
+    **PANEL_FAMILIES,
+    "parts of the total return (linked)": _PARTS,
+    "as the paper: without industries": _PAPER_PARTS,
+}
+_SIGNED = frozenset({"total_return", *_PARTS, *_PAPER_PARTS})
 _UNITS = {"fraction": "%", "ratio": "", "index": "", "probability": "", "score": "", "count": ""}
 _DECIMALS = {"ratio": 3, "per year": 2}
 
@@ -47,7 +53,7 @@ def _parts(card: TradingCard) -> str:
 def panel(card: TradingCard) -> tuple[Grid, ...]:
     """The headline figures, and all others."""
     metrics = card.metrics
-    first = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS}
+    first = dict(_FAMILIES)
     known = {name for names in (*first.values(), DIAGNOSTICS) for name in names}
     first["metrics asked for"] = tuple(sorted(set(metrics) - known))
     several = len(card.episodes) > 1
@@ -77,7 +83,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
         else [f"{m} {t}" for m, t in zip(models, tasks, strict=True)]
     )
     figures = [{**card.metrics} if isinstance(card, TradingCard) else {**card.scores} for card in cards]
-    order = {**PANEL_FAMILIES, "parts": _PARTS, "diagnostics": DIAGNOSTICS}
+    order = {**_FAMILIES, "diagnostics": DIAGNOSTICS}
     known = [name for names in order.values() for name in names]
     names = sorted(
         {name for lines in figures for name in lines}, key=lambda name: (known.index(name) if name in known else len(known), name)

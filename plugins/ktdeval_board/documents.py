@@ -224,7 +224,8 @@ def _check_days(**days: str | None) -> None:
 
 Reason = Annotated[str | None, Meta(description="Why there is no value; null where there is one.")]
 Line4 = Annotated[
-    list[float] | None, Meta(description="[n] linked contribution since the base day; the four lines add up to the return.")
+    list[float] | None,
+    Meta(description="[n] linked contribution since the base day; all parts add up to the return. Old series have no industry."),
 ]
 
 
@@ -290,6 +291,7 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     names: Annotated[list[Count], Meta(description="[n] names held at the close.")]
     turnover: Annotated[list[float], Meta(description="[n] notional bought and sold, as a fraction of the NAV at the open.")]
     common: Line4
+    industry: Line4 = None
     style: Line4
     selection: Line4
     trading: Line4
@@ -304,7 +306,7 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         n = len(self.days)
-        per_day = (self.invested, self.names, self.turnover, self.common, self.style, self.selection, self.trading)
+        per_day = (self.invested, self.names, self.turnover, self.common, self.industry, self.style, self.selection, self.trading)
         if any(levels is not None and len(levels) != n + 1 for levels in (self.nav, self.gross_nav, self.benchmark)) or any(
             line is not None and len(line) != n for line in (*per_day, self.selection_daily)
         ):

@@ -32,7 +32,9 @@ ENVELOPE = EnvelopeSettings()
 
 _COMMON, _SELECTION = "common", "selection"
 _TRADING = ("timing", "fees", "rounding")
-_NO_PART: Mapping[str, JsonValue] = dict.fromkeys((_COMMON, "style", _SELECTION, "trading", "selection_daily", "exposures"))
+_NO_PART: Mapping[str, JsonValue] = dict.fromkeys(
+    (_COMMON, "industry", "style", _SELECTION, "trading", "selection_daily", "exposures")
+)
 
 
 def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot, plugins: Plugins) -> Series:
@@ -116,9 +118,9 @@ def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValu
 def _linked(parts: Attribution) -> dict[str, JsonValue]:
     columns = dict(zip(parts.line_names, np.cumsum(parts.linked_lines, axis=0).T, strict=True))
     trading = sum(columns.pop(name) for name in _TRADING)
-    common, selection = columns.pop(_COMMON), columns.pop(_SELECTION)
+    common, industry, selection = (columns.pop(name) for name in (_COMMON, "industry", _SELECTION))
     style = sum(columns.values(), start=np.zeros(len(common)))
-    lines = {_COMMON: common, "style": style, _SELECTION: selection, "trading": trading}
+    lines = {_COMMON: common, "industry": industry, "style": style, _SELECTION: selection, "trading": trading}
     return {name: np.asarray(line).tolist() for name, line in lines.items()}
 
 

@@ -40,9 +40,13 @@ _SUMMARIES = {
 
 _PARTS = {
     "common_return": "part of the total return from being invested in the market (linked)",
+    "industry_return": "part of the total return from industries beside the market (linked)",
     "style_return": "part of the total return from exposures to the nine style factors (linked)",
-    "selection_alpha": "part of the total return from names beyond market and styles (linked), with its HAC t statistic",
+    "selection_alpha": "part of the total return beyond market, industries and styles (linked), with its HAC t statistic",
     "trading_effect": "part of the total return from timing of fills, fees and rounding (linked)",
+    "paper_common_return": "part from being invested in the market, as the paper: without industries",
+    "paper_style_return": "part from exposures to the nine style factors, as the paper: without industries",
+    "paper_selection_alpha": "part from names beyond market and styles, as the paper: industries are in it",
 }
 
 

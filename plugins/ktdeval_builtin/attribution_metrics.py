@@ -1,14 +1,25 @@
-"""Performance attribution as metrics: what of the total return the market, styles, selection and trading made."""
+"""Performance attribution as metrics: what of the total return the market, industries, styles, selection and trading made.
+
+Both rule sets are there, whatever the card's: `strict` with industries, whose five parts add to the total return, and `paper`
+without them (KTD-Fin eq. 1), whose three parts add to it with the same `trading_effect`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
-from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
+from ktdeval.attribution import (
+    Attribution,
+    Fit,
+    Scheme,
+    attribute,
+    attribution_problem,
+    fit_factors,
+)
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
@@ -17,23 +28,37 @@ from ktdeval.stats import Bootstrap, Metric, MetricValue, RuleSet, Same, newey_w
 from ktdeval.trading import Ledger
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
-_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
+_PAPER_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
+_FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: pooled)"
 TRADING = ("timing", "fees", "rounding")
 _Lines = Callable[[Attribution], tuple[str, ...]]
-_Detail = Callable[[Attribution, Ledger], Mapping[str, JsonValue]]
+_Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
 
 
 # Pure functions of what they are given; cached because each of the metrics asks for the same attribution, and each ledger of a
 # window for the same fit. The sizes hold a card's windows, and the metrics of one ledger after the other.
-@lru_cache(maxsize=16)
-def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int) -> Fit:
-    return fit_factors(market.value, first_row, last_row)
+@lru_cache(maxsize=48)
+def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
+    known = None if scheme == "strict" else _fit(market, first_row, last_row, "strict").exposures
+    return fit_factors(market.value, first_row, last_row, scheme, known=known)
 
 
-@lru_cache(maxsize=4)
-def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot]) -> Attribution:
+@lru_cache(maxsize=8)
+def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Scheme) -> Attribution:
     first_row = market.value.day_index(ledger.value.days[0])
-    return attribute(ledger.value, market.value, _fit(market, first_row, first_row + len(ledger.value.steps) - 1))
+    return attribute(ledger.value, market.value, _fit(market, first_row, first_row + len(ledger.value.steps) - 1, scheme))
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """A ledger on its market, attributed by any scheme."""
+
+    ledger: Ledger
+    market: MarketSnapshot
+
+    def by(self, scheme: Scheme) -> Attribution:
+        """Return the attribution with the industries of a scheme."""
+        return _attribution(Same(self.ledger), Same(self.market), scheme)
 
 
 @dataclass(slots=True)
@@ -45,6 +70,7 @@ class AttributionMetric:
     better: Literal["higher", "lower", "neither"]
     lines: _Lines
     detail: _Detail
+    scheme: Scheme = "strict"
     unit: str = "fraction"
     range: tuple[float | None, float | None] = (None, None)
     source: str = _SOURCE
@@ -56,12 +82,13 @@ class AttributionMetric:
         days = len(ledger.steps)
         if problem := attribution_problem(ledger, market):
             return MetricValue(None, days, problem)
-        attribution = _attribution(Same(ledger), Same(market))
+        attributed = Attributed(ledger, market)
+        attribution = attributed.by(self.scheme)
         linked = attribution.linked
         if linked.lines is None:
             return MetricValue(None, days, linked.reason)
         value = math.fsum(linked.lines[line] for line in self.lines(attribution))
-        return MetricValue(value + 0.0, days, detail=dict(self.detail(attribution, ledger)))
+        return MetricValue(value + 0.0, days, detail=dict(self.detail(attributed)))
 
 
 def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
@@ -69,7 +96,8 @@ def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonV
     return {name: lines[name] + 0.0 for name in names}
 
 
-def _selection_detail(attribution: Attribution, _: Ledger) -> dict[str, JsonValue]:
+def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
+    attribution = attributed.by("strict")
     columns = zip(attribution.line_names, attribution.linked_lines.T, strict=True)
     return {
         "linked": _linked(attribution, attribution.line_names),
@@ -77,8 +105,9 @@ def _selection_detail(attribution: Attribution, _: Ledger) -> dict[str, JsonValu
         "intervals": {name: Bootstrap(column).sum().to_json() for name, column in columns},
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
-        "mean_exposures": _exposures(attribution, within_holdings=False),
-        "mean_exposures_of_holdings": _exposures(attribution, within_holdings=True),
+        "mean_exposures": _mean_exposures(attribution),
+        # How selection moves with the industries in the fit, and how much each fit explains.
+        "schemes": {scheme: _scheme(attributed.by(scheme)) for scheme in get_args(Scheme)},
         # Without their meanings, which the docs give: a card has this for every episode.
         "notes": [{name: getattr(note, name) for name in ("kind", "subject", "count", "days")} for note in attribution.notes],
     }
@@ -94,45 +123,78 @@ def _daily(attribution: Attribution) -> dict[str, JsonValue]:
     return {"mean": mean, "se": se, "t": mean / se, "reason": None}
 
 
-def _exposures(attribution: Attribution, within_holdings: bool) -> dict[str, JsonValue]:
-    """Factor -> exposure averaged over the days on which something was held; null when nothing ever was."""
-    values = attribution.mean_exposures(within_holdings)
+def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
+    return {"selection": (attribution.linked.lines or {})["selection"] + 0.0, **asdict(attribution.goodness)}
+
+
+def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
+    """Factor -> exposure of the NAV averaged over the days on which something was held; null when nothing ever was."""
+    values = attribution.mean_exposures()
     named = zip(attribution.factor_names, values, strict=True)
     return {name: float(value) + 0.0 if math.isfinite(value) else None for name, value in named}
 
 
-# The four parts, in the order in which they add to the total return: formula, better, lines of the attribution, detail.
-_PARTS: Mapping[str, tuple[str, Literal["higher", "neither"], _Lines, _Detail]] = {
+def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
+    return lambda attributed: {"linked": _linked(attributed.by(scheme), names(attributed.by(scheme)))}
+
+
+def _styles(attribution: Attribution) -> tuple[str, ...]:
+    return attribution.factor_names
+
+
+# Parts in the order in which they add to the total return: version, formula, better, lines of the attribution, detail. Those of
+# `strict` end with trading, which is the same in both.
+_PARTS: Mapping[str, tuple[int, str, Literal["higher", "neither"], _Lines, _Detail]] = {
     "common_return": (
+        2,
         f"linked sum of w * f0; {_FIT}",
         "neither",
         lambda _: ("common",),
-        lambda attribution, _: {"invested": float(attribution.invested.mean())},
+        lambda attributed: {"invested": float(attributed.by("strict").invested.mean())},
     ),
+    "industry_return": (1, f"linked sum of w * g_industry; {_FIT}", "neither", lambda _: ("industry",), lambda _: {}),
     "style_return": (
+        2,
         f"linked sum of w * X_k * f_k over the styles; {_FIT}",
         "neither",
-        lambda attribution: attribution.factor_names,
-        lambda attribution, _: {"linked": _linked(attribution, attribution.factor_names)},
+        _styles,
+        _lines_of("strict", _styles),
     ),
-    "selection_alpha": (f"linked sum of w * residual; {_FIT}", "higher", lambda _: ("selection",), _selection_detail),
+    "selection_alpha": (2, f"linked sum of w * residual; {_FIT}", "higher", lambda _: ("selection",), _selection_detail),
     "trading_effect": (
+        1,
         "linked sum of NAV return - sum of w * return: timing, fees, rounding",
         "higher",
         lambda _: TRADING,
-        lambda attribution, _: {"linked": _linked(attribution, TRADING)},
+        _lines_of("strict", lambda _: TRADING),
+    ),
+    "paper_common_return": (1, f"linked sum of w * f0; {_PAPER_FIT}", "neither", lambda _: ("common",), lambda _: {}),
+    "paper_style_return": (
+        1,
+        f"linked sum of w * X_k * f_k over the styles; {_PAPER_FIT}",
+        "neither",
+        _styles,
+        _lines_of("paper", _styles),
+    ),
+    "paper_selection_alpha": (
+        1,
+        f"linked sum of w * residual; {_PAPER_FIT}",
+        "higher",
+        lambda _: ("selection",),
+        lambda attributed: {"daily": _daily(attributed.by("paper"))},
     ),
 }
 
 
 def attribution_metrics() -> list[Metric]:
-    """Return the four parts, in the order in which they add to the total return; new objects on each call."""
+    """Return the five parts of `strict`, in the order in which they add to the total return, and the three of `paper`."""
     return [attribution_metric(name) for name in _PARTS]
 
 
 def attribution_metric(name: str) -> Metric:
-    """One of the four parts; UsageError where there is none of that name."""
+    """One of the parts; UsageError where there is none of that name."""
     if name not in _PARTS:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, _PARTS)}")
-    formula, better, lines, detail = _PARTS[name]
-    return AttributionMetric(name, f"{name}/1: {formula}", better, lines, detail)
+    version, formula, better, lines, detail = _PARTS[name]
+    scheme: Scheme = "paper" if name.startswith("paper_") else "strict"
+    return AttributionMetric(name, f"{name}/{version}: {formula}", better, lines, detail, scheme)

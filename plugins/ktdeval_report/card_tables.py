@@ -13,8 +13,16 @@ from ktdeval_report.inputs import Evaluation, known_values
 from ktdeval_report.render import UNDEFINED, Cell, Table, count, figure, interval_text, p_value, span, unit_name
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 
-_PARTS = {"common_return": "common", "style_return": "style", "selection_alpha": "selection", "trading_effect": "trading"}
+_PARTS = {
+    "common_return": "common",
+    "industry_return": "industry",
+    "style_return": "style",
+    "selection_alpha": "selection",
+    "trading_effect": "trading",
+}
 """Metric -> part of the attribution that it is, whose interval it has."""
+
+_PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 
 _LINE_NAMES = {
     "common": "common (the market)",
@@ -24,12 +32,17 @@ _LINE_NAMES = {
     "fees": "trading: fees",
     "rounding": "trading: rounding",
 }
-_SIGNED = frozenset({"total_return", *_PARTS})
+_SIGNED = frozenset({"total_return", *_PARTS, *_PAPER})
 
 
 def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
     """Return the metrics of a card by family, in the order of the panel; those that the panel does not know come last."""
-    known = {**PANEL_FAMILIES, "parts of the total return": tuple(_PARTS), "diagnostics": DIAGNOSTICS}
+    known = {
+        **PANEL_FAMILIES,
+        "parts of the total return": tuple(_PARTS),
+        "as the paper: without industries": _PAPER,
+        "diagnostics": DIAGNOSTICS,
+    }
     others = set(card.metrics) - {name for names in known.values() for name in names}
     known["further metrics"] = tuple(sorted(others))
     for family, names in known.items():

@@ -72,7 +72,7 @@ class CardStudy:
     windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
     #: line of the attribution -> linked contribution of each episode that has one
     lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    #: factor -> mean exposure of the holdings of each episode that held something
+    #: factor -> mean exposure of the NAV of each episode that held something
     exposures: Mapping[str, Sequence[float]] = field(default_factory=dict)
     #: what the attributions had to do without: (meaning, subject) -> count
     notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -210,7 +210,7 @@ def _over_episodes(
     for attribution in attributions:
         for name, value in (attribution.linked.lines or {}).items():
             lines[name].append(value)
-        for name, mean in zip(attribution.factor_names, attribution.mean_exposures(within_holdings=True), strict=True):
+        for name, mean in zip(attribution.factor_names, attribution.mean_exposures(), strict=True):
             if np.isfinite(mean):
                 exposures[name].append(float(mean))
         for note in attribution.notes:

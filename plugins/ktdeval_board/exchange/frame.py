@@ -25,7 +25,7 @@ from ktdeval_board.reading import read_own, read_untrusted
 _NOT_THERE = "it has no such figure"
 _INT64 = 2**63 - 1
 _LEVELS = ("nav", "gross_nav", "benchmark")
-_PER_DAY = ("invested", "names", "turnover", "common", "style", "selection", "trading", "selection_daily")
+_PER_DAY = ("invested", "names", "turnover", "common", "industry", "style", "selection", "trading", "selection_daily")
 
 
 def load_frame(path: Path | str) -> pd.DataFrame:

@@ -57,7 +57,10 @@ _SCORING_DEFAULT = ("decided", "cost_usd")
 _FIRST = ("total_return", "excess", ALPHA, "sharpe", "max_drawdown", "information_ratio", "vs_random", "gross_return")
 _DEFAULT = ("total_return", "excess", ALPHA, "sharpe", "max_drawdown", "vs_random", "turnover", "ece", "cost_usd")
 
-_ATTRIBUTION = ("common_return", "style_return", ALPHA, "trading_effect")
+_ATTRIBUTION = (
+    "common_return", "industry_return", "style_return", ALPHA, "trading_effect",
+    "paper_common_return", "paper_style_return", "paper_selection_alpha",
+)  # fmt: skip
 _GROUPS = {name: family for family, names in PANEL_FAMILIES.items() for name in names} | dict.fromkeys(_ATTRIBUTION, "attribution")
 
 _TRUST = ("re-run", "re-executed", "self-reported", "unchecked")

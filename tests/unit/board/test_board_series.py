@@ -91,7 +91,7 @@ def test_levels_and_lines_are_those_of_the_ledger_and_of_the_card(series: Any, r
         assert episode["benchmark"][-1] - 1.0 == pytest.approx(reference, abs=1e-5)
         annual = sum(episode["turnover"]) * 252 / len(episode["days"])
         assert annual == pytest.approx(metrics[episode["id"]]["turnover"]["value"], rel=1e-4)
-        lines = [episode[name] for name in ("common", "style", "selection", "trading")]
+        lines = [episode[name] for name in ("common", "industry", "style", "selection", "trading")]
         assert {len(line) for line in lines} == {len(episode["days"])}
         assert sum(line[-1] for line in lines) == pytest.approx(episode["nav"][-1] - 1.0, abs=TOLERANCE)
     assert paid > 0

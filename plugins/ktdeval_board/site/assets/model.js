@@ -259,11 +259,11 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
     kt.replace(view.places.sum, one.common ? addsUp(one) : null);
   }
 
-  /** That the four parts are the whole return, in figures. */
+  /** That the parts are the whole return, in figures. */
   function addsUp(episode) {
     const at = episode.days.length - 1;
-    const parts = [["market", "common"], ["style factors", "style"], ["selection", "selection"],
-      ["trading", "trading"]].map(([name, field]) => [name, episode[field][at]]);
+    const parts = [["market", "common"], ["industries", "industry"], ["style factors", "style"], ["selection", "selection"],
+      ["trading", "trading"]].filter(([, field]) => episode[field]).map(([name, field]) => [name, episode[field][at]]);
     const sum = parts.reduce((total, [, value]) => total + value, 0);
     return el("p.sum", {},
       parts.map(([name, value], place) => [place ? " + " : "", el("span", {}, `${name} ${format.percent(value, 2, true)}`)]),

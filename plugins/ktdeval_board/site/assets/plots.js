@@ -75,11 +75,11 @@ kt.charts.differences(element, rows, unit)  differences by window, each seed a m
     const total = episode.nav.map((value) => value - 1);
     return kt.charts.lines(element, [
       line("total return", total.slice(1), {thick: true}), line("market (common)", episode.common),
-      line("style factors", episode.style),
+      ...(episode.industry ? [line("industries", episode.industry)] : []), line("style factors", episode.style),
       line("selection", episode.selection), line("trading (timing, fees)", episode.trading),
     ], {
       title: "Where the return comes from",
-      description: "Contributions since the start, linked so that the four add up to the total return each day.", format: "+.0%",
+      description: "Contributions since the start, linked so that the parts add up to the total return each day.", format: "+.0%",
       zero: 0, ...options,
     });
   }

@@ -87,3 +87,20 @@ def test_a_report_draws_scores_by_model_category_and_failure(runs: Mapping[str, 
     text = page.read_text()
     for words in ("6 result cards", "overall, points by category", "how answers fail", "agent/perfect · react", "100.000"):
         assert words in text
+
+
+def test_a_board_ranks_scoring_runs_that_it_executed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board, task = tmp_path / "board", "small_qfinzero_planning"
+    new = ["--name", "qf", "--title", "Planning", "--tasks", task, "--market", "synthetic", "--plugin", PLUGIN]
+    assert main(["leaderboard", "init", str(board), *new]) == 0
+    who = ["--contact", "me@example.org", "--submitter", "Me", "--cutoff", "none", "--cutoff-source", "a script", "--attempts", "1"]
+    for model in ("silent", "perfect"):
+        out = tmp_path / model
+        words = ["--plugin", PLUGIN, "--model", f"agent/{model}", "--tasks", task, "--out", str(out), "--quiet"]
+        assert main(words) == 0
+        assert main(["leaderboard", "submit", str(out), "--board", str(board), *who, "--plugin", PLUGIN]) == 0, capsys.readouterr()
+    assert main(["leaderboard", "check", str(board), "--plugin", PLUGIN]) == 0
+    assert capsys.readouterr().out.count("re-executed   cards/") == 2
+    assert main(["leaderboard", "build", str(board), "--out", str(tmp_path / "site")]) == 0
+    rows = json.loads((tmp_path / "site" / "data" / "division" / "small-qfinzero-planning" / "all.json").read_text())["rows"]
+    assert [(row["model"], row["rank"]) for row in rows] == [("agent/perfect", 1), ("agent/silent", 2)]

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of
 from ktdeval_qfinzero.data.ingest_rows import RowReader
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, whole
-from ktdeval_qfinzero.data.rows import BarKey, Bars, EventRow, NewsRow, PriceRows, SymbolRow
+from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, EventRow, NewsRow, PriceRows, SymbolRow
 from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
@@ -62,7 +62,7 @@ def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> Ingeste
         notes.append(
             f"{bars.rounded_prices} prices had more than four decimals and were rounded to these; `round: false` refuses them"
         )
-    made = _symbols_of(table_of_bars) if is_new and not spec.symbols else ()
+    made = _symbols_of(table_of_bars, bars.units) if is_new and not spec.symbols else ()
     if made:
         notes.append(f"no symbols were given: {len(made)} were made of the bars, each listed from its first one on")
     problems.refuse()
@@ -77,14 +77,15 @@ def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> Ingeste
     return Ingested(prices, tuple(rows.rows("events")), tuple(rows.rows("news")), report)
 
 
-def _symbols_of(table: Mapping[BarKey, Bars]) -> tuple[SymbolRow, ...]:
+def _symbols_of(table: Mapping[BarKey, Bars], units: Mapping[tuple[AssetClass, str], float]) -> tuple[SymbolRow, ...]:
     """Stocks and coins that have bars, listed from their first one on."""
     first: dict[tuple[Literal["stock", "crypto"], str], int] = {}
     for (asset_class, symbol, _), bars in table.items():
         if asset_class != "option" and len(bars):
             key = asset_class, symbol
             first[key] = min(first.get(key, int(bars.start_ns[0])), int(bars.start_ns[0]))
-    return tuple(SymbolRow(symbol, asset_class, symbol, "", ns) for (asset_class, symbol), ns in sorted(first.items()))
+    names = {key: key[1] if units[key] == 1.0 else f"{units[key]:g} {key[1]}" for key in first}
+    return tuple(SymbolRow(key[1], key[0], names[key], "", ns) for key, ns in sorted(first.items()))
 
 
 def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetInfo, IngestReport]:

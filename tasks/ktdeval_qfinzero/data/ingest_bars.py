@@ -47,9 +47,12 @@ def prices_e4(texts: pa.Array, *, rounded: bool) -> tuple[IntArray, BoolArray]:
     return values, bad
 
 
-def _prices_read(texts: pa.Array, rounded: bool) -> tuple[IntArray, BoolArray, int]:
-    """As `prices_e4`, with how many were rounded."""
+def _prices_read(texts: pa.Array, rounded: bool, unit: float = 1.0) -> tuple[IntArray, BoolArray, int]:
+    """As `prices_e4`, of `unit` of what the file is about, with how many were rounded."""
     count = 0
+    if unit != 1.0:
+        whole, bad = volumes(texts)
+        return np.rint(whole * unit * 10_000).astype(np.int64), bad, 0
     good = _matches(texts, _PRICE)
     values = _decimals(texts if good.all() else pc.if_else(pa.array(good), texts, "0"))
     if rounded and not good.all():
@@ -208,6 +211,7 @@ class BarReader:
     rounded: bool  #: whether prices of more than four decimals are rounded
     files: list[str] = field(default_factory=list)  #: names of the files read so far
     duplicates: int = 0  #: rows that said again what another one said
+    units: dict[tuple[AssetClass, str], float] = field(default_factory=dict)  #: `unit` of each instrument
     rounded_prices: int = 0  #: prices that had more than four decimals
     _series: dict[tuple[AssetClass, Resolution], _Series] = field(default_factory=dict)
     _rows: int = 0
@@ -219,6 +223,8 @@ class BarReader:
                 ZoneInfo(zone)
             except (OSError, ValueError, KeyError) as error:
                 raise ConfigError(f"{name}: no time zone {zone[:40]!r}; expected one such as UTC or America/New_York") from error
+        if not 1e-8 <= spec.unit <= 1e8:
+            raise ConfigError(f"unit: expected a number from 0.00000001 to 100000000, was {spec.unit:g}")
         told = 0 if spec.symbol is None else 1
         for path, name in sources_of(self.base, spec.file):
             source = source_of((path, name), FIELDS[told:], REQUIRED[told:], spec)
@@ -254,14 +260,18 @@ class BarReader:
         series = self._series.setdefault((spec.asset_class, spec.resolution), _Series())
         codes, wrong = _codes(spec, columns, series.codes)
         mark(wrong, "symbol", _EXPECTED["option" if spec.asset_class == "option" else "ticker"])
+        for symbol in [spec.symbol] if spec.symbol is not None else texts["symbol"].unique().to_pylist():
+            if self.units.setdefault((spec.asset_class, symbol), spec.unit) != spec.unit:
+                raise ConfigError(f"{name}: unit: {symbol[:40]} has another one in other files; give all bars of it the same")
         start_ns, wrong = _starts(spec, texts["time"])
         mark(wrong, "time", _EXPECTED["time"])
         values: dict[str, npt.NDArray[np.generic]] = {"start_ns": start_ns}
         for price in _PRICES:
-            values[f"{price}_e4"], wrong, count = _prices_read(texts[price], self.rounded)
+            values[f"{price}_e4"], wrong, count = _prices_read(texts[price], self.rounded, spec.unit)
             self.rounded_prices += count
             mark(wrong, price, _EXPECTED["price"] + ("" if self.rounded else " (`round: true` rounds them)"))
-        values["volume"], wrong = volumes(texts["volume"])
+        volume, wrong = volumes(texts["volume"])
+        values["volume"] = volume if spec.unit == 1.0 else np.floor(volume / spec.unit)
         mark(wrong, "volume", _EXPECTED["volume"])
         values["transactions"], wrong = whole_numbers(texts["transactions"], missing=0)
         mark(wrong, "transactions", _EXPECTED["transactions"])

@@ -33,6 +33,9 @@ class BarSource(TableSource):
     asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
     resolution: Literal["day", "minute"] = option(help="length of a bar")
     symbol: str | None = option(None, help="ticker or OPRA symbol of all bars, for files without a column symbol")
+    unit: float = option(
+        1.0, help="how many of the file's units one unit of the instrument is, such as 0.001 of a coin: the step in which it trades"
+    )
     zone: str | None = option(None, help="as of the whole spec, where these files have another")
     day_zone: str | None = option(None, help="time zone whose midnight begins a day's bar, where it is not `zone`")
 

@@ -125,3 +125,32 @@ def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calend
     with pytest.raises(DataError, match="XSHG or 24/7, was 'MOON'"):
         ingest_dataset(load_spec(files / "moon.yaml"), files, files / "moon")
     assert not (files / "moon").exists()
+
+
+def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None:
+    """A unit is a thousandth of a coin: 7 units are 0.007 coins, at a thousandth of its price."""
+    days = [
+        f"2025-01-{day:02},{60_000 + 100 * day}.15,{61_000 + 100 * day},59000,{60_500 + 100 * day}.25,12.3456"
+        for day in range(3, 14)
+    ]
+    (tmp_path / "btc.csv").write_text("\n".join(["Date,Open,High,Low,Close,Volume", *days]) + "\n")
+    (tmp_path / "spec.yaml").write_text(
+        "name: coins\ncalendar: 24/7\ncurrency: USD\ndefault_as_of: 2025-01-10\n"
+        "bars: [{file: btc.csv, asset_class: stock, resolution: day, symbol: BTC-USD, unit: 0.001}]\n"
+    )
+    ingest_dataset(load_spec(tmp_path / "spec.yaml"), tmp_path, tmp_path / "made")
+    assert check_dataset(tmp_path / "made") == ()
+    workspace = Workspace(open_dataset(tmp_path / "made"))
+    assert ask(workspace, "UPQ.symbols.list")["symbols"][0]["name"] == "0.001 BTC-USD"
+    account = {"account_id": ask(workspace, "PMB.account.create", initial_cash=1_000)["account_id"]}
+    span = {"frequency": "1d", "start_ts": "2025-01-10", "end_ts": "2025-01-13", "universe": {"stocks": ["BTC-USD"]}}
+    rules = {"fills": {"slippage_bps": 0, "max_volume_pct": 100}, "fees": {"stock_per_share_e4": 0}}
+    begun = ask(workspace, "PMB.session.create", **account, **span, execution_config=rules)
+    session = {"session_id": begun["session_id"]}
+    order = {"instrument": {"type": "STOCK", "symbol": "BTC-USD"}, "side": "BUY", "order_type": "MARKET", "qty": 7}
+    ask(workspace, "PMB.order.place", **account, **session, order=order)
+    stepped = ask(workspace, "PMB.session.step", **session, step=2)
+    assert stepped["as_of_ts"] == "2025-01-12T00:00:00Z"  # the eleventh is a Saturday, and over at its midnight
+    (trade,) = ask(workspace, "PMB.account.trades", **account)["trades"]
+    assert (trade["qty"], trade["price"]) == (7, 61.0002)  # 61,000.15 of the tenth
+    assert ask(workspace, "PMB.account.get", **account)["account"]["cash"] == pytest.approx(1_000 - 7 * 61.0002)

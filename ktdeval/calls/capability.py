@@ -48,7 +48,9 @@ class _Unfit(Exception):
     """Raised where a protocol did not work; says why."""
 
 
-def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams) -> ToolProtocol:
+def choose_protocol(
+    model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, ask: Ask, params: CallParams, first_seed: int = 0
+) -> ToolProtocol:
     """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a resumed run. An explicit wish, and a
     model with one protocol only, cost no call. Otherwise the model's protocols are tried in their order, and the first that works
     is taken: one in order costs two small calls, one that isn't at most four. Raises ConfigError where the wanted protocol is not
@@ -65,12 +67,13 @@ def choose_protocol(model: RemoteModel, wanted: Literal["auto"] | ToolProtocol, 
         return offered[0]
     problems = []
     for protocol in offered:
-        problem = _problem_with(protocol, ask, params, name)
+        problem = _problem_with(protocol, ask, replace(params, seed=first_seed), name)
         if problem is None:
             return protocol
         problems.append(f"{protocol}: {problem}")
     raise ProviderError(
-        f"{name} calls no tools, however it is asked ({'; '.join(problems)}); choose another model, or insist with --tool-protocol"
+        f"{name} calls no tools, however it is asked ({'; '.join(problems)}); choose another model, insist with "
+        "--tool-protocol, or fix the server and run it again: it is asked anew, past the cache (`ktdeval cache prune` empties that)"
     )
 
 
@@ -78,7 +81,7 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
     problem = ""
     for attempt in range(ATTEMPTS):
         try:
-            _rehearse(ask, replace(params, seed=attempt, tool_protocol=protocol))
+            _rehearse(ask, replace(params, seed=params.seed + attempt, tool_protocol=protocol))
         except _Unfit as error:
             problem = str(error)
         except ModelError as error:

@@ -102,6 +102,7 @@ class ModelClient:
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
         self._failures = 0
+        self.sent = 0  #: attempts made by this client
         self._kept = resumed.kept
         self._is_reached = resumed.was_answered
         self._unrecorded: StoreError | None = None
@@ -216,6 +217,7 @@ class ModelClient:
 
     def _send(self, call: _Call, slot: Slot) -> Reply:
         call.attempts_made += 1
+        self.sent += 1
         began = time.perf_counter()
         try:
             reply = sound(self._model.reply(call.request), self._without_secrets)

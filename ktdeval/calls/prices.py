@@ -49,6 +49,9 @@ class Price:
         return asdict(self)
 
 
+FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")  #: of a model that says that it is free
+
+
 @dataclass(frozen=True)
 class PriceTable:
     """Prices by pattern of `PROVIDER/NAME`."""

@@ -30,8 +30,6 @@ PLACEBO_SOURCE = "placebo of snapshot "  #: How the source of a placebo market b
 WEAK = frozenset({"limited", "few answers", "few guesses"})
 """Labels of an attached card whose bounds rest on too little to call a mask certified."""
 
-FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")  #: The price of a model without a provider
-
 
 def derive_common(card: TradingFacts | ScoringFacts) -> dict[str, Any]:
     """Sums, coverage, labels and ranking of a card: what every kind of evaluation derives from its episodes."""

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ktdeval.cards.compare import JsonPath
-from ktdeval.cards.derive import FREE
 from ktdeval.cards.parts import PriceEntry, TaskPart, WindowPart
 from ktdeval.contracts.spec import NO_WINDOW, EpisodeSpec, Window
 from ktdeval.errors import CardError
@@ -172,11 +171,8 @@ def window_days(window: Window, snapshot: MarketSnapshot) -> DayArray:
 
 
 def price_of(inputs: EvaluationInputs) -> PriceEntry | None:
-    """Price of the model's tokens: its own, or nothing for a model of this machine; None where it is not known."""
-    if inputs.price is not None:
-        return decode_strict(inputs.price, PriceEntry)
-    # A protocol is chosen for every model of a provider.
-    return None if "tool_protocol" in inputs.call else decode_strict(FREE.to_json(), PriceEntry)
+    """Price of the model's tokens; None where it is not known."""
+    return None if inputs.price is None else decode_strict(inputs.price, PriceEntry)
 
 
 def to_plain(value: object) -> JsonValue:

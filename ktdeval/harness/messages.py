@@ -187,7 +187,9 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
 
 
 class Model(Protocol):
-    """Turns messages and tools into a reply; raises `ModelError` when the call itself failed."""
+    """Turns messages and tools into a reply; raises `ModelError` when the call itself failed. One that calls nobody says so by
+    `is_free = True`; one that asks a network is a `RemoteModel`; of any other the cost is not known.
+    """
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request. Must not keep state between calls: the request holds the whole conversation."""

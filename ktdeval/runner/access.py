@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
@@ -14,14 +15,14 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.prices import Price, choose_price
+from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import redact_secrets
-from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol
+from ktdeval.errors import ConfigError, ProviderError, redact_secrets
+from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.data_source import cache_folder
@@ -78,12 +79,20 @@ class RemoteAccess(ModelAccess):
             self.log = self._files.enter_context(CallLog(folder, cache))
             self.client = ModelClient(model, settings, price, self.log, stop)
             self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
-            self.protocol = choose_protocol(
-                model, wanted_protocol(config, folder), self.client.for_episode(_CHECK).reply, self._params
-            )
+            self.protocol = self._choose_protocol(wanted_protocol(config, folder))
         except BaseException:
             self._files.close()
             raise
+
+    def _choose_protocol(self, wanted: Literal["auto"] | ToolProtocol) -> ToolProtocol:
+        """Find out how the model takes tools; not from a cached verdict that it takes none, for its server may have been fixed."""
+        try:
+            return choose_protocol(self._remote, wanted, self.client.for_episode(_CHECK).reply, self._params)
+        except ProviderError:
+            if self.client.sent:
+                raise
+        unknown = time.time_ns() % 2**31  # a question that no cache and no log knows
+        return choose_protocol(self._remote, wanted, partial(self.client.ask_fresh, label=_CHECK), self._params, unknown)
 
     def begin(self) -> None:
         """Ask the fixed questions, where they were not asked at the start of this run."""
@@ -138,8 +147,19 @@ def cache_path(where: str, folder: Path) -> Path:
     return folder / REPLIES if where == "run" else Path(where).expanduser()
 
 
-def run_price(config: RunConfig, remote: RemoteModel | None) -> Price | None:
-    """Return the price of the model's tokens; None for a model of this machine. Raises ConfigError where it is malformed."""
-    if remote is None:
-        return None
-    return choose_price(config.model, config.price, config.price_table, remote.price_table)
+def run_price(config: RunConfig, model: Model) -> Price | None:
+    """Return the price of the model's tokens; None where it is not known. Raises ConfigError where it is malformed, and for a limit
+    of money or tokens on a model that nobody can keep to it: neither a RemoteModel, nor one that says that it is free.
+    """
+    remote = as_remote(model)
+    if remote is not None:
+        return choose_price(config.model, config.price, config.price_table, remote.price_table)
+    if getattr(model, "is_free", False) is True:
+        return FREE
+    for name in ("max_cost", "max_tokens"):
+        if getattr(config, name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: {config.model} makes its calls by itself, so that no limit can be kept; leave the "
+                "option out, or make the model a ktdeval.api.RemoteModel (one that calls nobody: is_free = True)"
+            )
+    return choose_price(config.model, config.price, config.price_table)

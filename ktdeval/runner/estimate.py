@@ -12,7 +12,6 @@ import msgspec
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, Spent
-from ktdeval.cards.derive import FREE
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import Task
 from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
@@ -116,8 +115,9 @@ class _Estimator:
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
         self.config = config = with_base_url(config, plugins)
         tasks = choose_tasks(config, plugins)
-        self.remote = remote = as_remote(plugins.make_model(config.model, config.model_args))
-        self.price = FREE if remote is None else run_price(config, remote)
+        model = plugins.make_model(config.model, config.model_args)
+        self.remote = remote = as_remote(model)
+        self.price = run_price(config, model)
         snapshot = open_market(plugins, config, tasks.values())
         self.plan = make_plan(config, plugins, tasks, snapshot, None)
         self.path = run_path(config, self.plan)

@@ -67,7 +67,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     tasks = choose_tasks(config, plugins)
     model = plugins.make_model(config.model, config.model_args)
     remote = as_remote(model)
-    price = run_price(config, remote)
+    price = run_price(config, model)
     if remote is not None:
         remote.connect()
     if config.certificate is not None:

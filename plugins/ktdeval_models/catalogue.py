@@ -36,6 +36,8 @@ class KeylessModel:
 
     closing = "Research done."
 
+    is_free = True  # it calls nobody
+
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""
         conversation = Conversation(request)

@@ -77,6 +77,8 @@ class _Turn:
 class ChaosModel:
     """Misbehaves with a given chance, in a way drawn at random; behaves otherwise, so that trades happen too."""
 
+    is_free = True  # it calls nobody
+
     def __init__(self, params: ChaosParams) -> None:
         self.params = params
 

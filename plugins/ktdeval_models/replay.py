@@ -28,6 +28,8 @@ class ReplayModel:
     Unfinished episodes are replayed as far as they were recorded. A failed call fails again.
     """
 
+    is_free = True  # it calls nobody
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from ktdeval.calls.prices import Price
+from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.trading import CardInputs, build_card
@@ -46,6 +46,7 @@ def inputs(seeds: Sequence[int] = (0,), failed: Collection[int] = (), limit: int
         "model": {"name": "builtin/momentum", "args": {}},
         "agent": {"name": "react", "args": {}},
         "call": {"temperature": 0.7},
+        "price": FREE.to_json(),
         "rules": "strict",
         "snapshot": market(),
         "specs": specs,

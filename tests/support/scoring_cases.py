@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from card_cases import PROVENANCE
+from ktdeval.calls.prices import FREE
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.contracts.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.contracts.spec import EpisodeSpec
@@ -94,6 +95,7 @@ def scoring_inputs(
         "model": {"name": "builtin/momentum", "args": {}},
         "agent": {"name": "react", "args": {}},
         "call": call,
+        "price": FREE.to_json(),
         "snapshot": market(),
         "specs": specs,
         "answers": given,

@@ -480,3 +480,29 @@ def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(place):
     model = ScriptedModel(lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40)))
     assert place.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
     assert [record.outcome for record in place.records()] == ["bad_response", "answered"]
+
+
+def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_server_is_fixed(tmp_path):
+    is_fixed = False
+
+    def answer(text: str, _attempt: int) -> Answer:
+        if not is_fixed:
+            return Reply("I would rather not.", usage=Usage(10, 5))
+        name, arguments = (
+            ("look_up_level", {"place": "north"}) if "Look up" in text else ("record_level", {"place": "north", "level": 41})
+        )
+        return Reply("", (ToolCall("1", name, json.dumps(arguments)),), "tool_calls", Usage(10, 5))
+
+    model = ScriptedModel(answer)
+    model.protocols = ("native", "text")
+    config = RunConfig(model="scripted/model-1", tasks=("t",), cache=str(tmp_path / "replies.sqlite"), canary=0)
+    for run in ("one", "two"):
+        (tmp_path / run).mkdir()
+        with pytest.raises(ProviderError, match=r"calls no tools, however it is asked .*`ktdeval cache prune`"):
+            RemoteAccess(model, config, PRICE, tmp_path / run, StopSignal())
+    is_fixed = True
+    for run in ("two", "three"):  # in the folder that has the verdict, and in a new one
+        (tmp_path / run).mkdir(exist_ok=True)
+        access = RemoteAccess(model, config, PRICE, tmp_path / run, StopSignal())
+        assert access.protocol == "native"
+        access.close()

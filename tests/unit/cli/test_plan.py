@@ -15,7 +15,7 @@ import far_plugin
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cli.main import main
 from ktdeval.config import RunConfig
-from ktdeval.errors import PluginError
+from ktdeval.errors import ConfigError, PluginError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
@@ -172,6 +172,12 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
     unknown = plan(plugins, model="far/nameless", max_cost=1.0)
     assert unknown.left["high"].cost_usd is None
     assert "--max-cost can't be kept without a price" in unknown.warnings[0]
+    stranger = load_plugins(["run_plugin"])  # it may call anybody
+    assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
+    for limit in ({"max_cost": 1.0}, {"max_tokens": 1000}):
+        with pytest.raises(ConfigError, match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept"):
+            plan(stranger, model="test/mixed", **limit)
+    assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
     own = plan(plugins, model="builtin/momentum")  # of this machine
     assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (None, 0.0, 0)
 
@@ -214,7 +220,7 @@ def begun(session: Path) -> Path:
         patch.chdir(session)
         patch.setenv("FAR_PLUGIN_TABLE", str(session / "prices.yaml"))
         patch.setenv(far_plugin.ANSWERS, "1")
-        budget = ["--max-cost", "0.8", "--tool-protocol", "native", "--canary", "0", "--cache", "run", "--out", "begun", "--quiet"]
+        budget = ["--max-cost", "0.9", "--tool-protocol", "native", "--canary", "0", "--cache", "run", "--out", "begun", "--quiet"]
         assert main(words(*budget)) == 1
     return session / "begun"
 

@@ -12,6 +12,8 @@ class TopFactor:
     A pure function of the request: the conversation holds all that it needs, so it keeps no state.
     """
 
+    is_free = True  # it calls nobody
+
     def __init__(self, factor: str, names: int) -> None:
         self._factor = factor
         self._names = names
